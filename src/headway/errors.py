@@ -1,0 +1,67 @@
+"""Every error that Headway raises on purpose, under one base class."""
+
+from __future__ import annotations
+
+
+class HeadwayError(Exception):
+    """The base of all Headway errors; its message says what happened, why, and what to do next."""
+
+
+class ConfigError(HeadwayError):
+    """A setting, URL or option cannot be used."""
+
+
+class InvalidPayload(HeadwayError):
+    """A payload, result or other value cannot be stored; the message has the path of the fault."""
+
+
+class InvalidJob(HeadwayError):
+    """An enqueue was refused: a wrong option, name, argument or time."""
+
+
+class UnknownKind(HeadwayError):
+    """A kind was asked for that is not defined here."""
+
+
+class Duplicate(HeadwayError):
+    """A job with this unique key is already in scope; `job_id` is that job."""
+
+    def __init__(self, message: str, job_id: str | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class NotFound(HeadwayError):
+    """No such job, queue or worker (or not one of this tenant's)."""
+
+
+class NotAllowed(HeadwayError):
+    """The job's status, or the caller's role or tenant, does not allow this."""
+
+
+class LeaseLost(HeadwayError):
+    """A worker's claim is no longer its own; nothing that it said was written."""
+
+
+class StillGoing(HeadwayError):
+    """`result()` ran out of time before the job ended; the job goes on."""
+
+
+class QueueFull(HeadwayError):
+    """A limit on pending jobs was reached; nothing was enqueued."""
+
+
+class StoreError(HeadwayError):
+    """The database refused or failed; nothing of the operation was written."""
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, is locked or is full right now; trying again later can help."""
+
+
+class SchemaMissing(StoreError):
+    """The database has no Headway schema yet."""
+
+
+class SchemaOutdated(StoreError):
+    """The database's schema is older or newer than this library's."""

@@ -1,0 +1,83 @@
+"""The values of workers and queues."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.model.status import Status
+
+
+class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that introduces itself; its id is new at every start."""
+
+    id: str
+    hostname: str
+    pid: int
+    machine: str | None  # names the machine, its boot and its pid namespace; None where that is unknown
+    process_started: str | None  # with the pid, proves that a process is this one
+    version: str
+    queues: dict[str, int]  # slots per queue
+    kinds: tuple[str, ...]
+    concurrency: int
+    lease_ms: int
+    metadata: dict[str, Any] = {}
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as it is stored."""
+
+    id: str
+    hostname: str
+    pid: int
+    machine: str | None
+    process_started: str | None
+    version: str
+    queues: dict[str, int]
+    kinds: tuple[str, ...]
+    concurrency: int
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    lease_expires_at: datetime
+    metadata: dict[str, Any]
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat."""
+
+    alive: bool  # False: this worker was reaped; it must start over under a new id
+    fleet: dict[str, int]  # for each of its queues, how many live workers have free slots there
+    canceling: list[tuple[str, int]]  # (job id, fence) of its running jobs that were asked to stop
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue, with the number of its unfinished jobs per status."""
+
+    name: str
+    paused: bool
+    paused_at: datetime | None
+    paused_by: str | None
+    counts: dict[Status, int]
+    oldest_queued_at: datetime | None
+    workers: int
+
+
+class Reaped(msgspec.Struct, frozen=True):
+    """One execution that was lost with its worker, and where its job went."""
+
+    job_id: str
+    fence: int
+    kind: str
+    worker_id: str | None
+    to: Status
+
+
+class Promoted(msgspec.Struct, frozen=True):
+    """How many due jobs were queued and how many expired ones canceled; `next_due_ms` until the next is due."""
+
+    queued: int
+    expired: int
+    next_due_ms: int | None

@@ -1,0 +1,211 @@
+"""The values that travel between the application, the worker and the stores."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.status import UNFINISHED, AttemptStatus, Status
+
+Delivery = Literal["at_least_once", "at_most_once"]
+OnConflict = Literal["return", "raise"]
+Source = Literal["manual", "event", "schedule", "system"]
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job to be enqueued: a row's worth of values, already checked."""
+
+    id: str
+    tenant: str | None = None  # its name or UUID; None is the enqueuing app's own
+    tenant_id: str = DEFAULT_TENANT_ID
+    kind: str
+    queue: str = "default"
+    payload: str = "{}"  # JSON text
+    priority: int = 100
+    delay_ms: int | None = None  # after the store's now; at most one of delay_ms and scheduled_for
+    scheduled_for: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int = 5
+    max_losses: int = 5
+    backoff_base_ms: int = 1_000
+    backoff_cap_ms: int = 3_600_000
+    timeout_ms: int | None = None
+    delivery: Delivery = "at_least_once"
+    idempotency_key: str | None = None
+    unique_key: str | None = None
+    unique_scope: tuple[Status, ...] = UNFINISHED
+    on_conflict: OnConflict = "return"
+    correlation_id: str | None = None
+    trace_id: str | None = None
+    source: Source = "manual"
+    source_ref: str | None = None
+    created_by: str | None = None
+    meta: str | None = None  # JSON text
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """What became of one NewJob: its own row, or the existing one that it met (`created` is False)."""
+
+    id: str
+    status: Status
+    created: bool
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A job that a worker may run now; (id, fence) is what every later write must show."""
+
+    id: str
+    tenant_id: str
+    kind: str
+    queue: str
+    payload: str
+    fence: int
+    tries: int
+    losses: int
+    max_attempts: int
+    max_losses: int
+    backoff_base_ms: int
+    backoff_cap_ms: int
+    timeout_ms: int | None
+    delivery: Delivery
+    correlation_id: str | None
+    trace_id: str | None
+    meta: str | None
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """How one execution ended: the attempt's status, and where the job goes from here."""
+
+    id: str
+    fence: int
+    status: AttemptStatus
+    to: Status  # succeeded, scheduled, queued, dead, failed or canceled
+    charge: int = 0  # 1 charges a try
+    delay_ms: int = 0  # for scheduled; for failed: the delay of the job that retries it
+    result: str | None = None  # JSON text
+    error: str | None = None
+    exit_code: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a running job says of itself; written only while (id, fence) still runs."""
+
+    id: str
+    fence: int
+    progress: float | None
+    note: str | None
+    tail: str | None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One job as it is stored."""
+
+    id: str
+    tenant_id: str
+    tenant: str
+    kind: str
+    queue: str
+    status: Status
+    priority: int
+    position: int | None
+    payload: Any
+    fence: int
+    tries: int
+    losses: int
+    max_attempts: int
+    max_losses: int
+    backoff_base_ms: int
+    backoff_cap_ms: int
+    timeout_ms: int | None
+    delivery: Delivery
+    idempotency_key: str | None
+    unique_key: str | None
+    unique_scope: tuple[Status, ...]
+    scheduled_for: datetime | None
+    expires_at: datetime | None
+    created_at: datetime
+    queued_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: str | None
+    attempt_started_at: datetime | None
+    cancel_requested_at: datetime | None
+    progress: float | None
+    progress_note: str | None
+    log_tail: str | None
+    result: Any
+    error: str | None
+    correlation_id: str | None
+    trace_id: str | None
+    source: Source
+    source_ref: str | None
+    created_by: str | None
+    retry_of: str | None
+    meta: Any
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a job: open while it runs, immutable once it ended."""
+
+    job_id: str
+    fence: int
+    status: AttemptStatus
+    started_at: datetime
+    finished_at: datetime | None
+    worker_id: str | None
+    error: str | None
+    step: str | None = None
+    state: Any = None
+    exit_code: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs a read or a bulk verb means; None means any."""
+
+    tenant_id: str | None = None
+    status: Status | None = None
+    kind: str | None = None
+    queue: str | None = None
+    source: Source | None = None
+    correlation_id: str | None = None
+    unique_key: str | None = None
+    retry_of: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What `change` sets on a job that is not running; UNSET leaves it as it is."""
+
+    priority: int | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+    max_attempts: int | msgspec.UnsetType = msgspec.UNSET
+    max_losses: int | msgspec.UnsetType = msgspec.UNSET
+    timeout_ms: int | None | msgspec.UnsetType = msgspec.UNSET
+    scheduled_for: datetime | None | msgspec.UnsetType = msgspec.UNSET  # None: now
+    expires_at: datetime | None | msgspec.UnsetType = msgspec.UNSET
+    payload: str | msgspec.UnsetType = msgspec.UNSET  # only while the job never ran
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What `result()` gives: the job's end, or where it is now."""
+
+    status: Status
+    value: Any = None
+    error: str | None = None
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """One thing that a person did to a job or queue."""
+
+    at: datetime
+    actor: str | None
+    action: str
+    detail: str | None

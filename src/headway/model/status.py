@@ -1,0 +1,44 @@
+"""The statuses of jobs and attempts, and the only moves between a job's statuses."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Status = Literal[
+    "queued", "scheduled", "held", "running", "waiting", "succeeded", "failed", "dead", "canceled"
+]
+AttemptStatus = Literal[
+    "running", "succeeded", "failed", "timeout", "canceled", "lost", "released", "snoozed", "skipped"
+]
+
+STATUSES: tuple[Status, ...] = get_args(Status)
+ATTEMPT_STATUSES: tuple[AttemptStatus, ...] = get_args(AttemptStatus)
+UNFINISHED: tuple[Status, ...] = ("queued", "scheduled", "held", "running", "waiting")
+FINISHED: tuple[Status, ...] = ("succeeded", "failed", "dead", "canceled")
+
+MOVES: frozenset[tuple[Status, Status]] = frozenset(
+    {
+        ("scheduled", "queued"),  # due
+        ("queued", "scheduled"),  # an operator put it off
+        ("held", "queued"),
+        ("held", "scheduled"),
+        ("queued", "running"),  # claim
+        ("running", "succeeded"),
+        ("running", "scheduled"),  # retry, snooze
+        ("running", "queued"),  # release
+        ("running", "waiting"),
+        ("waiting", "queued"),
+        ("running", "dead"),
+        ("running", "failed"),  # at_most_once: a new job retries it
+        ("queued", "canceled"),
+        ("scheduled", "canceled"),
+        ("held", "canceled"),
+        ("waiting", "canceled"),
+        ("running", "canceled"),
+        ("dead", "queued"),  # an operator's explicit retry
+        ("failed", "queued"),
+        ("canceled", "queued"),
+        ("succeeded", "queued"),
+    }
+)
+"""Every move that exists; both stores refuse any other (a trigger on the jobs table)."""
