@@ -63,6 +63,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[Status, int]
     oldest_queued_at: datetime | None
     workers: int
+    kinds: tuple[str, ...] = ()  # what its live workers know
 
 
 class Reaped(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: every mutation is one SQL function, called from here."""

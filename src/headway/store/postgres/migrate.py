@@ -1,0 +1,121 @@
+"""Migrations on PostgreSQL: numbered scripts for tables, and the functions, installed anew when they change."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+
+from headway.errors import ConfigError, SchemaOutdated
+from headway.store.ops import Statement, Steps
+
+VERSION = 1
+
+_SQL = files("headway.store.postgres") / "sql"
+_LOCK = 7_482_910  # everybody who migrates waits here
+_DROP_FUNCTIONS = """
+do $$
+declare
+  f regprocedure;
+begin
+  for f in
+    select p.oid::regprocedure
+      from pg_proc p
+     where p.pronamespace = 'headway'::regnamespace
+       and p.proname not in ('tenant', 'refuse_move')
+  loop
+    execute format('drop function %s', f);
+  end loop;
+end
+$$
+"""
+
+
+def version() -> Steps[int]:
+    """The schema's version, kept as a comment on the jobs table; 0 where there is none."""
+    return (yield from _recorded())[0]
+
+
+def migrate(to: int | None = None) -> Steps[list[str]]:
+    """Bring the schema to a version (default: this library's), up or down, in the caller's transaction.
+
+    Gives what was done, a line each; nothing where nothing was to do.
+    """
+    yield Statement(f"select pg_advisory_xact_lock({_LOCK})")
+    found, fingerprint = yield from _recorded()
+    done = []
+    for title, statements in _plan(found, fingerprint, VERSION if to is None else to):
+        for sql in statements:
+            yield Statement(sql)
+        done.append(title)
+    return done
+
+
+def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
+    """What `migrate` would do now: a title and its SQL text for each part."""
+    found, fingerprint = yield from _recorded()
+    return [
+        (title, ";\n\n".join(statements) + ";\n")
+        for title, statements in _plan(found, fingerprint, VERSION if to is None else to)
+    ]
+
+
+def roles() -> Steps[None]:
+    """Create the roles headway_worker and headway_app and give them their grants; needs CREATEROLE."""
+    yield Statement(f"select pg_advisory_xact_lock({_LOCK})")
+    for sql in (*_statements("roles.sql"), *_statements("grants.sql")):
+        yield Statement(sql)
+
+
+def _recorded() -> Steps[tuple[int, str]]:
+    rows = yield Statement("select obj_description(to_regclass('headway.jobs'), 'pg_class')")
+    match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", (rows[0][0] or "") if rows else "")
+    return (int(match[1]), match[2] or "") if match else (0, "")
+
+
+def _plan(found: int, fingerprint: str, to: int) -> Iterator[tuple[str, list[str]]]:
+    if not 0 <= to <= VERSION:
+        raise ConfigError(f"there is no schema version {to}: this library knows 0 (nothing) to {VERSION}")
+    if found > VERSION:
+        raise SchemaOutdated(
+            f"the database has schema version {found}, newer than this library's {VERSION}: upgrade the library, "
+            "or let the newer one take the schema down with headway migrate --to"
+        )
+    for number in range(found + 1, to + 1):
+        yield f"migrate up to version {number}", _statements(f"migrations/{number:04}.up.sql")
+    for number in range(found, to, -1):
+        yield f"migrate down from version {number}", _statements(f"migrations/{number:04}.down.sql")
+    if to == VERSION and (found != to or fingerprint != _fingerprint()):
+        record = f"comment on table headway.jobs is 'headway schema version {to} functions {_fingerprint()}'"
+        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("grants.sql"), record]
+    elif 0 < to < VERSION:
+        yield f"record version {to}", [f"comment on table headway.jobs is 'headway schema version {to}'"]
+
+
+@cache
+def _functions() -> list[str]:
+    folder = _SQL / "functions"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [sql for name in names for sql in _statements(f"functions/{name}")]
+
+
+@cache
+def _fingerprint() -> str:
+    return hashlib.sha256("\n".join([*_functions(), *_statements("grants.sql")]).encode()).hexdigest()[:16]
+
+
+@cache
+def _statements(name: str) -> list[str]:
+    """The statements of a script: each ends with a semicolon at a line's end, outside of $$ … $$."""
+    statements: list[str] = []
+    lines: list[str] = []
+    quoted = False
+    for line in (_SQL / name).read_text("utf-8").splitlines():
+        lines.append(line)
+        quoted ^= line.count("$$") % 2 == 1
+        if line.endswith(";") and not quoted:
+            statements.append("\n".join(lines).strip().removesuffix(";"))
+            lines = []
+    return statements

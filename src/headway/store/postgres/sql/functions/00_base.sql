@@ -1,0 +1,78 @@
+-- The database's clock, as one function that tests can replace to hold it.
+create function headway.now() returns timestamptz
+language sql volatile
+as $$ select pg_catalog.clock_timestamp() $$;
+
+-- A new UUIDv7, for rows that the database makes itself.
+create function headway.uuid7() returns uuid
+language sql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+  select encode(
+    set_bit(set_bit(
+      overlay(uuid_send(gen_random_uuid())
+              placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+              from 1 for 6),
+      52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- Whether the caller may act for every tenant: the owner, and members of headway_worker where that role exists.
+create function headway.trusted() returns boolean
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  with caller as (
+    select coalesce(nullif(current_setting('role'), 'none'), session_user)::name as role
+  )
+  select pg_has_role(c.role, (select n.nspowner from pg_namespace n where n.nspname = 'headway'), 'usage')
+      or coalesce(
+           (select pg_has_role(c.role, r.oid, 'usage') from pg_roles r where r.rolname = 'headway_worker'), false)
+    from caller c
+$$;
+
+-- The tenant that the caller may act for: null (all) only for a trusted one that named none.
+-- Raises HW003 when the caller has no tenant, or named another's.
+create function headway.scope(p_tenant uuid) returns uuid
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+begin
+  if headway.trusted() then
+    return p_tenant;
+  end if;
+  v_tenant := headway.tenant();
+  if v_tenant is null then
+    raise exception 'this session has no tenant: set headway.tenant_id, or map the login in headway.tenant_roles'
+      using errcode = 'HW003';
+  end if;
+  if p_tenant is not null and p_tenant <> v_tenant then
+    raise exception 'this session may act for tenant % only, not for %', v_tenant, p_tenant
+      using errcode = 'HW003';
+  end if;
+  return v_tenant;
+end
+$$;
+
+-- Remember a tenant's name. Waits for nobody: if another transaction is adding the same one, leave it to that.
+create function headway.name_tenant(p_tenant uuid, p_slug text, p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if exists (select from headway.tenants t where t.id = p_tenant) then
+    return;
+  end if;
+  if pg_try_advisory_xact_lock(hashtextextended(p_tenant::text, 748291)) then
+    insert into headway.tenants (id, slug, created_at)
+    values (p_tenant, p_slug, p_now)
+    on conflict do nothing;
+  end if;
+end
+$$;
+
+-- The lock that claims of a queue share and pause takes alone.
+create function headway.queue_lock(p_queue text) returns bigint
+language sql immutable
+as $$ select pg_catalog.hashtextextended(p_queue, 748292) $$;

@@ -1,0 +1,218 @@
+-- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: what is missing
+-- has its default. Gives one row for each job that is not simply new and queued: its place in the call (from 1),
+-- the job that stands for it, that job's status, and whether this call made it.
+-- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
+-- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003, HW004.
+create function headway.enqueue_many(
+  p_ids uuid[],
+  p_tenants uuid[] default null,
+  p_slugs text[] default null,
+  p_kinds text[] default null,
+  p_queues text[] default null,
+  p_payloads json[] default null,
+  p_priorities smallint[] default null,
+  p_delays_ms bigint[] default null,
+  p_scheduled_for timestamptz[] default null,
+  p_expires_at timestamptz[] default null,
+  p_max_attempts integer[] default null,
+  p_max_losses integer[] default null,
+  p_backoff_base_ms bigint[] default null,
+  p_backoff_cap_ms bigint[] default null,
+  p_timeouts_ms bigint[] default null,
+  p_deliveries text[] default null,
+  p_idempotency_keys text[] default null,
+  p_unique_keys text[] default null,
+  p_unique_scopes text[] default null,
+  p_on_conflicts text[] default null,
+  p_correlation_ids text[] default null,
+  p_trace_ids text[] default null,
+  p_sources text[] default null,
+  p_source_refs text[] default null,
+  p_created_by text[] default null,
+  p_metas json[] default null
+) returns table (place bigint, id uuid, status text, created boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_own uuid := coalesce(headway.scope(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid;
+  v_slug text;
+  v_inserted bigint;
+begin
+  for v_tenant, v_slug in
+    select distinct coalesce(t.id, v_own), coalesce(t.slug, t.id::text, 'default')
+      from unnest(coalesce(p_tenants, array[v_own]), p_slugs) as t (id, slug)
+  loop
+    perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
+  end loop;
+  if exists (
+    select
+      from (select unnest(p_kinds) union select unnest(p_queues)) as n (name)
+     where n.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  ) or array_position(p_kinds, null) is not null or coalesce(cardinality(p_kinds), 0) <> coalesce(cardinality(p_ids), 0) then
+    raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
+      using errcode = 'HW004';
+  end if;
+
+  with given as materialized (
+    select u.*,
+           coalesce(u.tenant_id, v_own) as owner,
+           coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
+      from unnest(
+             p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
+             p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
+             p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
+             p_sources, p_source_refs, p_created_by, p_metas)
+           with ordinality as u (
+             id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
+             expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+             delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+             source, source_ref, created_by, meta, place)
+     order by u.place
+  ), inserted as (
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      source, source_ref, created_by, meta, created_at)
+    select g.id, g.owner, g.kind, coalesce(g.queue, 'default'), coalesce(g.payload, '{}'), coalesce(g.priority, 100),
+           case when g.due > v_now then 'scheduled' else 'queued' end,
+           g.due,
+           case when g.due > v_now then null else v_now end,
+           case when g.due > v_now then null else nextval('headway.position') end,
+           g.expires_at, coalesce(g.max_attempts, 5), coalesce(g.max_losses, g.max_attempts, 5),
+           coalesce(g.backoff_base_ms, 1000), coalesce(g.backoff_cap_ms, 3600000), g.timeout_ms,
+           coalesce(g.delivery, 'at_least_once'), g.idempotency_key, g.unique_key,
+           case when g.unique_key is not null
+                then coalesce(string_to_array(g.unique_scope, ','), '{queued,scheduled,held,running,waiting}') end,
+           g.correlation_id, g.trace_id,
+           coalesce(g.source, 'manual'), g.source_ref, g.created_by, g.meta, v_now
+      from given g
+    on conflict do nothing
+    returning 1
+  )
+  select count(*) into v_inserted from inserted;
+
+  if v_inserted = cardinality(p_ids) then
+    -- the usual case: everything is new; only what waits for its time needs a word
+    if p_delays_ms is not null or p_scheduled_for is not null then
+      return query
+        select u.place, u.id, 'scheduled', true
+          from unnest(p_ids, p_delays_ms, p_scheduled_for) with ordinality as u (id, delay_ms, due, place)
+         where coalesce(u.due, v_now + u.delay_ms * interval '1 millisecond') > v_now;
+    end if;
+    return;
+  end if;
+  return query
+    select * from headway.enqueued(v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts);
+end
+$$;
+
+-- What stands for each job of a batch that met existing ones: itself by id, else its idempotency key's or unique
+-- key's holder. A new statement, so that a holder committed meanwhile is seen.
+-- Raises HW001 where on_conflict is raise, and 40001 where the holder has gone again: try the call again.
+create function headway.enqueued(
+  p_own uuid,
+  p_ids uuid[],
+  p_tenants uuid[],
+  p_kinds text[],
+  p_idempotency_keys text[],
+  p_unique_keys text[],
+  p_on_conflicts text[]
+) returns table (place bigint, id uuid, status text, created boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_found record;
+begin
+  for v_found in
+    select u.place, u.id as asked, u.kind, u.idempotency_key, u.unique_key, u.on_conflict,
+           coalesce(own.id, same.id, holder.id) as id,
+           coalesce(own.status, same.status, holder.status) as status,
+           own.id is null and same.id is null as by_unique_key
+      from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts)
+           with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, on_conflict, place)
+      cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
+      left join lateral (
+        select j.id, j.status from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
+      ) own on true
+      left join lateral (
+        select j.id, j.status
+          from headway.jobs j
+         where j.tenant_id = o.owner and j.kind = u.kind and j.idempotency_key = u.idempotency_key
+         limit 1
+      ) same on own.id is null
+      left join lateral (
+        select j.id, j.status
+          from headway.jobs j
+         where j.tenant_id = o.owner and j.kind = u.kind and j.unique_key = u.unique_key
+           and j.unique_key is not null and j.status = any (j.unique_scope)
+         limit 1
+      ) holder on own.id is null and same.id is null
+     order by u.place
+  loop
+    if v_found.id is null then
+      raise exception 'a job that held the key of this one has just ended: try again'
+        using errcode = '40001';
+    end if;
+    if v_found.by_unique_key and v_found.on_conflict = 'raise' then
+      raise exception 'unique key "%" of kind % is taken by job %', v_found.unique_key, v_found.kind, v_found.id
+        using errcode = 'HW001', detail = v_found.id::text;
+    end if;
+    place := v_found.place;
+    id := v_found.id;
+    status := v_found.status;
+    created := v_found.id = v_found.asked;
+    if not created or status <> 'queued' then
+      return next;
+    end if;
+  end loop;
+end
+$$;
+
+-- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
+create function headway.enqueue(
+  kind text,
+  payload json default '{}',
+  queue text default 'default',
+  tenant uuid default null,
+  id uuid default null,
+  priority integer default 100,
+  delay interval default null,
+  scheduled_for timestamptz default null,
+  expires_at timestamptz default null,
+  max_attempts integer default 5,
+  max_losses integer default null,
+  backoff_base interval default '1 second',
+  backoff_cap interval default '1 hour',
+  timeout interval default null,
+  delivery text default 'at_least_once',
+  idempotency_key text default null,
+  unique_key text default null,
+  unique_scope text[] default null,
+  on_conflict text default 'return',
+  correlation_id text default null,
+  trace_id text default null,
+  source text default 'manual',
+  source_ref text default null,
+  created_by text default null,
+  meta json default null
+) returns table (job_id uuid, job_status text, created boolean)
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  with one as materialized (select coalesce($5, headway.uuid7()) as id)
+  select coalesce(e.id, one.id), coalesce(e.status, 'queued'), coalesce(e.created, true)
+    from one
+    left join lateral headway.enqueue_many(
+      array[one.id], array[$4], null, array[$1], array[$3], array[$2], array[$6::smallint],
+      array[(extract(epoch from $7) * 1000)::bigint], array[$8], array[$9], array[$10], array[$11],
+      array[(extract(epoch from $12) * 1000)::bigint], array[(extract(epoch from $13) * 1000)::bigint],
+      array[(extract(epoch from $14) * 1000)::bigint], array[$15], array[$16], array[$17],
+      array[array_to_string($18, ',')], array[$19], array[$20], array[$21], array[$22], array[$23], array[$24],
+      array[$25]
+    ) e on true
+$$;

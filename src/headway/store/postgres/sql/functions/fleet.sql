@@ -1,0 +1,134 @@
+-- What a worker is told: whether it still has its lease, how many live workers have free slots on each of its
+-- queues, and which of its jobs were asked to stop.
+create function headway.beat(p_worker uuid, p_now timestamptz)
+returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (select from headway.workers w where w.id = p_worker),
+         (select jsonb_object_agg(q.name, q.free)
+            from (select k.name,
+                         greatest(1, count(*) filter (where o.queues ? k.name and not k.name = any (o.busy))) as free
+                    from headway.workers me
+                    cross join lateral jsonb_object_keys(me.queues) as k (name)
+                    cross join headway.workers o
+                   where me.id = p_worker
+                     and o.lease_expires_at > p_now
+                   group by k.name) q),
+         c.ids,
+         c.fences
+    from (select array_agg(j.id) as ids, array_agg(j.fence) as fences
+            from headway.jobs j
+           where j.worker_id = p_worker
+             and j.status = 'running'
+             and j.cancel_requested_at is not null) c
+$$;
+
+-- Add a worker with a fresh lease. Repeatable.
+create function headway.register(
+  p_id uuid,
+  p_hostname text,
+  p_pid integer,
+  p_machine text,
+  p_process_started text,
+  p_version text,
+  p_queues jsonb,
+  p_kinds text[],
+  p_concurrency integer,
+  p_lease_ms bigint,
+  p_metadata jsonb
+) returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+begin
+  insert into headway.workers (
+    id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, lease_ms, metadata,
+    started_at, heartbeat_at, lease_expires_at)
+  values (
+    p_id, p_hostname, p_pid, p_machine, p_process_started, p_version, p_queues, p_kinds, p_concurrency, p_lease_ms,
+    p_metadata, v_now, v_now, v_now + p_lease_ms * interval '1 millisecond')
+  on conflict (id) do nothing;
+  return query select * from headway.beat(p_id, v_now);
+end
+$$;
+
+-- Renew a worker's lease, if it still has one: one row.
+create function headway.heartbeat(p_worker uuid, p_running integer, p_busy text[])
+returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+begin
+  update headway.workers w
+     set heartbeat_at = v_now,
+         lease_expires_at = v_now + w.lease_ms * interval '1 millisecond',
+         running = p_running,
+         busy = p_busy
+   where w.id = p_worker;
+  return query select * from headway.beat(p_worker, v_now);
+end
+$$;
+
+-- Remove a worker that ends in good order.
+create function headway.unregister(p_worker uuid) returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  delete from headway.workers w where w.id = p_worker
+$$;
+
+-- Stop claims from a queue: waits for the claims under way, so that none commits once this has returned.
+create function headway.pause(p_queue text, p_actor text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+begin
+  perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
+  insert into headway.queues as q (name, paused_at, paused_by)
+  values (p_queue, v_now, p_actor)
+  on conflict (name) do update
+    set paused_at = v_now, paused_by = p_actor
+    where q.paused_at is null;
+  if found then
+    insert into headway.audit (at, actor, action, detail) values (v_now, p_actor, 'pause', p_queue);
+  end if;
+end
+$$;
+
+-- Let claims of a queue go on.
+create function headway.resume(p_queue text, p_actor text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update headway.queues q
+     set paused_at = null, paused_by = null
+   where q.name = p_queue
+     and q.paused_at is not null;
+  if found then
+    insert into headway.audit (at, actor, action, detail) values (headway.now(), p_actor, 'resume', p_queue);
+  end if;
+end
+$$;
+
+-- Which queues somebody works on: how many live workers, and the kinds they know.
+create function headway.listening() returns table (queue text, workers integer, kinds text[])
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select q.name,
+         count(distinct w.id)::integer,
+         array_agg(distinct k.name) filter (where k.name is not null)
+    from headway.workers w
+    cross join lateral jsonb_object_keys(w.queues) as q (name)
+    left join lateral unnest(w.kinds) as k (name) on true
+   where w.lease_expires_at > headway.now()
+   group by q.name
+$$;

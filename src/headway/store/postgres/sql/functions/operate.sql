@@ -1,0 +1,171 @@
+-- Cancel jobs that are not over: at once, or, if one is running, by asking its worker. Gives the status that each
+-- known job has now. Locks the rows in order of id.
+create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
+returns table (id uuid, status text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+begin
+  return query
+    with locked as materialized (
+      select j.id, j.status, j.tenant_id
+        from headway.jobs j
+       where j.id = any (p_ids)
+         and (v_tenant is null or j.tenant_id = v_tenant)
+       order by j.id
+         for update
+    ), ended as (
+      update headway.jobs j
+         set status = case j.status when 'running' then 'running' else 'canceled' end,
+             cancel_requested_at = case j.status when 'running' then coalesce(j.cancel_requested_at, v_now) end,
+             cancel_reason = case j.status when 'running' then coalesce(p_reason, j.cancel_reason, 'canceled') end,
+             error = case j.status when 'running' then j.error else coalesce(p_reason, 'canceled') end,
+             finished_at = case j.status when 'running' then null else v_now end
+        from locked l
+       where j.id = l.id
+         and l.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+      returning j.id, j.status, j.tenant_id
+    ), noted as (
+      insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+      select e.tenant_id, e.id, v_now, p_actor, 'cancel', p_reason
+        from ended e
+    )
+    select l.id, coalesce(e.status, l.status)
+      from locked l
+      left join ended e on e.id = l.id;
+end
+$$;
+
+-- Queue finished jobs again with a full budget, at their old place; an at_most_once job that ever ran is retried by a
+-- new job. Gives job and the job that will run, for those that were finished. Locks the rows in order of id.
+-- Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
+create function headway.retry(p_ids uuid[], p_tenant uuid default null, p_actor text default null)
+returns table (id uuid, runs_as uuid)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_job headway.jobs;
+  v_holder uuid;
+begin
+  for v_job in
+    select j.*
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and (v_tenant is null or j.tenant_id = v_tenant)
+       and j.status in ('succeeded', 'failed', 'dead', 'canceled')
+     order by j.id
+       for update
+  loop
+    id := v_job.id;
+    begin
+      if v_job.delivery = 'at_most_once' and v_job.fence > 0 then
+        select n into strict runs_as from headway.retry_as_new(array[v_job.id], null) n;
+        update headway.jobs j
+           set tries = 0, losses = 0, expires_at = null
+         where j.id = runs_as;
+      else
+        runs_as := v_job.id;
+        update headway.jobs j
+           set status = 'queued',
+               tries = 0,
+               losses = 0,
+               queued_at = v_now,
+               position = coalesce(j.position, nextval('headway.position')),
+               scheduled_for = null,
+               expires_at = null,
+               finished_at = null,
+               result = null
+         where j.id = v_job.id;
+      end if;
+    exception when unique_violation then
+      select j.id
+        into v_holder
+        from headway.jobs j
+       where j.retry_of = v_job.id
+          or (j.tenant_id = v_job.tenant_id and j.kind = v_job.kind and j.unique_key = v_job.unique_key
+              and j.status = any (j.unique_scope))
+       limit 1;
+      raise exception 'job % cannot be retried: job % has its unique key or is its retry', v_job.id, v_holder
+        using errcode = 'HW001', detail = coalesce(v_holder, v_job.id)::text;
+    end;
+    insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+    values (v_job.tenant_id, v_job.id, v_now, p_actor, 'retry', runs_as::text);
+    return next;
+  end loop;
+end
+$$;
+
+-- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
+-- max_attempts, max_losses, timeout_ms, scheduled_for (null: now), expires_at, payload (only while it never ran).
+-- Gives the status after, or null if there is no such job. Raises HW001, HW003, HW004.
+create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
+returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_set jsonb := p_change::jsonb;
+  v_job headway.jobs;
+begin
+  select j.*
+    into v_job
+    from headway.jobs j
+   where j.id = p_id
+     and (v_tenant is null or j.tenant_id = v_tenant)
+     for update;
+  if not found then
+    return null;
+  end if;
+  if v_job.status not in ('queued', 'scheduled', 'held', 'waiting') then
+    raise exception 'job % is %: only a job that is neither running nor finished can be changed', p_id, v_job.status
+      using errcode = 'HW003';
+  end if;
+  if v_set ? 'payload' and v_job.fence > 0 then
+    raise exception 'job % has run: its payload cannot change any more', p_id
+      using errcode = 'HW003';
+  end if;
+  if v_set ? 'queue' and v_set ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' then
+    raise exception 'queue name % is not valid: 1 to 128 letters, digits and . _ - : /', v_set ->> 'queue'
+      using errcode = 'HW004';
+  end if;
+  if v_set ? 'scheduled_for' then
+    v_job.scheduled_for := (v_set ->> 'scheduled_for')::timestamptz;
+    if v_job.status in ('queued', 'scheduled') then
+      v_job.status := case when v_job.scheduled_for > v_now then 'scheduled' else 'queued' end;
+      if v_job.status = 'queued' then
+        v_job.queued_at := v_now;
+        v_job.position := coalesce(v_job.position, nextval('headway.position'));
+      end if;
+    end if;
+  end if;
+  begin
+    update headway.jobs j
+       set status = v_job.status,
+           scheduled_for = v_job.scheduled_for,
+           queued_at = v_job.queued_at,
+           position = v_job.position,
+           priority = case when v_set ? 'priority' then (v_set ->> 'priority')::smallint else j.priority end,
+           queue = case when v_set ? 'queue' then v_set ->> 'queue' else j.queue end,
+           max_attempts = case when v_set ? 'max_attempts' then (v_set ->> 'max_attempts')::integer else j.max_attempts end,
+           max_losses = case when v_set ? 'max_losses' then (v_set ->> 'max_losses')::integer else j.max_losses end,
+           timeout_ms = case when v_set ? 'timeout_ms' then (v_set ->> 'timeout_ms')::bigint else j.timeout_ms end,
+           expires_at = case when v_set ? 'expires_at' then (v_set ->> 'expires_at')::timestamptz else j.expires_at end,
+           payload = case when v_set ? 'payload' then p_change -> 'payload' else j.payload end
+     where j.id = p_id;
+  exception when unique_violation then
+    raise exception 'job % cannot be changed so: its unique key "%" is taken there', p_id, v_job.unique_key
+      using errcode = 'HW001', detail = p_id::text;
+  end;
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  values (v_job.tenant_id, p_id, v_now, p_actor, 'change', p_change::text);
+  return v_job.status;
+end
+$$;

@@ -1,0 +1,281 @@
+-- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
+-- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would re-enter a unique
+-- scope now taken ends canceled and gives up its key; one that goes to failed gets the job that retries it.
+-- Locks the rows in order of id. Gives the rows it changed and where they went.
+create function headway.end_attempts(
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[],
+  p_losses integer[],
+  p_delays_ms bigint[],
+  p_results json[],
+  p_errors text[],
+  p_exit_codes integer[],
+  p_stdout_tails text[],
+  p_stderr_tails text[]
+) returns table (id uuid, fence integer, next text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- one plan for ever, by primary key: a plan made while the table was small must not outlive that
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_superseded uuid[] := '{}';
+  v_ended uuid[];
+  v_fences integer[];
+  v_nexts text[];
+  v_failed boolean;
+begin
+  loop
+    begin
+      with given as (
+        select *
+          from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+                      p_exit_codes, p_stdout_tails, p_stderr_tails)
+               as u (id, fence, status, next, charge, loss, delay_ms, result, error,
+                     exit_code, stdout_tail, stderr_tail)
+      ), locked as materialized (
+        select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, g.status, g.charge, g.loss, g.delay_ms,
+               g.result, g.exit_code, g.stderr_tail,
+               coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
+               case
+                 when j.id = any (v_superseded)
+                   then 'superseded: unique key "' || j.unique_key || '" is taken by another job'
+                 when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
+                   then coalesce(g.error, j.cancel_reason)
+                 else g.error
+               end as error,
+               case
+                 when j.id = any (v_superseded) then 'canceled'
+                 when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed') then 'canceled'
+                 when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
+                 else g.next
+               end as next
+          from given g
+          join headway.jobs j on j.id = g.id and j.fence = g.fence
+         -- beside a join by id, "is true" keeps the planner on the primary key
+         where (j.status = 'running') is true
+         order by j.id
+           for update of j
+      ), moved as (
+        update headway.jobs j
+           set status = l.next,
+               tries = j.tries + coalesce(l.charge, 0),
+               losses = j.losses + coalesce(l.loss, 0),
+               result = l.result,
+               error = l.error,
+               finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
+               scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
+                                    else j.scheduled_for end,
+               queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
+               unique_key = case when j.id = any (v_superseded) then null else j.unique_key end,
+               worker_id = null,
+               attempt_started_at = null,
+               cancel_requested_at = null,
+               cancel_reason = null
+          from locked l
+         where j.id = l.id
+      ), written as (
+        insert into headway.attempts (
+          job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
+          exit_code, stdout_tail, stderr_tail)
+        select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
+               l.exit_code, l.stdout_tail, l.stderr_tail
+          from locked l
+      )
+      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), bool_or(l.next = 'failed')
+        into v_ended, v_fences, v_nexts, v_failed
+        from locked l;
+      exit;
+    exception when unique_violation then
+      -- who else is in scope: another job, or an earlier one of this very batch
+      with entering as (
+        select j.id, j.tenant_id, j.kind, j.unique_key,
+               row_number() over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as nth
+          from unnest(p_ids, p_fences, p_tos) as u (id, fence, next)
+          join headway.jobs j on j.id = u.id and j.fence = u.fence
+         where (j.status = 'running') is true
+           and j.unique_key is not null
+           and u.next = any (j.unique_scope)
+           and not 'running' = any (j.unique_scope)
+      )
+      select array_agg(e.id)
+        into v_ended
+        from entering e
+       where e.nth > 1
+          or exists (
+               select
+                 from headway.jobs o
+                where o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
+                  and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id);
+      if v_ended is null or v_ended <@ v_superseded then
+        raise;
+      end if;
+      v_superseded := v_superseded || v_ended;
+    end;
+  end loop;
+  if v_failed then
+    perform headway.retry_as_new(f.ids, f.delays)
+       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays
+               from unnest(v_ended, v_nexts) as e (id, next)
+               join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
+              where e.next = 'failed') f;
+  end if;
+  return query select * from unnest(v_ended, v_fences, v_nexts);
+end
+$$;
+
+-- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
+-- place. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
+create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[]) returns setof uuid
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_old headway.jobs;
+  v_new headway.jobs;
+  v_delay bigint;
+begin
+  for v_old in
+    select j.*
+      from headway.jobs j
+     where j.id = any (p_ids)
+     order by j.id
+  loop
+    v_delay := p_delays_ms[array_position(p_ids, v_old.id)];
+    v_new := v_old;
+    v_new.id := headway.uuid7();
+    v_new.retry_of := v_old.id;
+    v_new.idempotency_key := null;
+    v_new.fence := 0;
+    v_new.status := case when coalesce(v_delay, 0) > 0 then 'scheduled' else 'queued' end;
+    v_new.scheduled_for := v_now + coalesce(v_delay, 0) * interval '1 millisecond';
+    v_new.queued_at := case when v_new.status = 'queued' then v_now end;
+    v_new.created_at := v_now;
+    v_new.started_at := null;
+    v_new.finished_at := null;
+    v_new.result := null;
+    v_new.error := null;
+    v_new.progress := null;
+    v_new.progress_note := null;
+    v_new.log_tail := null;
+    begin
+      insert into headway.jobs select v_new.*;
+    exception when unique_violation then
+      if exists (select from headway.jobs j where j.retry_of = v_old.id) then
+        raise;
+      end if;
+      v_new.error := 'superseded: unique key "' || v_new.unique_key || '" is taken by another job';
+      v_new.unique_key := null;
+      v_new.status := 'canceled';
+      v_new.queued_at := null;
+      v_new.finished_at := v_now;
+      insert into headway.jobs select v_new.*;
+    end;
+    return next v_new.id;
+  end loop;
+end
+$$;
+
+-- A job that would enter a unique scope that is taken gives up its key and ends.
+create function headway.supersede(p_id uuid, p_now timestamptz) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.jobs j
+     set status = 'canceled',
+         error = 'superseded: unique key "' || j.unique_key || '" is taken by another job',
+         unique_key = null,
+         finished_at = p_now,
+         worker_id = null,
+         attempt_started_at = null,
+         cancel_requested_at = null,
+         cancel_reason = null
+   where j.id = p_id
+$$;
+
+-- Write how executions ended (see end_attempts). Gives those that were not this worker's to end; one that was written
+-- before, whose acknowledgement got lost, is not among them.
+create function headway.settle(
+  p_worker uuid,
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[] default null,
+  p_delays_ms bigint[] default null,
+  p_results json[] default null,
+  p_errors text[] default null,
+  p_exit_codes integer[] default null,
+  p_stdout_tails text[] default null,
+  p_stderr_tails text[] default null
+) returns table (id uuid, fence integer)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ended uuid[];
+begin
+  select array_agg(e.id)
+    into v_ended
+    from headway.end_attempts(
+           p_ids, p_fences, p_statuses, p_tos, p_charges, null, p_delays_ms, p_results, p_errors,
+           p_exit_codes, p_stdout_tails, p_stderr_tails) e;
+  if cardinality(v_ended) = cardinality(p_ids) then
+    return;
+  end if;
+  return query
+    select u.id, u.fence
+      from unnest(p_ids, p_fences) as u (id, fence)
+     where u.id <> all (coalesce(v_ended, '{}'))
+       and not exists (
+             select
+               from headway.attempts a
+              where a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status <> 'lost');
+end
+$$;
+
+-- Show progress, note and log tail of running jobs; gives the worker's jobs that were asked to stop.
+create function headway.report(
+  p_worker uuid,
+  p_ids uuid[],
+  p_fences integer[],
+  p_progress real[],
+  p_notes text[],
+  p_tails text[]
+) returns table (id uuid, fence integer)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if cardinality(p_ids) > 0 then
+    with locked as materialized (
+      select j.id, u.progress, u.note, u.tail
+        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails) as u (id, fence, progress, note, tail)
+        join headway.jobs j on j.id = u.id and j.fence = u.fence
+       where (j.status = 'running') is true
+       order by j.id
+         for update of j
+    )
+    update headway.jobs j
+       set progress = coalesce(l.progress, j.progress),
+           progress_note = coalesce(l.note, j.progress_note),
+           log_tail = coalesce(l.tail, j.log_tail)
+      from locked l
+     where j.id = l.id;
+  end if;
+  return query
+    select j.id, j.fence
+      from headway.jobs j
+     where j.worker_id = p_worker
+       and j.status = 'running'
+       and j.cancel_requested_at is not null;
+end
+$$;

@@ -1,0 +1,3 @@
+-- Removes everything of Headway, jobs and history included.
+
+drop schema headway cascade;
