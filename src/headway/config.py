@@ -1,10 +1,40 @@
-"""Settings: what they are, their defaults, and where they come from (arguments, HEADWAY_* variables, headway.toml)."""
+"""Settings: what they are, their defaults, and where they are read from (HEADWAY_* variables, headway.toml)."""
 
 from __future__ import annotations
 
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headway.errors import ConfigError
 
 DAY_MS = 86_400_000
+FILE = "headway.toml"
+
+# what headway.toml and the environment may say, beside the sections of other parts
+NAMES = (
+    "url",
+    "app",
+    "tenant",
+    "queues",
+    "concurrency",
+    "lease",
+    "heartbeat",
+    "reap_every",
+    "promote_every",
+    "pace",
+    "idle_pace",
+    "grace",
+    "payload_limit",
+    "result_limit",
+    "retention",
+    "log_level",
+    "log_format",
+)
 
 
 def _retention() -> dict[str, int]:
@@ -26,3 +56,39 @@ class Settings:
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576
     retention_ms: dict[str, int] = field(default_factory=_retention)  # by status
+
+
+def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What the environment and the file say, unconverted; a variable goes before the file.
+
+    The file is $HEADWAY_CONFIG, or headway.toml in the current folder if there is one.
+    """
+    env = os.environ if env is None else env
+    values = _from_file(env.get("HEADWAY_CONFIG"))
+    for name in NAMES:
+        value = env.get(f"HEADWAY_{name.upper()}")
+        if value is not None and value != "":
+            values[name] = value
+    return values
+
+
+def _from_file(named: str | None) -> dict[str, Any]:
+    path = Path(named or FILE)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        if named is None:
+            return {}
+        raise ConfigError(f"HEADWAY_CONFIG names {named}, which does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path.resolve()} is not valid TOML: {error}") from error
+    for name in values:
+        if name not in NAMES:
+            close = difflib.get_close_matches(name, NAMES, 1)
+            hint = f": did you mean {close[0]!r}?" if close else f": the settings are {', '.join(NAMES)}"
+            raise ConfigError(f"{path.resolve()} has an unknown setting {name!r}{hint}")
+    return values

@@ -43,10 +43,6 @@ class LeaseLost(HeadwayError):
     """A worker's claim is no longer its own; nothing that it said was written."""
 
 
-class StillGoing(HeadwayError):
-    """`result()` ran out of time before the job ended; the job goes on."""
-
-
 class QueueFull(HeadwayError):
     """A limit on pending jobs was reached; nothing was enqueued."""
 

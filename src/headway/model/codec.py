@@ -81,7 +81,7 @@ def fault_of(error: Exception) -> tuple[str, str]:
 def revive(type: Any, value: Any) -> Any:  # noqa: A002 - msgspec's dec_hook
     """Makes pydantic models, which msgspec does not know, from JSON: strict models read what they wrote."""
     if not is_model(type):
-        raise NotImplementedError(f"cannot make {type!r} from JSON")
+        raise TypeError(f"cannot make {type!r} from JSON")
     return type.model_validate_json(_encoder.encode(value))
 
 
@@ -115,7 +115,7 @@ def _lower(value: Any) -> Any:
     match value:
         case str():
             return str.__str__(value)
-        case int():
+        case int() if value is not True and value is not False:  # as keys, which the hook is asked for too
             return int.__int__(value)
         case float():
             return float.__float__(value)

@@ -188,9 +188,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | msgspec.UnsetType = msgspec.UNSET
     max_attempts: int | msgspec.UnsetType = msgspec.UNSET
     max_losses: int | msgspec.UnsetType = msgspec.UNSET
-    timeout_ms: int | None | msgspec.UnsetType = msgspec.UNSET
-    scheduled_for: datetime | None | msgspec.UnsetType = msgspec.UNSET  # None: now
-    expires_at: datetime | None | msgspec.UnsetType = msgspec.UNSET
+    timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+    scheduled_for: datetime | msgspec.UnsetType | None = msgspec.UNSET  # None: now
+    expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     payload: str | msgspec.UnsetType = msgspec.UNSET  # only while the job never ran
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from headway.model.duration import Duration, to_ms
 
 
-class Retry(Exception):  # noqa: N818 - an outcome, not an error
+class Retry(Exception):
     """Fail this execution and try again, after `delay` or the usual backoff; charges a try.
 
     >>> Retry("5m", "rate limited").delay
@@ -23,7 +23,7 @@ class Retry(Exception):  # noqa: N818 - an outcome, not an error
         return self.reason or "the handler asked for a retry"
 
 
-class Snooze(Exception):  # noqa: N818
+class Snooze(Exception):
     """Put the job off by `delay`; charges nothing."""
 
     def __init__(self, delay: Duration) -> None:
@@ -34,7 +34,7 @@ class Snooze(Exception):  # noqa: N818
         return f"snoozed for {self.delay}"
 
 
-class Cancel(Exception):  # noqa: N818
+class Cancel(Exception):
     """End the job `canceled`, without another try."""
 
     def __init__(self, reason: str | None = None) -> None:

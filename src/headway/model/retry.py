@@ -14,7 +14,7 @@ Backoff = Callable[[int], float | timedelta]
 
 
 def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
-    """The wait before the next execution: base × 2^(n-1), at most cap, spread over 75 % to 125 % by jitter in [0, 1)."""
+    """The wait before the next execution: base × 2^(n-1), at most cap, times 0.75 to 1.25 by jitter in [0, 1)."""
     doubled: int = base_ms * (1 << min(failures - 1, 40))
     return round(min(doubled, cap_ms) * (0.75 + jitter / 2))
 

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Worker
-from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Outcome, Report, Settlement
+from headway.model.job import (
+    Attempt,
+    AuditEntry,
+    Change,
+    Claim,
+    Enqueued,
+    Filter,
+    Job,
+    NewJob,
+    Outcome,
+    Report,
+    Settlement,
+)
 from headway.model.status import Status
 
 T = TypeVar("T")
@@ -48,6 +60,7 @@ class Op(Generic[T]):
     steps: Callable[[], Steps[T]]
     writes: bool
     repeatable: bool = True  # a driver may run it once more when the connection was lost on the way
+    refusable: bool = False  # it may be refused by design, and the caller's transaction should live on then
 
 
 class Ops(Protocol):

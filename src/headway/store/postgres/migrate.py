@@ -69,6 +69,11 @@ def roles() -> Steps[None]:
         yield Statement(sql)
 
 
+def roles_sql() -> str:
+    """The SQL text of `roles`."""
+    return ";\n\n".join((*_statements("roles.sql"), *_statements("grants.sql"))) + ";\n"
+
+
 def _recorded() -> Steps[tuple[int, str]]:
     rows = yield Statement("select obj_description(to_regclass('headway.jobs'), 'pg_class')")
     match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", (rows[0][0] or "") if rows else "")

@@ -11,11 +11,18 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from headway.errors import ConfigError, HeadwayError, SchemaMissing, SchemaOutdated, StoreError, StoreUnavailable
-from headway.store.ops import Batch, Op, Rows, Statement
+from headway.errors import (
+    ConfigError,
+    HeadwayError,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreError,
+    StoreUnavailable,
+)
+from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.migrate import VERSION
 from headway.store.postgres.ops import PostgresOps
-from headway.store.run import adrive, drive
+from headway.store.run import Store, adrive, drive
 from headway.store.sqlstate import from_sqlstate
 
 try:
@@ -41,11 +48,13 @@ class PostgresStore:
 
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
-    def __init__(self, url: str, *, tenant_id: str | None = None, parent: PostgresStore | None = None) -> None:
-        self.ops = PostgresOps()
+    def __init__(
+        self, url: str, *, tenant_id: str | None = None, parent: PostgresStore | None = None
+    ) -> None:
+        self.ops: Ops = PostgresOps()
         self._url = url
         self._tenant_id = tenant_id
-        self._pools = parent._pools if parent else _Pools(url)
+        self._pools: _Pools = parent._pools if parent else _Pools(url)
 
     def describe(self) -> str:
         parts = urlsplit(self._url)
@@ -53,7 +62,7 @@ class PostgresStore:
             return self._url
         return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")))
 
-    def bound(self, tenant_id: str) -> PostgresStore:
+    def bound(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, tenant_id=tenant_id, parent=self)
 
     def run(self, op: Op[T]) -> T:
@@ -77,19 +86,13 @@ class PostgresStore:
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
 
-        session = postgres_session(conn)
-        if session.is_async:
-            raise ConfigError(f"{type(conn).__name__} is an async connection: use the async verb, such as aenqueue")
-        with session as execute:
+        with postgres_session(conn, refusable=op.refusable) as execute:
             return drive(op.steps(), execute)
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
 
-        session = postgres_session(conn)
-        if not session.is_async:
-            return self.run_in(conn, op)
-        async with session as execute:
+        async with postgres_session(conn, refusable=op.refusable) as execute:
             return await adrive(op.steps(), execute)
 
     def run_script(self, op: Op[T]) -> T:
@@ -146,7 +149,9 @@ class PostgresStore:
                 f"PostgreSQL at {self.describe()} cannot be used right now: {text}. Nothing was written; check that the "
                 "server is up and reachable (headway doctor), then try again"
             )
-        return StoreError(f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written")
+        return StoreError(
+            f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written"
+        )
 
 
 class _Pools:

@@ -33,6 +33,7 @@ create function headway.enqueue_many(
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := headway.now();
@@ -41,59 +42,56 @@ declare
   v_slug text;
   v_inserted bigint;
 begin
-  for v_tenant, v_slug in
-    select distinct coalesce(t.id, v_own), coalesce(t.slug, t.id::text, 'default')
-      from unnest(coalesce(p_tenants, array[v_own]), p_slugs) as t (id, slug)
-  loop
-    perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
-  end loop;
-  if exists (
-    select
-      from (select unnest(p_kinds) union select unnest(p_queues)) as n (name)
-     where n.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-  ) or array_position(p_kinds, null) is not null or coalesce(cardinality(p_kinds), 0) <> coalesce(cardinality(p_ids), 0) then
+  if p_tenants is not null then
+    for v_tenant, v_slug in
+      select distinct coalesce(t.id, v_own), coalesce(t.slug, t.id::text)
+        from unnest(p_tenants, p_slugs) as t (id, slug)
+    loop
+      perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
+    end loop;
+  end if;
+  perform
+     from unnest(p_kinds || p_queues) as n (name)
+    where n.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$';
+  if found or array_position(p_kinds, null) is not null or cardinality(p_kinds) is distinct from cardinality(p_ids) then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
   end if;
 
-  with given as materialized (
-    select u.*,
-           coalesce(u.tenant_id, v_own) as owner,
-           coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
-      from unnest(
-             p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
-             p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
-             p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
-             p_sources, p_source_refs, p_created_by, p_metas)
-           with ordinality as u (
-             id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
-             expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-             delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-             source, source_ref, created_by, meta, place)
-     order by u.place
-  ), inserted as (
-    insert into headway.jobs (
-      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
-      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-      source, source_ref, created_by, meta, created_at)
-    select g.id, g.owner, g.kind, coalesce(g.queue, 'default'), coalesce(g.payload, '{}'), coalesce(g.priority, 100),
-           case when g.due > v_now then 'scheduled' else 'queued' end,
-           g.due,
-           case when g.due > v_now then null else v_now end,
-           case when g.due > v_now then null else nextval('headway.position') end,
-           g.expires_at, coalesce(g.max_attempts, 5), coalesce(g.max_losses, g.max_attempts, 5),
-           coalesce(g.backoff_base_ms, 1000), coalesce(g.backoff_cap_ms, 3600000), g.timeout_ms,
-           coalesce(g.delivery, 'at_least_once'), g.idempotency_key, g.unique_key,
-           case when g.unique_key is not null
-                then coalesce(string_to_array(g.unique_scope, ','), '{queued,scheduled,held,running,waiting}') end,
-           g.correlation_id, g.trace_id,
-           coalesce(g.source, 'manual'), g.source_ref, g.created_by, g.meta, v_now
-      from given g
-    on conflict do nothing
-    returning 1
-  )
-  select count(*) into v_inserted from inserted;
+  -- unnest keeps the order of the call, and with it the positions
+  insert into headway.jobs (
+    id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+    expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+    delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+    source, source_ref, created_by, meta, created_at)
+  select u.id, coalesce(u.tenant_id, v_own), u.kind, coalesce(u.queue, 'default'), coalesce(u.payload, '{}'),
+         coalesce(u.priority, 100),
+         case when d.due > v_now then 'scheduled' else 'queued' end,
+         d.due,
+         case when d.due > v_now then null else v_now end,
+         case when d.due > v_now then null else nextval('headway.position') end,
+         u.expires_at, coalesce(u.max_attempts, 5), coalesce(u.max_losses, u.max_attempts, 5),
+         coalesce(u.backoff_base_ms, 1000), coalesce(u.backoff_cap_ms, 3600000), u.timeout_ms,
+         coalesce(u.delivery, 'at_least_once'), u.idempotency_key, u.unique_key,
+         case when u.unique_key is not null
+              then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}') end,
+         u.correlation_id, u.trace_id,
+         coalesce(u.source, 'manual'), u.source_ref, u.created_by, u.meta, v_now
+    from unnest(
+           p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
+           p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
+           p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
+           p_sources, p_source_refs, p_created_by, p_metas)
+         as u (
+           id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
+           expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+           delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+           source, source_ref, created_by, meta)
+    cross join lateral (
+      select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
+    ) d
+  on conflict do nothing;
+  get diagnostics v_inserted = row_count;
 
   if v_inserted = cardinality(p_ids) then
     -- the usual case: everything is new; only what waits for its time needs a word

@@ -1,0 +1,251 @@
+"""Headway: an app, which is a database, the kinds defined for it, and the workers that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, TypeVar
+from uuid import UUID
+
+from headway.app.address import open_store
+from headway.app.results import Results
+from headway.app.settings import settings
+from headway.app.verbs import Verbs
+from headway.clock import Clock, SystemClock
+from headway.config import Settings, read
+from headway.define.checks import name as checked_name
+from headway.define.registry import JobVerb, Registry
+from headway.errors import ConfigError
+from headway.model.duration import Duration
+from headway.model.ids import tenant_id
+from headway.store.run import Store
+from headway.worker import Hooks, Middleware, Summary, Wake, Worker, run
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_URL = "sqlite:///headway.db"
+
+
+class Headway(Verbs):
+    """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
+
+    Nothing is read or connected to until it is used; an app can be shared by threads and survives a fork.
+    Without a URL it uses $HEADWAY_URL, the url of headway.toml, or the file ./headway.db.
+
+    >>> app = Headway("sqlite:///work.db")
+    >>> @app.job(queue="mail", max_attempts=3, timeout="30s")
+    ... async def welcome(user_id: int) -> str:
+    ...     return f"hello {user_id}"
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        tenant: str | UUID = "default",
+        lease: Duration | None = None,
+        heartbeat: Duration | None = None,
+        reap_every: Duration | None = None,
+        promote_every: Duration | None = None,
+        pace: Duration | None = None,
+        idle_pace: Duration | None = None,
+        grace: Duration | None = None,
+        concurrency: int | None = None,
+        payload_limit: int | None = None,
+        result_limit: int | None = None,
+        retention: Mapping[str, Duration] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._url = url
+        self._given = {
+            "lease": lease,
+            "heartbeat": heartbeat,
+            "reap_every": reap_every,
+            "promote_every": promote_every,
+            "pace": pace,
+            "idle_pace": idle_pace,
+            "grace": grace,
+            "concurrency": concurrency,
+            "payload_limit": payload_limit,
+            "result_limit": result_limit,
+            "retention": retention,
+        }
+        settings(self._given)
+        tenant_id(tenant)
+        self._tenant = str(tenant)
+        self.clock = clock or SystemClock()
+        self._seen = None
+        self._registry = Registry()
+        self._wake = Wake()
+        self._hooks = Hooks()
+        self._middleware: list[Middleware] = []
+        self._startup: list[Callable[[], Any]] = []
+        self._shutdown: list[Callable[[], Any]] = []
+        self._registry.bind(self)
+
+    # define
+
+    @property
+    def job(self) -> JobVerb:
+        """Make a kind of a function: `@app.job`, or with options `@app.job(queue="mail", max_attempts=3)`."""
+        return self._registry.job
+
+    def include(self, registry: Registry) -> None:
+        """Add the kinds of a registry, now and later ones."""
+        self._registry.include(registry)
+
+    @property
+    def kinds(self) -> Registry:
+        """The kinds that are defined here, by name."""
+        return self._registry
+
+    def on(self, event: str, callback: Callable[..., Any]) -> None:
+        """Call `callback(event)` at every such event of workers in this process, such as `job.dead`."""
+        self._hooks.on(event, callback)
+
+    def on_startup(self, fn: F) -> F:
+        """Run it when a worker starts, before it claims anything."""
+        self._startup.append(fn)
+        return fn
+
+    def on_shutdown(self, fn: F) -> F:
+        """Run it when a worker has stopped."""
+        self._shutdown.append(fn)
+        return fn
+
+    def middleware(self, fn: Middleware) -> Middleware:
+        """Wrap every handler: `async def timing(ctx, call_next): return await call_next()`."""
+        self._middleware.append(fn)
+        return fn
+
+    # whom it acts for
+
+    def tenant(self, tenant: str | UUID) -> Verbs:
+        """The same verbs, seeing and writing only that tenant."""
+        return _Tenant(self, str(tenant))
+
+    # run
+
+    def run(
+        self,
+        queues: str | Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        concurrency: int | None = None,
+        until_idle: bool = False,
+    ) -> Summary:
+        """Be a worker, until SIGTERM or SIGINT; with `until_idle`, until there is nothing to do.
+
+        Without queues it works on those that its kinds use. `{"mail": 5, "default": 20}` gives slots per queue.
+        """
+        return run(self._worker(queues, concurrency), until_idle=until_idle)
+
+    async def arun(
+        self,
+        queues: str | Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        concurrency: int | None = None,
+        until_idle: bool = False,
+    ) -> Summary:
+        """The same inside a running event loop; cancel the task to stop it in good order."""
+        return await self._worker(queues, concurrency).run(until_idle=until_idle)
+
+    def close(self) -> None:
+        """Close the connections; the app opens them again if it is used again."""
+        self._store.close()
+
+    async def aclose(self) -> None:
+        await self._store.aclose()
+
+    # what it is made of, read and opened when first used
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        return read()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """How this app and its workers behave."""
+        return settings(
+            self._config | {name: value for name, value in self._given.items() if value is not None}
+        )
+
+    @cached_property
+    def url(self) -> str:
+        """The database's URL, wherever it came from."""
+        return str(self._url or self._config.get("url") or DEFAULT_URL)
+
+    @cached_property
+    def _store(self) -> Store:  # type: ignore[override]
+        return open_store(self.url, self.clock)
+
+    @cached_property
+    def _results(self) -> Results:  # type: ignore[override]
+        return Results(self._store)
+
+    @property
+    def store(self) -> Store:
+        """The database, for tools that go beside the app's verbs."""
+        return self._store
+
+    @cached_property
+    def payload_limit(self) -> int:  # type: ignore[override]
+        return self.settings.payload_limit
+
+    @property
+    def _own(self) -> str:  # type: ignore[override]
+        if self._tenant != "default":
+            return self._tenant
+        return str(self._config.get("tenant", "default"))
+
+    def _worker(
+        self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None
+    ) -> Worker:
+        total = self.settings.concurrency if concurrency is None else concurrency
+        if isinstance(total, bool) or not isinstance(total, int) or total < 1:
+            raise ConfigError(f"concurrency={concurrency!r} must be a whole number from 1")
+        match queues:
+            case None:
+                caps = dict.fromkeys(
+                    sorted({kind.options.queue for kind in self._registry} | {"default"}), total
+                )
+            case str():
+                caps = {queues: total}
+            case Mapping():
+                caps = dict(queues)
+                total = sum(caps.values()) if concurrency is None else total
+            case _:
+                caps = dict.fromkeys(queues, total)
+        if not caps:
+            raise ConfigError("a worker needs at least one queue")
+        for queue, slots in caps.items():
+            checked_name(queue, "queue")
+            if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
+                raise ConfigError(f"queue {queue} has {slots!r} slots: give a whole number from 1")
+        return Worker(
+            self._store,
+            self._registry.kinds,
+            settings=self.settings,
+            queues=caps,
+            concurrency=total,
+            hooks=self._hooks,
+            middleware=self._middleware,
+            startup=self._startup,
+            shutdown=self._shutdown,
+            wake=self._wake,
+            version=version("headway"),
+        )
+
+
+class _Tenant(Verbs):
+    """An app's verbs for one tenant alone."""
+
+    def __init__(self, app: Headway, tenant: str) -> None:
+        self.clock = app.clock
+        self.payload_limit = app.payload_limit
+        self._registry = app.kinds
+        self._wake = app._wake
+        self._own = tenant
+        self._seen = tenant_id(tenant)
+        self._store = app.store.bound(self._seen)
+        self._results = Results(self._store)

@@ -1,0 +1,174 @@
+"""What the verbs ask of the store: checked requests, made into ops, the same for both colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from headway.app.results import Results
+from headway.app.why import Why, why
+from headway.clock import Clock, from_micros
+from headway.define.change import change_of
+from headway.define.options import UsingOptions, new_job
+from headway.define.registry import Registry
+from headway.errors import InvalidJob, NotAllowed, NotFound
+from headway.model import codec
+from headway.model.ids import as_id, tenant_id
+from headway.model.job import Attempt, Filter, Job, NewJob, Outcome
+from headway.model.status import STATUSES, Status
+from headway.store.ops import Op, Steps
+from headway.store.run import Store
+from headway.worker.wake import Wake
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Requests:
+    """Holds whom an app acts for, and turns calls into ops; raises before anything is sent."""
+
+    clock: Clock
+    payload_limit: int
+    _registry: Registry
+    _wake: Wake
+    _store: Store
+    _results: Results
+
+    # the tenant that jobs are enqueued for, and the one that everything else is narrowed to (None: all)
+    _own: str
+    _seen: str | None
+
+    def _built(self, kind: str | NewJob, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
+        given: Any = {name: value for name, value in options.items() if name != "conn"}
+        if isinstance(kind, NewJob):
+            if payload is not None or given:
+                raise InvalidJob(
+                    "a job made by build() is complete: give its options to using(), before build()"
+                )
+            return kind
+        if payload is not None and not isinstance(payload, Mapping):
+            raise InvalidJob(
+                f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}"
+            )
+        known = self._registry.get(kind)
+        if known is not None:
+            return known.using(**given).build_from(dict(payload or {}))
+        text = codec.encode(dict(payload or {}), limit=self.payload_limit)
+        return new_job(kind, text, given, now=self.clock.now())
+
+    def _mine(self, job: NewJob) -> NewJob:
+        if not isinstance(job, NewJob):
+            raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
+        if job.tenant is None:
+            return msgspec.structs.replace(job, tenant=self._own, tenant_id=tenant_id(self._own))
+        if self._seen is not None and job.tenant_id != self._seen:
+            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {job.tenant}")
+        return job
+
+    def _poke(self, jobs: list[NewJob], conn: Any) -> None:
+        if conn is None:
+            for queue in {job.queue for job in jobs}:
+                self._wake.poke(queue)
+
+    def _get(self, job_id: str | UUID) -> Op[Job]:
+        key = as_id(job_id)
+        return then(
+            self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else _missing(key)
+        )
+
+    def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
+            raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to 10,000")
+        before_id = None if before is None else as_id(before)
+        return self._store.ops.find(self._filter(filters), limit=limit, before_id=before_id)
+
+    def _filter(self, filters: Mapping[str, Any]) -> Filter:
+        given = {name: value for name, value in filters.items() if value is not None}
+        tenant = given.pop("tenant", None)
+        unknown = set(given) - set(Filter.__struct_fields__) | set(given) & {"tenant_id"}
+        if unknown:
+            raise InvalidJob(
+                f"{sorted(unknown)[0]!r} is not a filter: use tenant, {', '.join(Filter.__struct_fields__[1:])}"
+            )
+        if given.get("status", "queued") not in STATUSES:
+            raise InvalidJob(f"status={given['status']!r} does not exist: use {', '.join(STATUSES)}")
+        for name in ("created_after", "created_before"):
+            if name in given and (not isinstance(given[name], datetime) or given[name].tzinfo is None):
+                raise InvalidJob(f"{name}={given[name]!r} must be a datetime with a zone")
+        if "retry_of" in given:
+            given["retry_of"] = as_id(given["retry_of"])
+        wanted = self._seen if tenant is None else tenant_id(tenant)
+        if self._seen is not None and wanted != self._seen:
+            raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
+        return Filter(tenant_id=wanted, **given)
+
+    def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
+        key = as_id(job_id)
+
+        def steps() -> Steps[list[Attempt]]:
+            yield from self._get(key).steps()
+            return (yield from self._store.ops.attempts(key, tenant_id=self._seen).steps())
+
+        return Op(steps, writes=False)
+
+    def _peek(self, key: str) -> Op[Outcome]:
+        return then(
+            self._store.ops.results([key], tenant_id=self._seen),
+            lambda found: found[key] if key in found else _missing(key),
+        )
+
+    def _why(self, job_id: str | UUID) -> Op[Why]:
+        key = as_id(job_id)
+        now = from_micros(self.clock.now())
+        return then(
+            why(self._store.ops, key, tenant_id=self._seen, now=now), lambda answer: answer or _missing(key)
+        )
+
+    def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
+        key = as_id(job_id)
+        if reason is not None:
+            codec.check_text(reason, "reason")
+        op = self._store.ops.cancel([key], tenant_id=self._seen, reason=reason, actor=actor)
+        return then(op, lambda found: found[key] if key in found else _missing(key))
+
+    def _retry(self, job_id: str | UUID, actor: str | None) -> Op[tuple[str, str]]:
+        key = as_id(job_id)
+
+        def steps() -> Steps[tuple[str, str]]:
+            job = yield from self._get(key).steps()
+            done = yield from self._store.ops.retry([key], tenant_id=self._seen, actor=actor).steps()
+            if key not in done:
+                raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
+            return done[key], job.queue
+
+        return Op(steps, writes=True)
+
+    def _change(self, job_id: str | UUID, actor: str | None, changes: Mapping[str, Any]) -> Op[Status]:
+        key = as_id(job_id)
+        change = change_of(changes, now=from_micros(self.clock.now()), limit=self.payload_limit)
+        op = self._store.ops.change(key, change, tenant_id=self._seen, actor=actor)
+        return then(op, lambda status: status or _missing(key))
+
+    def _everyones(self, what: str, op: Op[T]) -> Op[T]:
+        if self._seen is not None:
+            raise NotAllowed(
+                f"queues are shared by all tenants: {what} with the app itself, not for one tenant"
+            )
+        return op
+
+
+def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:
+    """The op with its answer shaped."""
+
+    def steps() -> Steps[U]:
+        return shape((yield from op.steps()))
+
+    return Op(steps, writes=op.writes, repeatable=op.repeatable)
+
+
+def _missing(job_id: str) -> Any:
+    raise NotFound(f"there is no job {job_id} (or it is another tenant's, or it was pruned)")

@@ -1,0 +1,93 @@
+"""Waits for jobs to end: all waiters of an app share one query."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import Future
+
+from headway.errors import StoreUnavailable
+from headway.model.job import Outcome
+from headway.model.status import FINISHED
+from headway.store.run import Store
+
+_FIRST = 0.01
+_SLOWEST = 0.25
+
+
+class Results:
+    """Hands out futures of outcomes and polls for them in one thread, which ends when nobody waits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[Future[Outcome]]] = {}
+        self._thread: threading.Thread | None = None
+
+    def wait_for(self, job_id: str) -> Future[Outcome]:
+        """A future that gets the job's outcome once it is over; give it back with `forget`."""
+        if self._pid != os.getpid():
+            self._reset()
+        future: Future[Outcome] = Future()
+        with self._lock:
+            self._waiting.setdefault(job_id, []).append(future)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._poll, name="headway-results", daemon=True)
+                self._thread.start()
+        return future
+
+    def forget(self, job_id: str, future: Future[Outcome]) -> None:
+        with self._lock:
+            futures = self._waiting.get(job_id, [])
+            if future in futures:
+                futures.remove(future)
+            if not futures:
+                self._waiting.pop(job_id, None)
+
+    def _poll(self) -> None:
+        pause = _FIRST
+        known = 0
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                ids = list(self._waiting)
+            if len(ids) != known:
+                known, pause = len(ids), _FIRST
+            try:
+                outcomes = self._store.run(self._store.ops.results(ids, tenant_id=None))
+            except StoreUnavailable:
+                outcomes, pause = {}, _SLOWEST
+            except BaseException as error:
+                self._fail(error)
+                continue
+            if self._deliver(outcomes):
+                pause = _FIRST
+                continue
+            time.sleep(pause)
+            pause = min(pause * 1.25, _SLOWEST)
+
+    def _deliver(self, outcomes: dict[str, Outcome]) -> bool:
+        delivered = False
+        with self._lock:
+            for job_id, outcome in outcomes.items():
+                if outcome.status in FINISHED:
+                    for future in self._waiting.pop(job_id, []):
+                        delivered = True
+                        if future.set_running_or_notify_cancel():
+                            future.set_result(outcome)
+        return delivered
+
+    def _fail(self, error: BaseException) -> None:
+        with self._lock:
+            for futures in self._waiting.values():
+                for future in futures:
+                    if future.set_running_or_notify_cancel():
+                        future.set_exception(error)
+            self._waiting.clear()

@@ -1,0 +1,68 @@
+"""Turns what people wrote (arguments, environment, file) into `Settings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.config import Settings
+from headway.errors import ConfigError, InvalidJob
+from headway.model.duration import Duration, to_ms
+from headway.model.status import FINISHED
+
+_DURATIONS = ("lease", "heartbeat", "reap_every", "promote_every", "pace", "idle_pace", "grace")
+_COUNTS = ("concurrency", "payload_limit", "result_limit")
+_DEFAULTS = Settings()
+
+
+def settings(given: Mapping[str, Any]) -> Settings:
+    """Checked settings from raw values by their public names; what is missing has its default. Raises `ConfigError`."""
+    values: dict[str, Any] = {}
+    for name in _DURATIONS:
+        if given.get(name) is not None:
+            values[f"{name}_ms"] = _duration(name, given[name])
+    for name in _COUNTS:
+        if given.get(name) is not None:
+            values[name] = _count(name, given[name])
+    if given.get("retention") is not None:
+        values["retention_ms"] = _retention(given["retention"])
+    made = Settings(**values)
+    if made.heartbeat_ms * 2 > made.lease_ms:
+        if "heartbeat_ms" not in values:
+            return Settings(**{**values, "heartbeat_ms": made.lease_ms // 3})
+        raise ConfigError(
+            f"a heartbeat of {made.heartbeat_ms} ms is too slow for a lease of {made.lease_ms} ms: one that comes late "
+            "would cost the lease; a third of the lease is a good heartbeat"
+        )
+    return made
+
+
+def _duration(name: str, value: Duration) -> int:
+    try:
+        ms = to_ms(value, name)
+    except InvalidJob as error:
+        raise ConfigError(str(error)) from None
+    if ms == 0:
+        raise ConfigError(f"{name}={value!r} must be longer than nothing")
+    return ms
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise ConfigError(f"{name}={value!r} must be a whole number from 1")
+    return number
+
+
+def _retention(value: Any) -> dict[str, int]:
+    if not isinstance(value, Mapping) or not set(value) <= set(FINISHED):
+        raise ConfigError(
+            f"retention={value!r} must map statuses ({', '.join(FINISHED)}) to durations, such as "
+            '{"succeeded": "7d"}'
+        )
+    return _DEFAULTS.retention_ms | {
+        status: _duration(f"retention.{status}", age) for status, age in value.items()
+    }

@@ -1,0 +1,262 @@
+"""The verbs of an application: what can be done to jobs, in both colours, for one tenant or for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as NotYet
+from typing import Any, TypeVar, Unpack
+from uuid import UUID
+
+from headway.app.requests import Requests
+from headway.app.why import Why
+from headway.define.checks import name as checked_name
+from headway.define.options import UsingOptions
+from headway.model.duration import Duration, to_ms
+from headway.model.fleet import Queue, Worker
+from headway.model.ids import as_id
+from headway.model.job import Attempt, AuditEntry, Enqueued, Job, NewJob, Outcome
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Op
+
+T = TypeVar("T")
+
+_PAGE = 1_000
+
+
+class Verbs(Requests):
+    """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""
+
+    # enqueue
+
+    def enqueue(
+        self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
+        Raises `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `StoreUnavailable`.
+        """
+        return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
+
+    async def aenqueue(
+        self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
+
+    def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+        """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order."""
+        batch = [self._mine(job) for job in jobs]
+        op = self._store.ops.enqueue(batch)
+        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        self._poke(batch, conn)
+        return done
+
+    async def aenqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+        batch = [self._mine(job) for job in jobs]
+        op = self._store.ops.enqueue(batch)
+        done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
+        self._poke(batch, conn)
+        return done
+
+    def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
+        return self.enqueue_many((job,), conn=conn)[0]
+
+    async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
+        return (await self.aenqueue_many((job,), conn=conn))[0]
+
+    # look
+
+    def get(self, job_id: str | UUID) -> Job:
+        """One job as it is stored now; raises `NotFound`."""
+        return self._run(self._get(job_id))
+
+    async def aget(self, job_id: str | UUID) -> Job:
+        return await self._arun(self._get(job_id))
+
+    def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
+        """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
+
+        Filters: status kind queue tenant source correlation_id unique_key retry_of created_after created_before.
+        """
+        return self._run(self._find(limit, before, filters))
+
+    async def ajobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
+        return await self._arun(self._find(limit, before, filters))
+
+    def attempts(self, job_id: str | UUID) -> list[Attempt]:
+        """The executions of a job in order, the open one last; raises `NotFound`."""
+        return self._run(self._attempts(job_id))
+
+    async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
+        return await self._arun(self._attempts(job_id))
+
+    def result(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+        """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
+
+        When the timeout passes first, the outcome has the status that the job has then. Raises `NotFound`.
+        """
+        key = as_id(job_id)
+        outcome = self._run(self._peek(key))
+        limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
+        if outcome.status in FINISHED or limit == 0:
+            return outcome
+        future = self._results.wait_for(key)
+        try:
+            return future.result(limit)
+        except NotYet:
+            return self._run(self._peek(key))
+        finally:
+            self._results.forget(key, future)
+
+    async def aresult(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+        key = as_id(job_id)
+        outcome = await self._arun(self._peek(key))
+        limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
+        if outcome.status in FINISHED or limit == 0:
+            return outcome
+        future = self._results.wait_for(key)
+        try:
+            async with asyncio.timeout(limit):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            return await self._arun(self._peek(key))
+        finally:
+            self._results.forget(key, future)
+
+    def why(self, job_id: str | UUID) -> Why:
+        """Why a job is not running (or what it does instead), with the way out; raises `NotFound`."""
+        return self._run(self._why(job_id))
+
+    async def awhy(self, job_id: str | UUID) -> Why:
+        return await self._arun(self._why(job_id))
+
+    def audit(self, job_id: str | UUID) -> list[AuditEntry]:
+        """What people did to a job, oldest first."""
+        return self._run(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+
+    async def aaudit(self, job_id: str | UUID) -> list[AuditEntry]:
+        return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+
+    def counts(self) -> dict[Status, int]:
+        """How many jobs are in each status."""
+        return self._run(self._store.ops.counts(tenant_id=self._seen))
+
+    async def acounts(self) -> dict[Status, int]:
+        return await self._arun(self._store.ops.counts(tenant_id=self._seen))
+
+    def queues(self) -> list[Queue]:
+        """The queues, with the number of their unfinished jobs per status."""
+        return self._run(self._store.ops.queues())
+
+    async def aqueues(self) -> list[Queue]:
+        return await self._arun(self._store.ops.queues())
+
+    def workers(self) -> list[Worker]:
+        """The registered workers."""
+        return self._run(self._store.ops.workers())
+
+    async def aworkers(self) -> list[Worker]:
+        return await self._arun(self._store.ops.workers())
+
+    # operate
+
+    def cancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
+        """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
+        return self._run(self._cancel(job_id, reason, actor))
+
+    async def acancel(
+        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None
+    ) -> Status:
+        return await self._arun(self._cancel(job_id, reason, actor))
+
+    def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+        """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
+
+        Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
+        """
+        runs_as, queue = self._run(self._retry(job_id, actor))
+        self._wake.poke(queue)
+        return runs_as
+
+    async def aretry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+        runs_as, queue = await self._arun(self._retry(job_id, actor))
+        self._wake.poke(queue)
+        return runs_as
+
+    def change(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
+
+        Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
+        """
+        return self._run(self._change(job_id, actor, changes))
+
+    async def achange(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+        return await self._arun(self._change(job_id, actor, changes))
+
+    def count_jobs(self, **filters: Any) -> int:
+        """How many jobs match: what `cancel_jobs` or `retry_jobs` of the same filters would look at."""
+        return sum(len(page) for page in self._pages(filters))
+
+    def cancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Any) -> int:
+        """Cancel every job that matches; gives how many were canceled or asked to stop."""
+        done = 0
+        for page in self._pages(filters):
+            live = [job.id for job in page if job.status not in FINISHED]
+            op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
+            done += sum(status in ("canceled", "running") for status in self._run(op).values())
+        return done
+
+    def retry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
+        """Retry every finished job that matches; gives how many."""
+        done = 0
+        for page in self._pages(filters):
+            ended = [job.id for job in page if job.status in FINISHED]
+            done += len(self._run(self._store.ops.retry(ended, tenant_id=self._seen, actor=actor)))
+            for queue in {job.queue for job in page}:
+                self._wake.poke(queue)
+        return done
+
+    def pause(self, queue: str, *, actor: str | None = None) -> None:
+        """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
+        self._run(
+            self._everyones("pause a queue", self._store.ops.pause(checked_name(queue, "queue"), actor=actor))
+        )
+
+    async def apause(self, queue: str, *, actor: str | None = None) -> None:
+        await self._arun(
+            self._everyones("pause a queue", self._store.ops.pause(checked_name(queue, "queue"), actor=actor))
+        )
+
+    def resume(self, queue: str, *, actor: str | None = None) -> None:
+        """Let a paused queue go on."""
+        self._run(
+            self._everyones(
+                "resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor)
+            )
+        )
+        self._wake.poke(queue)
+
+    async def aresume(self, queue: str, *, actor: str | None = None) -> None:
+        await self._arun(
+            self._everyones(
+                "resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor)
+            )
+        )
+        self._wake.poke(queue)
+
+    # how
+
+    def _run(self, op: Op[T]) -> T:
+        return self._store.run(op)
+
+    async def _arun(self, op: Op[T]) -> T:
+        return await self._store.arun(op)
+
+    def _pages(self, filters: Mapping[str, Any]) -> Iterable[list[Job]]:
+        before: str | None = None
+        while page := self._run(self._find(_PAGE, before, filters)):
+            before = page[-1].id
+            yield page
+            if len(page) < _PAGE:
+                return

@@ -1,0 +1,131 @@
+"""Answers "why is this job not running?" from what is stored: reasons in order of weight, each with the way out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from headway.model.duration import show_ms
+from headway.model.fleet import Queue
+from headway.model.job import Job
+from headway.model.status import Status
+from headway.store.ops import Op, Ops, Steps
+
+
+class Why(msgspec.Struct, frozen=True):
+    """A job's status and the reasons for it, the weightiest first."""
+
+    job_id: str
+    status: Status
+    reasons: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join([f"job {self.job_id} is {self.status}", *(f"- {reason}" for reason in self.reasons)])
+
+
+def why(ops: Ops, job_id: str, *, tenant_id: str | None, now: datetime) -> Op[Why | None]:
+    """The reasons, or None if there is no such job."""
+
+    def steps() -> Steps[Why | None]:
+        jobs = yield from ops.get([job_id], tenant_id=tenant_id).steps()
+        if not jobs:
+            return None
+        job = jobs[0]
+        queues = yield from ops.queues().steps()
+        queue = next((known for known in queues if known.name == job.queue), None)
+        ahead = 0
+        if job.status == "queued":
+            ahead = yield from ops.ahead(job.id).steps()
+        return Why(job.id, job.status, _reasons(job, queue, ahead, now))
+
+    return Op(steps, writes=False)
+
+
+def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[str]:
+    match job.status:
+        case "queued":
+            return [*_waiting(job, queue), _place(job, queue, ahead)]
+        case "scheduled":
+            assert job.scheduled_for is not None
+            left = (job.scheduled_for - now).total_seconds() * 1_000
+            due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
+            again = f" after {_failures(job)}: {_brief(job.error)}" if job.error and job.fence else ""
+            return [
+                f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}",
+                *_waiting(job, queue),
+            ]
+        case "running":
+            assert job.attempt_started_at is not None
+            since = show_ms((now - job.attempt_started_at).total_seconds() * 1_000)
+            asked = (
+                ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
+            )
+            progress = f", {job.progress:.0%} done" if job.progress is not None else ""
+            note = f" ({job.progress_note})" if job.progress_note else ""
+            return [*asked, f"it has been running for {since} on worker {job.worker_id}{progress}{note}"]
+        case "succeeded":
+            return [f"it succeeded at {_at(job.finished_at)}"]
+        case "dead":
+            return [
+                f"it is dead since {_at(job.finished_at)} after {_failures(job)}: {_brief(job.error)}",
+                f"to run it again: headway jobs retry {job.id}",
+            ]
+        case "failed":
+            return [
+                f"it failed at {_at(job.finished_at)}: {_brief(job.error)}",
+                "it is at_most_once, so a new job retries it: headway jobs list --retry-of " + job.id,
+            ]
+        case "canceled":
+            return [
+                f"it was canceled at {_at(job.finished_at)}: {_brief(job.error)}",
+                f"to run it again: headway jobs retry {job.id}",
+            ]
+        case _:
+            return [f"it is {job.status}"]
+
+
+def _waiting(job: Job, queue: Queue | None) -> list[str]:
+    reasons = []
+    if queue is not None and queue.paused:
+        by = f" by {queue.paused_by}" if queue.paused_by else ""
+        reasons.append(
+            f"queue {job.queue} is paused since {_at(queue.paused_at)}{by}: headway queues resume {job.queue}"
+        )
+    if queue is None or queue.workers == 0:
+        reasons.append(
+            f"no worker listens to queue {job.queue}: start one with headway worker module:app --queues {job.queue}"
+        )
+    elif job.kind not in queue.kinds:
+        reasons.append(
+            f"no worker on queue {job.queue} knows kind {job.kind}: start one whose app defines it "
+            f"(known there: {', '.join(queue.kinds) or 'nothing'})"
+        )
+    return reasons
+
+
+def _place(job: Job, queue: Queue | None, ahead: int) -> str:
+    many = "at least 10,000 jobs" if ahead >= 10_000 else f"{ahead:,} job{'' if ahead == 1 else 's'}"
+    running = queue.counts.get("running", 0) if queue else 0
+    return (
+        f"{many} of queue {job.queue} come before it, {running:,} run now"
+        if ahead
+        else (f"it is next in queue {job.queue}; {running:,} of its jobs run now")
+    )
+
+
+def _failures(job: Job) -> str:
+    parts = []
+    if job.tries:
+        parts.append(f"{job.tries} of {job.max_attempts} tries")
+    if job.losses:
+        parts.append(f"{job.losses} of {job.max_losses} losses")
+    return " and ".join(parts) or "no try"
+
+
+def _brief(error: str | None) -> str:
+    return error.strip().splitlines()[0] if error and error.strip() else "no reason given"
+
+
+def _at(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="seconds") if moment else "an unknown time"

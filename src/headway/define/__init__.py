@@ -1,0 +1,25 @@
+"""Defining work: kinds, their options, and what a handler sees."""
+
+from headway.define.context import Context
+from headway.define.enqueuer import Enqueuer
+from headway.define.kind import ContextKind, Kind
+from headway.define.options import KindOptions, Options, UsingOptions, new_job
+from headway.define.registry import Decorator, JobVerb, Registry
+from headway.model.outcome import Cancel, Retry, Snooze
+
+__all__ = [
+    "Cancel",
+    "Context",
+    "ContextKind",
+    "Decorator",
+    "Enqueuer",
+    "JobVerb",
+    "Kind",
+    "KindOptions",
+    "Options",
+    "Registry",
+    "Retry",
+    "Snooze",
+    "UsingOptions",
+    "new_job",
+]

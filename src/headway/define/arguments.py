@@ -1,0 +1,201 @@
+"""A handler's arguments: from a call to the payload's JSON object, and back to the call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from headway.define.annotations import decodable, resolve, signature_of
+from headway.define.context import Context
+from headway.errors import InvalidJob, InvalidPayload
+from headway.model.codec import encode, fault_of, revive
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_P = inspect.Parameter
+_UNSET = msgspec.UNSET
+_NO_ARGS: tuple[Any, ...] = ()
+
+
+class Arguments:
+    """How one function's arguments are written and read; made once, at definition."""
+
+    __slots__ = (
+        "_by_place",
+        "_decoder",
+        "_defaults",
+        "_extra",
+        "_kind",
+        "_only_by_place",
+        "_optional",
+        "context",
+    )
+
+    def __init__(self, fn: Callable[..., Any], kind: str) -> None:
+        self._kind = kind
+        self.context: str | None = None  # the parameter that gets the context
+        self._by_place: tuple[str, ...] = ()  # what may be given by place, in order
+        self._only_by_place: tuple[str, ...] = ()
+        self._defaults: dict[str, Any] = {}  # of those that can only be given by place
+        self._optional: tuple[str, ...] = ()
+        self._extra: msgspec.json.Decoder[Any] | None = None  # decodes the values of **kwargs
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for parameter in _parameters(fn, kind):
+            annotation = resolve(fn, parameter, kind)
+            if annotation is Context:
+                self._take_context(parameter)
+            elif parameter.kind is _P.VAR_KEYWORD:
+                extra = decodable(annotation, parameter.name, kind)
+                self._extra = msgspec.json.Decoder(extra, dec_hook=revive)
+            else:
+                fields.append(self._field(parameter, decodable(annotation, parameter.name, kind)))
+        self._decoder = self._make_decoder(fields)
+
+    def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> str:
+        """The payload of a call: only what was given; raises `InvalidJob` or `InvalidPayload`."""
+        given = self._bind(args, kwargs) if args or self._only_by_place else kwargs
+        return self.pack_named(given, limit)
+
+    def pack_named(self, given: Mapping[str, Any], limit: int) -> str:
+        """The payload made of arguments that are all named."""
+        try:
+            text = encode(given, limit=limit)
+        except InvalidPayload as error:
+            raise InvalidPayload(f"{self._kind}: {error}") from error
+        try:
+            decoded = self._decoder.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            message, wrong_call = self._fault(error)
+            raise (InvalidJob if wrong_call else InvalidPayload)(message) from error
+        if self._extra is not None:
+            self._extras(text, decoded)
+        return text
+
+    def unpack(self, text: str) -> Call:
+        """The call that a payload stands for, without the context; raises `InvalidPayload`."""
+        try:
+            decoded = self._decoder.decode(text)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InvalidPayload(self._fault(error)[0]) from error
+        kwargs = msgspec.structs.asdict(decoded)
+        for name in self._optional:
+            if kwargs[name] is _UNSET:
+                del kwargs[name]
+        if self._extra is not None:
+            kwargs |= self._extras(text, decoded)
+        if not self._only_by_place:
+            return _NO_ARGS, kwargs
+        return self._places(kwargs), kwargs
+
+    def _take_context(self, parameter: inspect.Parameter) -> None:
+        if self.context is not None:
+            raise InvalidJob(
+                f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one"
+            )
+        if parameter.kind is _P.POSITIONAL_ONLY:
+            raise InvalidJob(
+                f"{self._kind}: the context is given by name, so {parameter.name} may not be before /"
+            )
+        self.context = parameter.name
+
+    def _field(self, parameter: inspect.Parameter, annotation: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+        name = parameter.name
+        if parameter.kind is not _P.KEYWORD_ONLY:
+            self._by_place += (name,)
+        if parameter.kind is _P.POSITIONAL_ONLY:
+            self._only_by_place += (name,)
+            self._defaults[name] = parameter.default
+        if parameter.default is _P.empty:
+            return name, annotation
+        # UNSET and not the default itself: what was not given is left to the function
+        self._optional += (name,)
+        return name, annotation, _UNSET
+
+    def _make_decoder(
+        self, fields: list[tuple[str, Any] | tuple[str, Any, Any]]
+    ) -> msgspec.json.Decoder[Any]:
+        try:
+            shape = msgspec.defstruct(
+                "Arguments", fields, kw_only=True, forbid_unknown_fields=self._extra is None
+            )
+            return msgspec.json.Decoder(shape, dec_hook=revive)
+        except (TypeError, RuntimeError, ValueError) as error:
+            names = ", ".join(field[0] for field in fields)
+            raise InvalidJob(f"{self._kind}: its parameters ({names}) cannot be decoded: {error}") from error
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self._by_place):
+            raise InvalidJob(
+                f"{self._kind}: {len(args)} arguments were given by place, and it takes {len(self._by_place)}"
+                + ("" if self.context is None else f" ({self.context} is given by the worker)")
+            )
+        given = dict(zip(self._by_place, args, strict=False))
+        for name in kwargs:
+            if name in given:
+                raise InvalidJob(f"{self._kind}({name}=…): given twice, by place and by name")
+            if name in self._only_by_place:
+                raise InvalidJob(f"{self._kind}({name}=…): can only be given by place, as the function says")
+        return {**given, **kwargs}
+
+    def _extras(self, text: str, decoded: Any) -> dict[str, Any]:
+        """What the payload holds beyond the named parameters."""
+        assert self._extra is not None
+        extras: dict[str, Any] = {}
+        for name, raw in _raw_fields.decode(text).items():
+            if name == self.context:
+                raise InvalidPayload(
+                    f"{self._kind}({name}=…): is the context, which the worker gives: leave it out"
+                )
+            if name not in decoded.__struct_fields__:
+                try:
+                    extras[name] = self._extra.decode(raw)
+                except msgspec.MsgspecError as error:
+                    raise InvalidPayload(f"{self._kind}({name}=…): {fault_of(error)[1]}") from error
+        return extras
+
+    def _places(self, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Takes out those that go by place; a default stands in for one that is missing before another."""
+        last = max((i for i, name in enumerate(self._only_by_place) if name in kwargs), default=-1)
+        return tuple(kwargs.pop(name, self._defaults[name]) for name in self._only_by_place[: last + 1])
+
+    def _fault(self, error: Exception) -> tuple[str, bool]:
+        """A message for a decoding error, and whether the call itself is wrong, not a value in it."""
+        path, reason = fault_of(error)
+        kind = self._kind
+        if path == "$" and reason.startswith("object missing required field `"):
+            return f"{kind}(): the argument {reason.split('`')[1]} is missing", True
+        if path == "$" and reason.startswith("object contains unknown field `"):
+            name = reason.split("`")[1]
+            if name == self.context:
+                return f"{kind}({name}=…): is the context, which the worker gives: leave it out", True
+            known = ", ".join(self._decoder.type.__struct_fields__) or "no arguments"
+            return f"{kind}({name}=…): there is no such parameter; it takes {known}", True
+        if not path.startswith("$."):
+            return f"{kind}: the payload cannot be read at {path}: {reason}", False
+        return f"{kind}({path[2:]}=…): {reason}", False
+
+
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _parameters(fn: Callable[..., Any], kind: str) -> list[inspect.Parameter]:
+    try:
+        parameters = list(signature_of(fn).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise InvalidJob(
+            f"{kind}: {fn!r} has no signature to read ({error}): wrap it in a function"
+        ) from error
+    for parameter in parameters:
+        if parameter.kind is _P.VAR_POSITIONAL:
+            raise InvalidJob(
+                f"{kind}: *{parameter.name} cannot be stored by name: take a list, {parameter.name}: list[…]"
+            )
+    if parameters and parameters[0].name in ("self", "cls") and "." in getattr(fn, "__qualname__", ""):
+        raise InvalidJob(
+            f"{kind}: {fn.__qualname__} is a method without its object: define a function, or register the "
+            "bound method of an object, app.job(name=…)(thing.method)"
+        )
+    return parameters

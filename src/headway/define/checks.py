@@ -1,0 +1,184 @@
+"""The check of each option's value: gives the `Options` fields that it sets, or refuses it with the fix."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any, get_args
+from uuid import UUID
+
+from headway.clock import from_micros
+from headway.errors import InvalidJob, InvalidPayload
+from headway.model.codec import check_text, encode
+from headway.model.duration import to_ms
+from headway.model.ids import tenant_id
+from headway.model.status import STATUSES, UNFINISHED
+
+Check = Callable[[Any, str], dict[str, Any]]
+
+META_LIMIT = 65_536
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}\Z")
+_CAP_MS = 3_600_000
+
+
+def name(value: object, what: str) -> str:
+    """The name of a queue or a kind."""
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise InvalidJob(
+            f"{what}={value!r} is not a valid name: use 1 to 128 letters, digits, "
+            "'.', '_', '-', ':' and '/', beginning with a letter, a digit or '_'"
+        )
+    return value
+
+
+def unknown_option(option: str, known: list[str], where: str, *, elsewhere: Collection[str] = ()) -> str:
+    if option in elsewhere:
+        return (
+            f"{option} cannot be set by {where}: it belongs to the kind, so give it to @app.job({option}=…)"
+        )
+    close = difflib.get_close_matches(option, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known))}"
+    return f"{where} has no option {option}: {hint}"
+
+
+def integer(value: object, option: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidJob(f"{option}={value!r} is not a whole number: give one from {least} to {most}")
+    if not least <= value <= most:
+        raise InvalidJob(f"{option}={value!r} is out of range: give a whole number from {least} to {most}")
+    return int(value)
+
+
+def one_of(literal: Any) -> Check:
+    choices = get_args(literal)
+
+    def check(value: Any, option: str) -> dict[str, Any]:
+        if value not in choices:
+            raise InvalidJob(f"{option}={value!r} is unknown: use {' or '.join(map(repr, choices))}")
+        return {option: value}
+
+    return check
+
+
+def text(value: Any, option: str) -> dict[str, Any]:
+    if isinstance(value, UUID):
+        value = str(value)
+    return {option: None if value is None else check_text(value, option)}
+
+
+def tenant(value: Any, _option: str) -> dict[str, Any]:
+    if value is None:
+        return {"tenant": None, "tenant_id": tenant_id("default")}
+    return {"tenant": str(value), "tenant_id": tenant_id(value)}
+
+
+def backoff(value: Any, option: str) -> dict[str, Any]:
+    """A function stays in the process; durations go to the row."""
+    if callable(value):
+        return {"backoff": value}
+    if isinstance(value, tuple | list):
+        if len(value) != 2:
+            raise InvalidJob(f"{option}={value!r} is not a pair: give (base, cap), like ('1s', '1h')")
+        base, cap = to_ms(value[0], f"{option} base"), to_ms(value[1], f"{option} cap")
+        if base > cap:
+            raise InvalidJob(f"{option}={value!r} begins above its cap: give (base, cap) with base <= cap")
+    else:
+        base = to_ms(value, option)
+        cap = max(base, _CAP_MS)
+    return {"backoff_base_ms": base, "backoff_cap_ms": cap}
+
+
+def timeout(value: Any, option: str) -> dict[str, Any]:
+    if value is None:
+        return {"timeout_ms": None}
+    ms = to_ms(value, option)
+    if ms == 0:
+        raise InvalidJob(f"{option}={value!r} would end every execution at once: give None for no timeout")
+    return {"timeout_ms": ms}
+
+
+def delay(value: Any, option: str) -> dict[str, Any]:
+    return {"delay_ms": None if value is None else to_ms(value, option)}
+
+
+def moment(value: Any, option: str) -> dict[str, Any]:
+    if value is not None:
+        if not isinstance(value, datetime):
+            raise InvalidJob(
+                f"{option}={value!r} is not a datetime: give one with a zone, like datetime.now(UTC)"
+            )
+        if value.utcoffset() is None:
+            raise InvalidJob(
+                f"{option}={value!r} carries no zone: use datetime.now(UTC) or .replace(tzinfo=…)"
+            )
+    return {option: value}
+
+
+def expiry(
+    expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None
+) -> None:
+    """Refuses a job that would expire before it may run; `now` in microseconds, or None."""
+    if expires_at is None:
+        return
+    if scheduled_for is not None and expires_at <= scheduled_for:
+        raise InvalidJob(
+            f"expires_at={expires_at.isoformat()} is not after scheduled_for={scheduled_for.isoformat()}: "
+            "the job would expire before it may run"
+        )
+    if now is None:
+        return
+    if expires_at <= from_micros(now):
+        raise InvalidJob(f"expires_at={expires_at.isoformat()} is in the past: the job would never run")
+    if delay_ms is not None and expires_at <= from_micros(now + delay_ms * 1_000):
+        raise InvalidJob(
+            f"expires_at={expires_at.isoformat()} is before the end of the delay of {delay_ms / 1_000:g}s: "
+            "the job would expire before it may run"
+        )
+
+
+def unique_scope(value: Any, option: str) -> dict[str, Any]:
+    if value is None:
+        return {"unique_scope": UNFINISHED, "own_scope": False}
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise InvalidJob(
+            f"{option}={value!r} is not a set of statuses: give one like {{'queued', 'running'}}"
+        )
+    if not value:
+        raise InvalidJob(
+            f"{option} is empty, so no job would be in it: leave it out for all unfinished statuses"
+        )
+    for status in value:
+        if status not in STATUSES:
+            raise InvalidJob(f"{option} has the unknown status {status!r}: use some of {', '.join(STATUSES)}")
+    return {"unique_scope": tuple(status for status in STATUSES if status in value), "own_scope": True}
+
+
+def meta(value: Any, option: str) -> dict[str, Any]:
+    if value is None:
+        return {"meta": None}
+    if not isinstance(value, Mapping):
+        raise InvalidJob(f"{option}={value!r} is not a dict: give one like {{'origin': 'import'}}")
+    try:
+        return {"meta": encode(value, limit=META_LIMIT, what="meta")}
+    except InvalidPayload as error:
+        raise InvalidJob(str(error)) from error
+
+
+def error_classes(value: Any, option: str) -> dict[str, Any]:
+    classes = (value,) if isinstance(value, type) else value
+    if not isinstance(classes, tuple | list | set | frozenset) or not classes:
+        raise InvalidJob(f"{option}={value!r} is not an exception class or a tuple of them, like (OSError,)")
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise InvalidJob(f"{option} has {each!r}, which is not a subclass of Exception")
+    return {option: tuple(classes)}
+
+
+def error_classes_apart(
+    retry_on: tuple[type[Exception], ...] | None, discard_on: tuple[type[Exception], ...]
+) -> None:
+    for each in retry_on or ():
+        if each in discard_on:
+            raise InvalidJob(f"{each.__name__} is in retry_on and in discard_on: leave it in one of them")

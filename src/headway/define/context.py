@@ -1,0 +1,180 @@
+"""Context: what a handler sees of its own job, and how it says how far it is."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any, ClassVar
+
+from headway.errors import InvalidPayload
+from headway.logs import get_logger
+from headway.model.codec import decode
+from headway.model.job import Claim, Report
+
+TAIL_LIMIT = 65_536  # bytes
+_NOTE_LIMIT = 512
+
+_log = get_logger("headway.job")
+
+
+class Context:
+    """Given to the parameter that is annotated `Context`; safe to use from any thread of the handler.
+
+    The worker makes one for each execution, sets `canceled` by `cancel()`, and reads `take_report()`.
+    """
+
+    __slots__ = (
+        "_canceled",
+        "_changed",
+        "_claim",
+        "_lines",
+        "_lock",
+        "_note",
+        "_progress",
+        "_size",
+        "_tail_limit",
+        "_tenant",
+        "_worker_id",
+    )
+
+    timed_out: ClassVar[bool] = False  # only an await of a machine can time out
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        tenant: str | None = None,
+        worker_id: str | None = None,
+        tail_limit: int = TAIL_LIMIT,
+    ) -> None:
+        self._claim = claim
+        self._tenant = tenant
+        self._worker_id = worker_id
+        self._tail_limit = tail_limit
+        self._canceled = False
+        self._changed = False
+        self._progress: float | None = None
+        self._note: str | None = None
+        self._lines: deque[str] | None = None
+        self._size = 0
+        self._lock = threading.Lock()
+
+    @property
+    def job_id(self) -> str:
+        return self._claim.id
+
+    @property
+    def tenant(self) -> str:
+        """The tenant's name, or its id where the worker knows no name."""
+        return self._tenant or self._claim.tenant_id
+
+    @property
+    def kind(self) -> str:
+        return self._claim.kind
+
+    @property
+    def queue(self) -> str:
+        return self._claim.queue
+
+    @property
+    def tries(self) -> int:
+        """How many executions failed before this one."""
+        return self._claim.tries
+
+    @property
+    def losses(self) -> int:
+        """How many executions were lost with their worker before this one."""
+        return self._claim.losses
+
+    @property
+    def fence(self) -> int:
+        """The number of this execution; with the job id, a token that no later or earlier one has."""
+        return self._claim.fence
+
+    @property
+    def trace_id(self) -> str | None:
+        return self._claim.trace_id
+
+    @property
+    def correlation_id(self) -> str | None:
+        return self._claim.correlation_id
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What `using(meta=…)` gave; a new dict each time."""
+        meta = self._claim.meta
+        return {} if meta is None else dict(decode(meta, what="meta") or {})
+
+    @property
+    def canceled(self) -> bool:
+        """Whether somebody asked this job to stop; a plain function looks at it and returns early."""
+        return self._canceled
+
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        """Show how far the job is, from 0 to 1; only remembered here, the worker writes it now and then."""
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+            raise InvalidPayload(f"progress({fraction!r}) is not from 0 to 1: give the fraction that is done")
+        clean = None if note is None else _storable(note)[:_NOTE_LIMIT]
+        with self._lock:
+            self._progress = float(fraction)
+            self._note = clean
+            self._changed = True
+
+    def log(self, message: str) -> None:
+        """Add a line to the job's log tail, of which the last 64 KiB are kept, and to the structured log."""
+        line = _storable(message)
+        with self._lock:
+            self._append(line)
+            self._changed = True
+        _log.info(line, **self._log_fields())
+
+    def cancel(self) -> None:
+        """For the worker: somebody asked this job to stop. (A handler that wants to end raises `Cancel`.)"""
+        self._canceled = True
+
+    def take_report(self) -> Report | None:
+        """For the worker: progress, note and log tail, if any changed since the last call, else None."""
+        if not self._changed:
+            return None
+        with self._lock:
+            self._changed = False
+            tail = None if self._lines is None else "\n".join(self._lines)
+            return Report(self._claim.id, self._claim.fence, self._progress, self._note, tail)
+
+    def _log_fields(self) -> dict[str, Any]:
+        # given here and not left to the current job: a handler may log from threads of its own
+        claim = self._claim
+        fields = {
+            "tenant_id": claim.tenant_id,
+            "job_id": claim.id,
+            "kind": claim.kind,
+            "attempt": claim.fence,
+            "worker_id": self._worker_id,
+            "trace_id": claim.trace_id,
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def _append(self, line: str) -> None:
+        if self._lines is None:
+            self._lines = deque()
+        size = _bytes(line)
+        if size > self._tail_limit:
+            line = line.encode()[-self._tail_limit :].decode(errors="ignore")
+            size = _bytes(line)
+        self._lines.append(line)
+        self._size += size
+        # a newline joins each pair of lines
+        while self._size + len(self._lines) - 1 > self._tail_limit:
+            self._size -= _bytes(self._lines.popleft())
+
+
+def _bytes(line: str) -> int:
+    return len(line) if line.isascii() else len(line.encode())
+
+
+def _storable(text: object) -> str:
+    """The text without what a store cannot keep: a handler's log line is no reason to fail its job."""
+    text = text if isinstance(text, str) else str(text)
+    if text.isascii():
+        return text.replace("\0", "�") if "\0" in text else text
+    return text.encode(errors="replace").decode().replace("\0", "�")

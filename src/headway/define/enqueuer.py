@@ -1,0 +1,72 @@
+"""How a kind finds the app that enqueues its jobs."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from headway.clock import SystemClock
+from headway.errors import InvalidJob
+from headway.model.job import NewJob
+
+DEFAULT_PAYLOAD_LIMIT = 1_048_576
+
+_host = SystemClock()
+
+
+class Enqueuer(Protocol):
+    """What an app offers to its kinds; a `clock` attribute, if it has one, judges `expires_at`."""
+
+    @property
+    def payload_limit(self) -> int:
+        """The most bytes of JSON that a payload may have."""
+        ...
+
+    def enqueue_new(self, job: NewJob, conn: Any) -> Any:
+        """Enqueue one job, in `conn`'s transaction if it is not None."""
+        ...
+
+    async def aenqueue_new(self, job: NewJob, conn: Any) -> Any:
+        """The same, without blocking."""
+        ...
+
+
+class Binding:
+    """The apps that a registry's kinds belong to; shared by all of them, the later ones too."""
+
+    __slots__ = ("_enqueuers",)
+
+    def __init__(self) -> None:
+        self._enqueuers: list[Enqueuer] = []
+
+    @property
+    def payload_limit(self) -> int:
+        """What is built for several apps must fit them all; asked for late, as an app reads its settings late."""
+        return min((each.payload_limit for each in self._enqueuers), default=DEFAULT_PAYLOAD_LIMIT)
+
+    def add(self, enqueuer: Enqueuer) -> None:
+        if not any(known is enqueuer for known in self._enqueuers):
+            self._enqueuers.append(enqueuer)
+
+    def __iter__(self) -> Any:
+        return iter(self._enqueuers)
+
+    def sole(self, kind: str) -> Enqueuer:
+        """The one app; raises `InvalidJob` when there is none, or when it is not clear which."""
+        match self._enqueuers:
+            case [enqueuer]:
+                return enqueuer
+            case []:
+                raise InvalidJob(
+                    f'kind "{kind}" belongs to no app yet, so nothing can be enqueued: add its registry to '
+                    "one with app.include(registry) before, or use app.enqueue(kind.build(…))"
+                )
+            case several:
+                raise InvalidJob(
+                    f'kind "{kind}" belongs to {len(several)} apps, and it is not clear which one you mean: '
+                    "use app.enqueue(kind.build(…))"
+                )
+
+    def now(self) -> int:
+        """The time in microseconds, by the first app's clock or else the host's."""
+        clock = getattr(self._enqueuers[0], "clock", _host) if self._enqueuers else _host
+        return int(clock.now())

@@ -1,0 +1,176 @@
+"""Kind: what `@app.job` makes of a function, still callable as before and now enqueueable."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+
+import msgspec
+
+from headway.define import checks
+from headway.define.arguments import Arguments, Call
+from headway.define.context import Context
+from headway.define.enqueuer import Binding
+from headway.define.options import KindOptions, Options, UsingOptions, kind_options
+from headway.errors import InvalidJob, InvalidPayload
+from headway.model.ids import new_id
+from headway.model.job import NewJob
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NO_OPTIONS: KindOptions = {}
+
+
+class Kind(Generic[P, R]):
+    """A function with a name and options under which its calls are stored as jobs.
+
+    Calling it calls the function; `enqueue` stores the call. The function may be plain or `async`; a
+    parameter annotated `Context` is filled by the worker and is no part of the payload. Raises `InvalidJob`
+    for what can never be run.
+
+    >>> def welcome(user_id: int) -> str:
+    ...     return f"hello {user_id}"
+    >>> kind = Kind(welcome)
+    >>> kind(user_id=7), kind.build(7).payload
+    ('hello 7', '{"user_id":7}')
+    """
+
+    name: str
+    fn: Callable[..., R]
+    options: Options
+    is_async: bool
+    context_param: str | None
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        options: KindOptions = _NO_OPTIONS,
+        *,
+        binding: Binding | None = None,
+    ) -> None:
+        fn = getattr(fn, "__func__", fn) if isinstance(fn, staticmethod) else fn
+        functools.update_wrapper(self, fn, updated=())  # its own attributes must not hide ours
+        self.name = _name_of(fn, options.get("name"))
+        _check_function(fn, self.name)
+        self.fn = fn
+        self.options = kind_options(options)
+        self.is_async = _is_async(fn)
+        self._arguments = Arguments(fn, self.name)
+        self.context_param = self._arguments.context
+        self._binding = binding or Binding()
+        self._row = self.options.row(self.name)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, here and now."""
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Kind {self.name} of {self.fn.__module__}.{self.fn.__qualname__}>"
+            if _named(self.fn)
+            else (f"<Kind {self.name} of {self.fn!r}>")
+        )
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Store the call as a job; gives its `id`, `status` and `created`."""
+        enqueuer = self._binding.sole(self.name)
+        return enqueuer.enqueue_new(self.build(*args, **kwargs), self.options.conn)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """The same, without blocking."""
+        enqueuer = self._binding.sole(self.name)
+        return await enqueuer.aenqueue_new(self.build(*args, **kwargs), self.options.conn)
+
+    def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
+        """The job that `enqueue` would store, for `app.enqueue_many`; a `conn` of `using()` is no part of it.
+
+        Raises `InvalidJob` for a call that the function would refuse and `InvalidPayload` for a value of the
+        wrong type, naming the parameter.
+        """
+        return self._finish(self._arguments.pack(args, kwargs, self._binding.payload_limit))
+
+    def build_from(self, payload: Mapping[str, Any]) -> NewJob:
+        """The same, from the payload itself: arguments by name, also those that a call gives by place."""
+        if not isinstance(payload, Mapping):
+            raise InvalidPayload(
+                f"{self.name}: the payload is {type(payload).__name__}, not a dict of arguments by name"
+            )
+        return self._finish(self._arguments.pack_named(payload, self._binding.payload_limit))
+
+    def using(self, **options: Unpack[UsingOptions]) -> Kind[P, R]:
+        """This kind with other options for the jobs enqueued through the copy; raises `InvalidJob`.
+
+        `welcome.using(delay="5m", unique_key="w7").enqueue(user_id=7)`
+        """
+        copy: Kind[P, R] = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.options = self.options.merged(options)
+        copy._row = copy.options.row(self.name)
+        return copy
+
+    def decode(self, payload: str) -> Call:
+        """The arguments that a payload stands for, without the context; raises `InvalidPayload`."""
+        if self.options.schema is not None:
+            self.options.schema.check(payload, self.name)
+        return self._arguments.unpack(payload)
+
+    def _finish(self, payload: str) -> NewJob:
+        options = self.options
+        if options.schema is not None:
+            options.schema.check(payload, self.name)
+        if options.expires_at is not None:
+            checks.expiry(options.expires_at, options.scheduled_for, options.delay_ms, self._binding.now())
+        return msgspec.structs.replace(self._row, id=new_id(), payload=payload)
+
+
+if TYPE_CHECKING:
+
+    class ContextKind(Kind[P, R]):
+        """A kind whose function takes the context first, for type checkers: only a call gives one."""
+
+        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+            ...
+
+        def using(self, **options: Unpack[UsingOptions]) -> ContextKind[P, R]: ...
+
+else:
+    ContextKind = Kind
+
+
+def _name_of(fn: Callable[..., Any], given: str | None) -> str:
+    if given is not None:
+        return checks.name(given, "name")
+    if not callable(fn):
+        raise InvalidJob(f"{fn!r} is not a function: @job decorates functions")
+    derived = getattr(fn, "__name__", None)
+    if derived is None or derived == "<lambda>":
+        raise InvalidJob(f"{fn!r} has no name to store its jobs under: give one, @app.job(name='…')")
+    return checks.name(derived, "name")
+
+
+def _check_function(fn: Callable[..., Any], name: str) -> None:
+    if isinstance(fn, Kind):
+        raise InvalidJob(f'{name}: this is already the kind "{fn.name}": decorate its function, {fn.name}.fn')
+    if not callable(fn) or inspect.isclass(fn):
+        raise InvalidJob(f"{name}: {fn!r} is not a function: @job decorates functions")
+    for each in (fn, getattr(fn, "func", fn), _call_of(fn)):
+        if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+            raise InvalidJob(
+                f"{name}: a generator cannot be a job: return the value, or a list of the values"
+            )
+
+
+def _is_async(fn: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(_call_of(fn))
+
+
+def _call_of(fn: Callable[..., Any]) -> Any:
+    """The function behind an object that is called."""
+    return type(fn).__call__
+
+
+def _named(fn: Any) -> bool:
+    return hasattr(fn, "__qualname__") and hasattr(fn, "__module__")

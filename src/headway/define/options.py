@@ -1,0 +1,214 @@
+"""The options of kinds and of single jobs: their names, their defaults, and what they accept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+from uuid import UUID
+
+import msgspec
+
+from headway.define import checks
+from headway.define.schema import Schema
+from headway.errors import InvalidJob
+from headway.model.duration import Duration
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
+from headway.model.job import Delivery, NewJob, OnConflict, Source
+from headway.model.retry import Backoff
+from headway.model.status import UNFINISHED, Status
+
+Errors = type[Exception] | Sequence[type[Exception]]
+
+
+class _Both(TypedDict, total=False):
+    queue: str
+    max_attempts: int
+    max_losses: int
+    backoff: Backoff | Duration | tuple[Duration, Duration]
+    timeout: Duration | None
+    priority: int
+    delivery: Delivery
+
+
+class KindOptions(_Both, total=False):
+    """What `@app.job(...)` takes."""
+
+    name: str
+    retry_on: Errors
+    discard_on: Errors
+    schema: Mapping[str, Any]
+
+
+class UsingOptions(_Both, total=False):
+    """What `kind.using(...)` takes: how one job differs from its kind. None takes an earlier value back."""
+
+    tenant: str | UUID | None
+    delay: Duration | None
+    scheduled_for: datetime | None
+    expires_at: datetime | None
+    idempotency_key: str | None
+    unique_key: str | None
+    unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
+    on_conflict: OnConflict
+    meta: Mapping[str, Any] | None
+    correlation_id: str | None
+    trace_id: str | None
+    source: Source
+    source_ref: str | None
+    created_by: str | None
+    conn: Any
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Options, checked: what a job's row carries, and what only the process needs that has its kind."""
+
+    # the row's, named as on NewJob
+    tenant: str | None = None
+    tenant_id: str = DEFAULT_TENANT_ID
+    queue: str = "default"
+    priority: int = 100
+    delay_ms: int | None = None
+    scheduled_for: datetime | None = None
+    expires_at: datetime | None = None
+    max_attempts: int = 5
+    max_losses: int = 5
+    backoff_base_ms: int = 1_000
+    backoff_cap_ms: int = 3_600_000
+    timeout_ms: int | None = None
+    delivery: Delivery = "at_least_once"
+    idempotency_key: str | None = None
+    unique_key: str | None = None
+    unique_scope: tuple[Status, ...] = UNFINISHED
+    on_conflict: OnConflict = "return"
+    correlation_id: str | None = None
+    trace_id: str | None = None
+    source: Source = "manual"
+    source_ref: str | None = None
+    created_by: str | None = None
+    meta: str | None = None  # JSON text
+
+    # the process's
+    backoff: Backoff | None = None  # only where it is a function; the row then has the default, for losses
+    retry_on: tuple[type[Exception], ...] | None = None  # None: all
+    discard_on: tuple[type[Exception], ...] = ()
+    schema: Schema | None = None
+    conn: Any = None
+    own_losses: bool = False  # max_losses was given, so that it no longer follows max_attempts
+    own_scope: bool = False
+
+    def retries(self, error: BaseException) -> bool:
+        """Whether this error is worth another try, by `retry_on` and `discard_on`."""
+        if isinstance(error, self.discard_on):
+            return False
+        return self.retry_on is None or isinstance(error, self.retry_on)
+
+    def row(self, kind: str) -> NewJob:
+        """A job of these options that still lacks its own id and payload."""
+        return NewJob(id="", kind=kind, **{name: getattr(self, name) for name in _ROW})
+
+    def merged(self, given: Mapping[str, Any]) -> Options:
+        """These options with those of `using()` over them; raises `InvalidJob`."""
+        changes = _checked(given, _USING, "using()")
+        if "backoff" in changes:
+            raise InvalidJob(
+                f"backoff={given['backoff']!r} is a function, which a job's row cannot carry: "
+                "give it to the kind, @app.job(backoff=…), or give (base, cap) here"
+            )
+        if self.backoff is not None and "backoff_base_ms" in changes:
+            raise InvalidJob(
+                f"backoff={given['backoff']!r} would never be used: the kind computes its own by a function"
+            )
+        # a later call's time takes the place of an earlier one's
+        if changes.get("delay_ms") is not None:
+            changes["scheduled_for"] = None
+        elif changes.get("scheduled_for") is not None:
+            changes["delay_ms"] = None
+        return _replaced(self, changes)
+
+
+def kind_options(given: Mapping[str, Any]) -> Options:
+    """The options of `@app.job(...)`, checked; raises `InvalidJob`. The name is not among them."""
+    return _replaced(Options(), _checked(given, _KIND, "@job"))
+
+
+def new_job(
+    kind: str, payload: str, options: Mapping[str, Any], *, now: int, default: Options | None = None
+) -> NewJob:
+    """A job of a kind that may be unknown here, from JSON text and the options that `using()` takes.
+
+    `now` is in microseconds; `default` are the options that the given ones are laid over.
+    """
+    merged = (default or _DEFAULT).merged(options)
+    checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
+    return msgspec.structs.replace(merged.row(checks.name(kind, "kind")), id=new_id(), payload=payload)
+
+
+def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where: str) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for option, value in given.items():
+        check = known.get(option)
+        if check is None:
+            raise InvalidJob(checks.unknown_option(option, list(known), where, elsewhere=_KIND))
+        changes |= check(value, option)
+    if changes.get("delay_ms") is not None and changes.get("scheduled_for") is not None:
+        raise InvalidJob(
+            f"delay={given['delay']!r} and scheduled_for={given['scheduled_for']!r} exclude each other: "
+            "give one"
+        )
+    return changes
+
+
+def _replaced(options: Options, changes: dict[str, Any]) -> Options:
+    if "max_attempts" in changes and not (options.own_losses or "max_losses" in changes):
+        changes["max_losses"] = changes["max_attempts"]
+    options = msgspec.structs.replace(options, **changes)
+    if options.own_scope and options.unique_key is None:
+        raise InvalidJob(
+            f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both"
+        )
+    if options.expires_at is not None:
+        checks.expiry(options.expires_at, options.scheduled_for, None, None)
+    checks.error_classes_apart(options.retry_on, options.discard_on)
+    return options
+
+
+_BOTH: dict[str, checks.Check] = {
+    "queue": lambda value, option: {"queue": checks.name(value, option)},
+    "max_attempts": lambda value, option: {"max_attempts": checks.integer(value, option, 1, 32_767)},
+    "max_losses": lambda value, option: {
+        "max_losses": checks.integer(value, option, 1, 32_767),
+        "own_losses": True,
+    },
+    "backoff": checks.backoff,
+    "timeout": checks.timeout,
+    "priority": lambda value, option: {"priority": checks.integer(value, option, -32_768, 32_767)},
+    "delivery": checks.one_of(Delivery),
+}
+_KIND: dict[str, checks.Check] = {
+    "name": lambda _value, _option: {},  # the kind's own business
+    **_BOTH,
+    "retry_on": checks.error_classes,
+    "discard_on": checks.error_classes,
+    "schema": lambda value, _option: {"schema": Schema(value)},
+}
+_USING: dict[str, checks.Check] = {
+    **_BOTH,
+    "tenant": checks.tenant,
+    "delay": checks.delay,
+    "scheduled_for": checks.moment,
+    "expires_at": checks.moment,
+    "idempotency_key": checks.text,
+    "unique_key": checks.text,
+    "unique_scope": checks.unique_scope,
+    "on_conflict": checks.one_of(OnConflict),
+    "meta": checks.meta,
+    "correlation_id": checks.text,
+    "trace_id": checks.text,
+    "source": checks.one_of(Source),
+    "source_ref": checks.text,
+    "created_by": checks.text,
+    "conn": lambda value, _option: {"conn": value},
+}
+_ROW = tuple(name for name in NewJob.__struct_fields__ if name not in ("id", "kind", "payload"))
+_DEFAULT = Options()

@@ -1,0 +1,178 @@
+"""Registry: the kinds that are defined together, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from headway.define.context import Context
+from headway.define.enqueuer import Binding, Enqueuer
+from headway.define.kind import ContextKind, Kind
+from headway.define.options import KindOptions
+from headway.errors import InvalidJob, UnknownKind
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AnyKind = Kind[..., Any]
+
+
+class Decorator(Protocol):
+    """What `@registry.job(queue="mail")` decorates with; a context that comes first is not asked for."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Kind[P, R]: ...
+
+
+class JobVerb(Protocol):
+    """The type of `registry.job`, for an app that offers it as its own."""
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Kind[P, R]: ...
+    @overload
+    def __call__(self, fn: None = None, /, **options: Unpack[KindOptions]) -> Decorator: ...
+
+
+class Registry:
+    """Kinds by name, defined without an app; `app.include(registry)` adds them to one.
+
+    >>> shop = Registry()
+    >>> @shop.job(queue="mail", max_attempts=3)
+    ... def welcome(user_id: int) -> str:
+    ...     return f"hello {user_id}"
+    >>> shop["welcome"] is welcome
+    True
+    """
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, AnyKind] = {}
+        self._binding = Binding()
+        self._includes: list[Registry] = []
+        self._included_by: list[Registry] = []
+
+    @overload
+    def job(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
+    @overload
+    def job(self, fn: Callable[P, R], /) -> Kind[P, R]: ...
+    @overload
+    def job(self, fn: None = None, /, **options: Unpack[KindOptions]) -> Decorator: ...
+    def job(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[KindOptions]) -> Any:
+        """Make a kind of the function: `@registry.job`, or with options `@registry.job(queue="mail")`.
+
+        Raises `InvalidJob` for options or parameters that cannot work, and for a name that is taken.
+        """
+        if fn is None:
+            return lambda fn: self._define(fn, options)
+        return self._define(fn, options)
+
+    def include(self, other: Registry) -> None:
+        """Add the kinds of another registry, also later ones; raises `InvalidJob` for a taken name."""
+        if other is self or other in self._includes:
+            return
+        if self in other._all_includes():
+            raise InvalidJob("these registries would include each other: include the one only into the other")
+        for kind in other:
+            self._check_free(kind)
+        self._includes.append(other)
+        other._included_by.append(self)
+        for kind in other:
+            self._adopt(kind)
+        for enqueuer in self._binding:
+            other.bind(enqueuer)
+
+    def bind(self, enqueuer: Enqueuer) -> None:
+        """Let all kinds here, now and later, enqueue through this app."""
+        self._binding.add(enqueuer)
+        for other in self._includes:
+            other.bind(enqueuer)
+
+    def __getitem__(self, name: str) -> AnyKind:
+        """The kind of this name; raises `UnknownKind` with the close ones."""
+        kind = self._kinds.get(name)
+        if kind is None:
+            raise UnknownKind(self._unknown(name))
+        return kind
+
+    def get(self, name: str) -> AnyKind | None:
+        return self._kinds.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
+    def __iter__(self) -> Iterator[AnyKind]:
+        return iter(list(self._kinds.values()))
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    @property
+    def kinds(self) -> Mapping[str, AnyKind]:
+        """All kinds here by name: a view that shows later ones too."""
+        return MappingProxyType(self._kinds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all kinds here, sorted."""
+        return tuple(sorted(self._kinds))
+
+    def _define(self, fn: Callable[..., Any], options: KindOptions) -> AnyKind:
+        kind: AnyKind = Kind(fn, options, binding=self._binding)
+        self._check_free(kind)
+        self._adopt(kind)
+        return kind
+
+    def _check_free(self, kind: AnyKind) -> None:
+        taken = self._kinds.get(kind.name)
+        if taken is not None and not _same_function(taken.fn, kind.fn):
+            raise InvalidJob(
+                f'kind "{kind.name}" is defined twice, by {_place(taken.fn)} and by {_place(kind.fn)}: '
+                "give one of them another name, @app.job(name='…')"
+            )
+        for registry in self._included_by:
+            registry._check_free(kind)
+
+    def _adopt(self, kind: AnyKind) -> None:
+        self._kinds[kind.name] = kind
+        for registry in self._included_by:
+            registry._adopt(kind)
+
+    def _all_includes(self) -> Iterator[Registry]:
+        for other in self._includes:
+            yield other
+            yield from other._all_includes()
+
+    def _unknown(self, name: str) -> str:
+        if not self._kinds:
+            return f'kind "{name}" is not defined here, and no other is: import the module that defines it'
+        close = difflib.get_close_matches(str(name), self._kinds, n=3)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        known = list(self.names)
+        shown = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+        return f'kind "{name}" is not defined here: {hint}The kinds known here are {shown}'
+
+
+def _same_function(one: Any, other: Any) -> bool:
+    """The same function, or the same lines of a module that was loaded again."""
+    if one == other:  # not only identity: a bound method is a new object each time
+        return True
+    code, other_code = getattr(one, "__code__", None), getattr(other, "__code__", None)
+    return (
+        code is not None
+        and other_code is not None
+        and one.__closure__ is None
+        and other.__closure__ is None
+        and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+        and (code.co_filename, code.co_firstlineno) == (other_code.co_filename, other_code.co_firstlineno)
+    )
+
+
+def _place(fn: Any) -> str:
+    name = f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', repr(fn))}"
+    code = getattr(fn, "__code__", None)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"

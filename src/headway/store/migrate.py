@@ -1,0 +1,76 @@
+"""Migrations of either store: what is installed, what would be done, and doing it, also on a caller's connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headway.errors import ConfigError
+from headway.store.foreign import postgres_session, sqlite_session
+from headway.store.foreign.identify import is_sqlite
+from headway.store.ops import Op
+from headway.store.postgres import migrate as postgres
+from headway.store.run import Store, drive
+from headway.store.sqlite import migrate as sqlite
+from headway.store.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from headway.store.postgres.store import PostgresStore
+
+
+def latest(store: Store) -> int:
+    """The version that this library needs."""
+    return sqlite.VERSION if isinstance(store, SqliteStore) else postgres.VERSION
+
+
+def current(store: Store) -> int:
+    """The version that the database has; 0 where there is none."""
+    if isinstance(store, SqliteStore):
+        return store.run(store.ops.version())
+    return _postgres(store).run_script(Op(postgres.version, writes=False))
+
+
+def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
+    """What `apply` would do now: a title and its SQL text for each part; empty where nothing is to do."""
+    if isinstance(store, SqliteStore):
+        found = current(store)
+        return [(step.title, step.script()) for step in sqlite.plan(found, to)]
+    return _postgres(store).run_script(Op(lambda: postgres.plan(to), writes=False))
+
+
+def apply(store: Store, to: int | None = None) -> list[str]:
+    """Bring the schema to a version (default: this library's), up or down, in one transaction; gives what was done."""
+    if isinstance(store, SqliteStore):
+        return [step.title for step in store.migrate(to)]
+    return _postgres(store).run_script(Op(lambda: postgres.migrate(to), writes=True))
+
+
+def roles(store: Store) -> None:
+    """Create the roles headway_worker and headway_app with their grants; raises `ConfigError` on SQLite."""
+    _postgres(store).run_script(Op(postgres.roles, writes=True))
+
+
+def roles_sql(store: Store) -> str:
+    """The SQL text of `roles`."""
+    _postgres(store)
+    return postgres.roles_sql()
+
+
+def migrate(conn: Any, to: int | None = None) -> list[str]:
+    """Bring the schema to this library's version inside the caller's transaction; gives what was done.
+
+    For the host's own migrations. Alembic: `headway.migrate(op.get_bind())`. Django: in a `RunPython`,
+    `headway.migrate(schema_editor.connection)`. Takes what `conn=` takes, of PostgreSQL or SQLite.
+    """
+    if is_sqlite(conn):
+        with sqlite_session(conn) as execute:
+            return drive(sqlite.migration(to), execute)
+    with postgres_session(conn) as execute:
+        return drive(postgres.migrate(to), execute)
+
+
+def _postgres(store: Store) -> PostgresStore:
+    from headway.store.postgres.store import PostgresStore
+
+    if not isinstance(store, PostgresStore):
+        raise ConfigError("a SQLite file has no roles: who can open the file can do everything")
+    return store

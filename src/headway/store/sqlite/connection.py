@@ -1,0 +1,108 @@
+"""One connection to the file, of either SQLite library, behind the same few methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from headway.store.ops import Batch, Row, Rows, Statement
+
+Library = Literal["apsw", "stdlib"]
+
+_STATEMENTS = 256  # kept prepared per connection
+
+
+class Connection(Protocol):
+    """A connection in autocommit mode: transactions are begun and ended by statements."""
+
+    def run(self, request: Statement | Batch) -> Rows: ...
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> Rows: ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+def connect(path: str, library: Library, *, create: bool = True) -> Connection:
+    """Open the file; raises the library's own error."""
+    return _Apsw(path, create) if library == "apsw" else _Stdlib(path, create)
+
+
+def library_errors(library: Library) -> type[Exception]:
+    """The base of the errors that the library raises; `code_of` reads them."""
+    if library == "apsw":
+        import apsw
+
+        return apsw.Error
+    import sqlite3
+
+    return sqlite3.Error
+
+
+def code_of(error: Exception) -> int:
+    """SQLite's extended result code."""
+    code = getattr(error, "extendedresult", None) or getattr(error, "sqlite_errorcode", None)
+    return code if isinstance(code, int) else 1
+
+
+class _Apsw:
+    def __init__(self, path: str, create: bool) -> None:
+        import apsw
+
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        self._conn = apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS)
+
+    def run(self, request: Statement | Batch) -> Rows:
+        if isinstance(request, Statement):
+            return self._conn.execute(request.sql, request.params).fetchall()
+        return self._conn.executemany(request.sql, request.rows).fetchall()
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> Rows:
+        return self._conn.execute(sql, params).fetchall()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._conn.in_transaction
+
+    def close(self) -> None:
+        self._conn.close()
+
+
+class _Stdlib:
+    def __init__(self, path: str, create: bool) -> None:
+        import sqlite3
+        from urllib.parse import quote
+
+        mode = "rwc" if create else "rw"
+        self._conn = sqlite3.connect(
+            f"file:{quote(path)}?mode={mode}",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS,
+        )
+
+    def run(self, request: Statement | Batch) -> Rows:
+        if isinstance(request, Statement):
+            return self._conn.execute(request.sql, request.params).fetchall()
+        if "returning" not in request.sql:
+            self._conn.executemany(request.sql, request.rows)
+            return []
+        # python's executemany throws the rows away
+        found: list[Row] = []
+        for params in request.rows:
+            found += self._conn.execute(request.sql, params).fetchall()
+        return found
+
+    def execute(self, sql: str, params: Sequence[Any] = ()) -> Rows:
+        return self._conn.execute(sql, params).fetchall()
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._conn.in_transaction
+
+    def close(self) -> None:
+        self._conn.close()

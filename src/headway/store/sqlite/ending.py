@@ -1,0 +1,173 @@
+"""Ends executions: the moves of running jobs that settle, release and reap share, with their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from headway.model.ids import new_id
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("settle")
+
+
+class Open(msgspec.Struct, frozen=True, array_like=True):
+    """A running job as `look` reads it."""
+
+    rowid: int
+    id: str
+    fence: int
+    worker_id: str | None
+    started_at: int
+    log_tail: str | None
+    canceling: int
+    cancel_reason: str | None
+    unique_key: str | None
+    unique_scope: str
+
+    def covers(self, status: Status) -> bool:
+        return f'"{status}"' in self.unique_scope
+
+
+class Ending(msgspec.Struct, kw_only=True):
+    """Where one running job goes from here, and what it is charged."""
+
+    job: Open
+    to: Status
+    charge: int = 0
+    loss: int = 0
+    delay_ms: int = 0
+    result: str | None = None
+    error: str | None = None
+    drops_key: bool = False
+
+
+def ending(job: Open, to: Status, **values: Any) -> Ending:
+    """An ending that minds a cancel that was asked for and a delay of nothing."""
+    end = Ending(job=job, to=to, **values)
+    if job.canceling and to in ("scheduled", "queued", "failed", "canceled"):
+        end.to = "canceled"
+        end.error = job.cancel_reason if end.error is None else end.error
+    elif to == "scheduled" and end.delay_ms <= 0:
+        end.to = "queued"
+    return end
+
+
+def write_endings(endings: Iterable[Ending], now: int) -> Steps[None]:
+    """Write the moves: those without a question in batches, then those of unique keys one after another."""
+    finish: list[tuple[Any, ...]] = []
+    again: list[tuple[Any, ...]] = []
+    keyed: list[Ending] = []
+    copies: list[tuple[Any, ...]] = []
+    for end in endings:
+        if end.job.unique_key is not None and _asks_for_key(end):
+            keyed.append(end)
+        elif end.to in FINISHED:
+            finish.append(_finish(end, now))
+            if end.to == "failed":
+                copies.append(_copy(end, now))
+        else:
+            again.append(_again(end, now))
+    yield from _batches(finish=finish, again=again, copy=copies)
+    for end in keyed:
+        yield from _write_keyed(end, now)
+
+
+def write_releases(jobs: Iterable[Open], delay_ms: int, now: int) -> Steps[None]:
+    """Put back executions that never started; no attempt, no charge."""
+    for job in jobs:
+        end = ending(job, "scheduled", delay_ms=delay_ms)
+        if end.to != "canceled" and _asks_for_key(end):
+            yield from _supersede(end)
+        if end.to == "canceled":
+            yield Statement(_SQL["finish"], _finish(end, now))
+        else:
+            yield Statement(_SQL["release"], _again(end, now)[:4])
+
+
+def holder_of_key(rowid: int) -> Steps[str | None]:
+    """The other job that has this job's unique key in scope."""
+    rows = yield Statement(_SQL["holder"], (rowid,))
+    return rows[0][0] if rows else None
+
+
+def superseded(key: str | None, holder: str) -> str:
+    return f'superseded: unique key "{key}" is taken by job {holder}'
+
+
+def write_fresh_copy(rowid: int, now: int, key: str | None) -> Steps[str]:
+    """Insert the job that retries an at_most_once one with a full budget; gives its id."""
+    job_id = new_id()
+    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key))
+    return job_id
+
+
+def _asks_for_key(end: Ending) -> bool:
+    """Whether the move could meet another job with its key: it enters the scope, or hands the key on."""
+    job = end.job
+    return job.unique_key is not None and (end.to == "failed" or (job.covers(end.to) and not job.covers("running")))
+
+
+def _write_keyed(end: Ending, now: int) -> Steps[None]:
+    if end.to == "failed":
+        yield from _fail_keyed(end, now)
+        return
+    yield from _supersede(end)
+    if end.to in FINISHED:
+        yield Statement(_SQL["finish"], _finish(end, now))
+    else:
+        yield Statement(_SQL["again"], _again(end, now))
+
+
+def _supersede(end: Ending) -> Steps[None]:
+    """Give up the key if another has it: what is over stays as it ended, what would run again is canceled."""
+    holder = yield from holder_of_key(end.job.rowid)
+    if holder is None:
+        return
+    end.drops_key = True
+    if end.to not in FINISHED:
+        end.to = "canceled"
+        end.error = superseded(end.job.unique_key, holder)
+
+
+def _fail_keyed(end: Ending, now: int) -> Steps[None]:
+    """The job that retries this one inherits its key, unless another has taken it."""
+    job = end.job
+    holder = yield from holder_of_key(job.rowid)
+    end.drops_key = job.covers("failed")
+    yield Statement(_SQL["finish"], _finish(end, now))
+    enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
+    error = superseded(job.unique_key, holder) if holder is not None and enters else None
+    yield Statement(_SQL["copy"], _copy(end, now, error))
+
+
+def _finish(end: Ending, now: int) -> tuple[Any, ...]:
+    return (end.job.rowid, end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
+
+
+def _again(end: Ending, now: int) -> tuple[Any, ...]:
+    later = end.to == "scheduled"
+    return (
+        end.job.rowid,
+        end.to,
+        now + end.delay_ms * 1000 if later else None,
+        None if later else now,
+        end.charge,
+        end.loss,
+        end.error,
+    )
+
+
+def _copy(end: Ending, now: int, error: str | None = None) -> tuple[Any, ...]:
+    scheduled_for = now + max(0, end.delay_ms) * 1000
+    return (end.job.rowid, new_id(), now, scheduled_for, False, error, end.job.unique_key)
+
+
+def _batches(**rows: list[tuple[Any, ...]]) -> Steps[None]:
+    for name, batch in rows.items():
+        if batch:
+            yield Batch(_SQL[name], batch)

@@ -1,0 +1,53 @@
+"""What the SQLite store's verbs have in common: their clock, and ops that look before they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from headway.clock import Clock
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.sql import statements
+
+T = TypeVar("T")
+
+_SQL = statements("position")
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOp(Op[T]):
+    """An op with what only this store needs to know.
+
+    A SQLite file has one write lock for everybody, so a worker that polls an empty queue must not take it.
+    `probe` runs first, on a read connection: what it gives is the op's answer, and only None makes the store
+    run `steps` under the write lock, where they look again. An op with `absent` reads the file as it is, with
+    any schema or none; `absent` is its answer where there is no file.
+    """
+
+    probe: Callable[[], Steps[T | None]] | None = None
+    absent: T | None = None
+
+
+class Verbs:
+    """The base of the verbs: they take the time from here, once per run."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+
+def json_list(values: Sequence[str]) -> str:
+    """A JSON array for `json_each`."""
+    return _encode(values).decode()
+
+
+def positions(count: int) -> Steps[list[int]]:
+    """The next `count` positions, a gap of 1024 apart, in order."""
+    if not count:
+        return []
+    rows = yield Statement(_SQL["next"], (count,))
+    last: int = rows[0][0]
+    return [last - 1024 * back for back in range(count - 1, -1, -1)]

@@ -1,0 +1,83 @@
+"""Reads on connections of their own: a few are kept, and none waits for the writer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from headway.store.ops import Steps
+from headway.store.run import drive
+from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.faults import Patience, explain, is_busy
+from headway.store.sqlite.file import File, Identity
+
+T = TypeVar("T")
+
+_KEPT = 4
+_THREADS = 4
+
+
+class Readers:
+    """A pool of read connections, and the threads that read for event loops."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._idle: deque[tuple[Connection, Identity | None]] = deque()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def run(self, steps: Callable[[], Steps[T]]) -> T:
+        """Run an op's steps on one snapshot."""
+        patience = Patience()
+        while True:
+            try:
+                with self._file.gate:
+                    return self._read(steps)
+            except self._file.errors as error:
+                if not (is_busy(error) and patience.wait()):
+                    raise explain(error, self._file.path) from error
+
+    async def arun(self, steps: Callable[[], Steps[T]]) -> T:
+        """The same in a thread."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="headway-sqlite-reader")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, steps)
+
+    def stop(self) -> None:
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections that nobody uses."""
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def _read(self, steps: Callable[[], Steps[T]]) -> T:
+        conn, identity = self._take()
+        try:
+            conn.execute("begin")
+            value = drive(steps(), conn.run)
+            conn.execute("commit")
+        except Exception:
+            conn.close()  # rolls back, and a connection in an unknown state serves nobody
+            raise
+        if len(self._idle) < _KEPT:
+            self._idle.append((conn, identity))
+        else:
+            conn.close()
+        return value
+
+    def _take(self) -> tuple[Connection, Identity | None]:
+        identity = self._file.identity()
+        while True:
+            try:
+                conn, opened = self._idle.pop()
+            except IndexError:
+                return self._file.open(), self._file.identity()
+            if opened == identity:
+                return conn, opened
+            conn.close()

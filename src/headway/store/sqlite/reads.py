@@ -1,0 +1,174 @@
+"""The reads: they run on connections of their own, never behind a writer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from headway.clock import from_micros, to_micros
+from headway.model.fleet import Queue, Worker
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.rows import decode_json, to_attempt, to_audit, to_job, to_worker
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("read")
+_AFTER_EVERY_ID = "g"
+
+
+class ReadVerbs(Verbs):
+    def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
+        def steps() -> Steps[list[Job]]:
+            rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))
+            return [to_job(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
+        def steps() -> Steps[list[Job]]:
+            page = (
+                where.tenant_id,
+                where.status,
+                where.kind,
+                where.queue,
+                where.source,
+                where.correlation_id,
+                where.unique_key,
+                where.retry_of,
+                _micros(where.created_after),
+                _micros(where.created_before),
+                limit,
+                before_id or _AFTER_EVERY_ID,
+            )
+            rows = yield Statement(_SQL[_scan(where)], page)
+            rows = yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id))
+            return [to_job(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
+        def steps() -> Steps[list[Attempt]]:
+            ended = yield Statement(_SQL["attempts"], (job_id, tenant_id))
+            running = yield Statement(_SQL["open_attempt"], (job_id, tenant_id))
+            return [to_attempt(row) for row in ended + running]
+
+        return SqliteOp(steps, writes=False)
+
+    def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
+        def steps() -> Steps[dict[str, Outcome]]:
+            rows = yield Statement(_SQL["results"], (json_list(ids), tenant_id))
+            return {
+                job_id: Outcome(status, decode_json(result), error) if status in FINISHED else Outcome(status)
+                for job_id, status, result, error in rows
+            }
+
+        return SqliteOp(steps, writes=False)
+
+    def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
+        def steps() -> Steps[dict[Status, int]]:
+            if tenant_id is not None and tenant_id != DEFAULT_TENANT_ID:
+                rows = yield Statement(_SQL["counts_of_tenant"], (tenant_id,))
+                return dict(rows)
+            rows = yield Statement(_SQL["counts"])
+            counts: dict[Status, int] = dict(rows)
+            if tenant_id is not None:
+                for status, count in (yield Statement(_SQL["counts_of_others"])):
+                    counts[status] -= count
+            return {status: count for status, count in counts.items() if count}
+
+        return SqliteOp(steps, writes=False)
+
+    def queues(self) -> Op[list[Queue]]:
+        def steps() -> Steps[list[Queue]]:
+            settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"]))}
+            kinds: dict[str, list[tuple[str, ...]]] = {}
+            for queue, known in (yield Statement(_SQL["queue_workers"], (self._clock.now(),))):
+                kinds.setdefault(queue, []).append(decode_json(known))
+            counts: dict[str, dict[Status, int]] = {}
+            oldest: dict[str, int] = {}
+            for queue, status, count, queued_at in (yield Statement(_SQL["queue_counts"])):
+                counts.setdefault(queue, {})[status] = count
+                if queued_at is not None:
+                    oldest[queue] = queued_at
+            found = []
+            for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
+                paused_at, paused_by = settings.get(name, (None, None))
+                found.append(
+                    Queue(
+                        name=name,
+                        paused=paused_at is not None,
+                        paused_at=_moment(paused_at),
+                        paused_by=paused_by,
+                        counts=counts.get(name, {}),
+                        oldest_queued_at=_moment(oldest.get(name)),
+                        workers=len(kinds.get(name, ())),
+                        kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
+                    )
+                )
+            return found
+
+        return SqliteOp(steps, writes=False)
+
+    def workers(self) -> Op[list[Worker]]:
+        def steps() -> Steps[list[Worker]]:
+            rows = yield Statement(_SQL["workers"])
+            return [to_worker(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def ahead(self, job_id: str) -> Op[int]:
+        def steps() -> Steps[int]:
+            ((count,),) = yield Statement(_SQL["ahead"], (job_id,))
+            return int(count)
+
+        return SqliteOp(steps, writes=False)
+
+    def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
+        def steps() -> Steps[dict[str, str]]:
+            rows = yield Statement(_SQL["tenants"], (json_list(ids),))
+            return dict(rows)
+
+        return SqliteOp(steps, writes=False)
+
+    def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
+        def steps() -> Steps[list[AuditEntry]]:
+            rows = yield Statement(_SQL["audit"], (job_id, tenant_id))
+            return [to_audit(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def version(self) -> Op[int]:
+        return SqliteOp(read_version, writes=False, absent=0)
+
+
+def read_version() -> Steps[int]:
+    """The schema's version; 0 where there is none."""
+    ((tables,),) = yield Statement(_SQL["schema_tables"])
+    if not tables:
+        return 0
+    ((version,),) = yield Statement(_SQL["version"])
+    return int(version)
+
+
+def _scan(where: Filter) -> str:
+    """The statement whose index holds the fewest rows for this filter."""
+    if where.retry_of is not None:
+        return "retry_of"
+    if where.status in ("dead", "failed", "canceled"):
+        return "page_of_problems"
+    if where.status == "running":
+        return "page_of_running"
+    if where.tenant_id is not None and where.tenant_id != DEFAULT_TENANT_ID:
+        return "page_of_tenant"
+    return "page"
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)

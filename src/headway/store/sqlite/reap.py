@@ -1,0 +1,77 @@
+"""Reap: ends the executions that were lost with their worker, and removes that worker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from headway.model.fleet import Reaped
+from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
+from headway.store.sqlite.ending import Ending, Open, ending, write_endings
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("reap")
+_ATTEMPT = statements("settle")["attempt"]
+_OPEN = len(Open.__struct_fields__)
+
+
+class ReapVerbs(Verbs):
+    def reap(self, gone: Sequence[str], *, limit: int) -> Op[list[Reaped]]:
+        names = json_list(gone)
+
+        def probe() -> Steps[list[Reaped] | None]:
+            ((expired, orphaned),) = yield Statement(_SQL["probe"], (self._clock.now(), names))
+            return None if expired or orphaned else []
+
+        def steps() -> Steps[list[Reaped]]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["pick"], (now, names, limit))
+            reaped = yield from _lose(rows, now)
+            yield Statement(_SQL["remove"], (now, names))
+            return reaped
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def unregister(self, worker_id: str) -> Op[None]:
+        def steps() -> Steps[None]:
+            # what it still held has no registered worker now, and so is reaped next
+            yield Statement(_SQL["unregister"], (worker_id,))
+
+        return SqliteOp(steps, writes=True)
+
+
+def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
+    if not rows:
+        return []
+    endings = [_lost(row) for row in rows]
+    yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings])
+    yield from write_endings(endings, now)
+    return [
+        Reaped(end.job.id, end.job.fence, row[_OPEN], end.job.worker_id, end.to)
+        for row, end in zip(rows, endings, strict=True)
+    ]
+
+
+def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
+    job = end.job
+    return (
+        job.id, job.fence, "lost", job.started_at, now, job.worker_id, end.error, None, job.log_tail, None,
+    )  # fmt: skip
+
+
+def _lost(row: Row) -> Ending:
+    """Where a job goes that was lost with its worker: a loss is charged on a budget of its own."""
+    job = Open(*row[:_OPEN])
+    _, worker, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
+    losses += 1
+    error = f"lost with its worker {worker or job.worker_id}"
+    once = delivery == "at_most_once"
+    if losses >= max_losses or (once and tries + losses >= max_attempts):
+        if not job.canceling:
+            error += f", {losses} times now: it may be what kills them (a poison pill)"
+        return ending(job, "canceled" if job.canceling else "dead", loss=1, error=error)
+    # jitter over the whole range parts a poison pill from the neighbours it takes along
+    delay_ms = round(min(base_ms * (1 << min(losses - 1, 40)), cap_ms) * random.uniform(0, 2))
+    return ending(job, "failed" if once else "scheduled", loss=1, delay_ms=max(1, delay_ms), error=error)

@@ -1,0 +1,53 @@
+"""Turns rows into the values of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.clock import from_micros
+from headway.model.fleet import Worker
+from headway.model.job import Attempt, AuditEntry, Job
+from headway.store.ops import Row
+
+_decode = msgspec.json.Decoder().decode
+
+_JOB = Job.__struct_fields__
+_ATTEMPT = Attempt.__struct_fields__
+_WORKER = Worker.__struct_fields__
+
+
+def to_job(row: Row) -> Job:
+    values = _values(_JOB, row, json=("payload", "result", "meta"))
+    values["unique_scope"] = tuple(_decode(values["unique_scope"]))
+    return Job(**values)
+
+
+def to_attempt(row: Row) -> Attempt:
+    return Attempt(**_values(_ATTEMPT, row, json=("state",)))
+
+
+def to_worker(row: Row) -> Worker:
+    values = _values(_WORKER, row, json=("queues", "kinds", "metadata"))
+    values["kinds"] = tuple(values["kinds"])
+    return Worker(**values)
+
+
+def to_audit(row: Row) -> AuditEntry:
+    at, actor, action, detail = row
+    return AuditEntry(from_micros(at), actor, action, detail)
+
+
+def decode_json(text: str | None) -> Any:
+    return None if text is None else _decode(text)
+
+
+def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...]) -> dict[str, Any]:
+    values = dict(zip(names, row, strict=True))
+    for name, value in values.items():
+        if value is not None and (name.endswith("_at") or name == "scheduled_for"):
+            values[name] = from_micros(value)
+    for name in json:
+        values[name] = decode_json(values[name])
+    return values

@@ -1,0 +1,84 @@
+"""Settle and release: write how executions ended, in one batch, only where the fence still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway.model.job import Settlement
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.ending import Ending, Open, ending, write_endings, write_releases
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("settle")
+
+
+class SettleVerbs(Verbs):
+    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[list[tuple[str, int]]]:
+        def steps() -> Steps[list[tuple[str, int]]]:
+            now = self._clock.now()
+            running = yield from _look([settlement.id for settlement in settlements])
+            attempts: list[tuple[Any, ...]] = []
+            endings: list[Ending] = []
+            strays: list[Settlement] = []
+            for settlement in settlements:
+                job = running.get(settlement.id)
+                if job is None or job.fence != settlement.fence:
+                    strays.append(settlement)
+                    continue
+                del running[job.id]
+                end = ending(
+                    job,
+                    settlement.to,
+                    charge=settlement.charge,
+                    delay_ms=settlement.delay_ms,
+                    result=settlement.result,
+                    error=settlement.error,
+                )
+                attempts.append(_attempt(end, settlement, now))
+                endings.append(end)
+            if attempts:
+                yield Batch(_SQL["attempt"], attempts)
+            yield from write_endings(endings, now)
+            return (yield from _lost(worker_id, strays)) if strays else []
+
+        return SqliteOp(steps, writes=True)
+
+    def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
+        def steps() -> Steps[int]:
+            running = yield from _look([job_id for job_id, _ in claims])
+            fences = set(claims)
+            ours = [job for job in running.values() if (job.id, job.fence) in fences]
+            yield from write_releases(ours, delay_ms, self._clock.now())
+            return len(ours)
+
+        return SqliteOp(steps, writes=True)
+
+
+def _look(ids: list[str]) -> Steps[dict[str, Open]]:
+    rows = yield Statement(_SQL["look"], (json_list(ids),))
+    return {row[1]: Open(*row) for row in rows}
+
+
+def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
+    job = end.job
+    return (
+        job.id,
+        job.fence,
+        settlement.status,
+        job.started_at,
+        now,
+        job.worker_id,
+        end.error,
+        settlement.exit_code,
+        job.log_tail if settlement.stdout_tail is None else settlement.stdout_tail,
+        settlement.stderr_tail,
+    )
+
+
+def _lost(worker_id: str, strays: list[Settlement]) -> Steps[list[tuple[str, int]]]:
+    """Those that were written nowhere: a settlement that was written before is not lost."""
+    rows = yield Statement(_SQL["written"], (json_list([stray.id for stray in strays]), worker_id))
+    written = {(job_id, fence) for job_id, fence in rows}
+    return [(stray.id, stray.fence) for stray in strays if (stray.id, stray.fence) not in written]

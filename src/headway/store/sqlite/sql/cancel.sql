@@ -1,0 +1,45 @@
+-- Differs because the ids travel as JSON, and the rows are looked at first under the write lock.
+
+-- name: look
+select rowid, id, status, tenant_id
+from jobs
+where id in (select value from json_each(?1))
+  and (?2 is null or tenant_id = ?2);
+
+-- name: cancel
+-- one that enters a unique scope which another holds gives its key up
+update jobs
+set status = 'canceled',
+  finished_at = ?2,
+  error = ?3,
+  unique_key = case
+    when unique_key is not null
+      and instr(unique_scope, '"canceled"') > 0
+      and instr(unique_scope, '"' || status || '"') = 0
+      and exists (
+        select 1
+        from jobs as other
+        where other.tenant_id = jobs.tenant_id
+          and other.kind = jobs.kind
+          and other.unique_key = jobs.unique_key
+          and instr(other.unique_scope, '"' || other.status || '"') > 0
+      )
+    then null
+    else unique_key
+  end
+where rowid = ?1;
+
+-- name: supersede
+update jobs
+set status = 'canceled',
+  finished_at = ?2,
+  error = ?3,
+  unique_key = null
+where rowid = ?1;
+
+-- name: ask
+update jobs
+set cancel_requested_at = coalesce(cancel_requested_at, ?2),
+  cancel_reason = coalesce(?3, cancel_reason, 'canceled')
+where rowid = ?1
+  and status = 'running';

@@ -1,0 +1,23 @@
+-- The version of the schema: one row for each migration that was applied.
+
+-- name: table
+create table if not exists schema_version (
+  version integer primary key,
+  applied_at integer not null default (unixepoch() * 1000000)
+) strict;
+
+-- name: record
+insert into schema_version (version) values (?1);
+
+-- name: forget
+delete from schema_version
+where version = ?1;
+
+-- name: drop
+drop table schema_version;
+
+-- name: strangers
+select name
+from sqlite_master
+where type in ('table', 'view')
+  and name in ('tenants', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit');

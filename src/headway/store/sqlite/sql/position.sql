@@ -1,0 +1,7 @@
+-- Differs because SQLite has no sequences: a counter row, moved under the write lock.
+
+-- name: next
+update counters
+set value = value + 1024 * ?1
+where name = 'position'
+returning value;

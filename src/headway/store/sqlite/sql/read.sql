@@ -1,0 +1,241 @@
+-- Differs because a page's ids are picked first, by the index that its filter allows, and then read by `jobs`.
+
+-- name: jobs
+select
+  j.id, j.tenant_id, coalesce(t.slug, j.tenant_id), j.kind, j.queue, j.status, j.priority, j.position, j.payload,
+  j.fence, j.tries, j.losses, j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
+  j.delivery, j.idempotency_key, j.unique_key, j.unique_scope, j.scheduled_for, j.expires_at, j.created_at,
+  j.queued_at, j.started_at, j.finished_at, j.worker_id, j.attempt_started_at, j.cancel_requested_at, j.progress,
+  j.progress_note, j.log_tail, j.result, j.error, j.correlation_id, j.trace_id, j.source, j.source_ref,
+  j.created_by, j.retry_of, j.meta
+from jobs as j
+left join tenants as t
+  on t.id = j.tenant_id
+where j.id in (select value from json_each(?1))
+  and (?2 is null or j.tenant_id = ?2)
+order by j.id desc;
+
+-- name: page
+select id
+from jobs
+where id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?2 is null or status = ?2)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_tenant
+select id
+from jobs indexed by jobs_tenant
+where tenant_id = ?1
+  and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+  and id < ?12
+  and (?2 is null or status = ?2)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_problems
+select id
+from jobs indexed by jobs_problem
+where tenant_id in (select id from tenants where ?1 is null or id = ?1)
+  and status = ?2
+  and status in ('dead', 'failed', 'canceled')
+  and id < ?12
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_running
+select id
+from jobs indexed by jobs_running
+where status = 'running'
+  and status = ?2
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: retry_of
+select id
+from jobs
+where retry_of = ?8
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?2 is null or status = ?2)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: attempts
+select
+  a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state, a.exit_code,
+  a.stdout_tail, a.stderr_tail
+from attempts as a
+join jobs as j
+  on j.id = a.job_id
+where a.job_id = ?1
+  and (?2 is null or j.tenant_id = ?2)
+order by a.fence;
+
+-- name: open_attempt
+select
+  id, fence, 'running', attempt_started_at, null, worker_id, null, null, null, null, log_tail, null
+from jobs
+where id = ?1
+  and status = 'running'
+  and (?2 is null or tenant_id = ?2);
+
+-- name: results
+select id, status, result, error
+from jobs
+where id in (select value from json_each(?1))
+  and (?2 is null or tenant_id = ?2);
+
+-- name: counts
+-- one scan each, of an index that holds only these statuses
+select status, count(*)
+from jobs indexed by jobs_finished
+where finished_at is not null
+group by status
+union all
+select 'queued', count(*)
+from jobs indexed by jobs_claim
+where status = 'queued'
+union all
+select 'scheduled', count(*)
+from jobs indexed by jobs_due
+where status = 'scheduled'
+union all
+select 'running', count(*)
+from jobs indexed by jobs_running
+where status = 'running'
+union all
+select status, count(*)
+from jobs indexed by jobs_parked
+where status in ('held', 'waiting')
+group by status;
+
+-- name: counts_of_tenant
+select status, count(*)
+from jobs indexed by jobs_tenant
+where tenant_id = ?1
+  and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+group by status;
+
+-- name: counts_of_others
+-- what the default tenant does not own; its own jobs are not in that index
+select status, count(*)
+from jobs indexed by jobs_tenant
+where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
+group by status;
+
+-- name: queues
+select name, paused_at, paused_by
+from queues;
+
+-- name: queue_counts
+select queue, 'queued', count(*), min(queued_at)
+from jobs indexed by jobs_claim
+where status = 'queued'
+group by queue
+union all
+select queue, 'scheduled', count(*), null
+from jobs indexed by jobs_due
+where status = 'scheduled'
+group by queue
+union all
+select queue, 'running', count(*), null
+from jobs indexed by jobs_running
+where status = 'running'
+group by queue
+union all
+select queue, status, count(*), null
+from jobs indexed by jobs_parked
+where status in ('held', 'waiting')
+group by queue, status;
+
+-- name: queue_workers
+select served.key, workers.kinds
+from workers
+join json_each(workers.queues) as served
+where workers.lease_expires_at > ?1;
+
+-- name: workers
+select
+  id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, running, started_at,
+  heartbeat_at, lease_expires_at, metadata
+from workers
+order by started_at, id;
+
+-- name: ahead
+select count(*)
+from (
+  select 1
+  from jobs as me
+  join jobs as other indexed by jobs_claim
+    on other.status = 'queued'
+    and other.queue = me.queue
+    and (other.priority, other.position, other.id) < (me.priority, me.position, me.id)
+  where me.id = ?1
+    and me.status = 'queued'
+  limit 10000
+);
+
+-- name: tenants
+select id, slug
+from tenants
+where id in (select value from json_each(?1));
+
+-- name: audit
+select at, actor, action, detail
+from audit
+where job_id = ?1
+  and (?2 is null or tenant_id = ?2)
+order by id;
+
+-- name: schema_tables
+select count(*)
+from sqlite_master
+where type = 'table'
+  and name = 'schema_version';
+
+-- name: version
+select coalesce(max(version), 0)
+from schema_version;

@@ -1,0 +1,48 @@
+-- Differs because the lost executions are picked by a read and ended by the statements of settle.
+
+-- name: probe
+select
+  exists (
+    select 1
+    from workers
+    where lease_expires_at <= ?1
+      or id in (select value from json_each(?2))
+  ),
+  exists (
+    select 1
+    from jobs indexed by jobs_running
+    where status = 'running'
+      and (worker_id is null or worker_id not in (select id from workers))
+  );
+
+-- name: pick
+select
+  rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
+  unique_key, unique_scope,
+  kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
+  delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
+from jobs indexed by jobs_running
+where status = 'running'
+  and not exists (
+    select 1
+    from workers
+    where workers.id = jobs.worker_id
+      and workers.lease_expires_at > ?1
+      and workers.id not in (select value from json_each(?2))
+  )
+order by worker_id, id
+limit ?3;
+
+-- name: remove
+delete from workers
+where (lease_expires_at <= ?1 or id in (select value from json_each(?2)))
+  and not exists (
+    select 1
+    from jobs indexed by jobs_running
+    where status = 'running'
+      and jobs.worker_id = workers.id
+  );
+
+-- name: unregister
+delete from workers
+where id = ?1;

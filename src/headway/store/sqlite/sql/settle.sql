@@ -1,0 +1,98 @@
+-- Differs because the batch is read once, decided in Python under the write lock, and written row by row.
+
+-- name: look
+select
+  rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
+  unique_key, unique_scope
+from jobs
+where id in (select value from json_each(?1))
+  and status = 'running';
+
+-- name: attempt
+insert into attempts (
+  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail
+)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: finish
+update jobs
+set status = ?2,
+  finished_at = ?3,
+  tries = tries + ?4,
+  losses = losses + ?5,
+  result = ?6,
+  error = ?7,
+  unique_key = case when ?8 then null else unique_key end,
+  worker_id = null,
+  attempt_started_at = null,
+  cancel_requested_at = null,
+  cancel_reason = null
+where rowid = ?1;
+
+-- name: again
+update jobs
+set status = ?2,
+  scheduled_for = coalesce(?3, scheduled_for),
+  queued_at = coalesce(?4, queued_at),
+  tries = tries + ?5,
+  losses = losses + ?6,
+  error = ?7,
+  worker_id = null,
+  attempt_started_at = null
+where rowid = ?1;
+
+-- name: release
+-- an execution that never started leaves no start behind
+update jobs
+set status = ?2,
+  scheduled_for = coalesce(?3, scheduled_for),
+  queued_at = coalesce(?4, queued_at),
+  started_at = case when started_at = attempt_started_at then null else started_at end,
+  worker_id = null,
+  attempt_started_at = null
+where rowid = ?1;
+
+-- name: holder
+-- who, but this job, has its unique key
+select other.id
+from jobs as me
+join jobs as other
+  on other.tenant_id = me.tenant_id
+  and other.kind = me.kind
+  and other.unique_key = me.unique_key
+  and instr(other.unique_scope, '"' || other.status || '"') > 0
+where me.rowid = ?1
+  and other.id <> me.id;
+
+-- name: copy
+-- the job that retries an at_most_once one; ?5 gives it a full budget, ?6 ends it as superseded with that error
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, tries, losses, max_attempts, max_losses,
+  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,
+  created_at, queued_at, finished_at, error, correlation_id, trace_id, source, source_ref, created_by,
+  retry_of, payload, meta
+)
+select
+  ?2, tenant_id, kind, queue,
+  case when ?6 is not null then 'canceled' when ?4 <= ?3 then 'queued' else 'scheduled' end,
+  priority, position,
+  case when ?5 then 0 else tries end,
+  case when ?5 then 0 else losses end,
+  max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery,
+  case when ?6 is null then ?7 end,
+  unique_scope, ?4,
+  case when ?5 then null else expires_at end,
+  ?3,
+  case when ?4 <= ?3 and ?6 is null then ?3 end,
+  case when ?6 is not null then ?3 end,
+  ?6, correlation_id, trace_id, source, source_ref, created_by,
+  id, payload, meta
+from jobs
+where rowid = ?1;
+
+-- name: written
+select job_id, fence
+from attempts
+where job_id in (select value from json_each(?1))
+  and worker_id = ?2
+  and status <> 'lost';

@@ -1,0 +1,80 @@
+-- Differs because the due and the expired are picked by reads under the write lock and written row by row.
+
+-- name: probe
+select
+  exists (
+    select 1
+    from jobs indexed by jobs_due
+    where status = 'scheduled'
+      and scheduled_for <= ?1
+  ),
+  exists (
+    select 1
+    from jobs indexed by jobs_expiring
+    where expires_at <= ?1
+      and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+      and cancel_requested_at is null
+  ),
+  (
+    select min(scheduled_for)
+    from jobs indexed by jobs_due
+    where status = 'scheduled'
+  );
+
+-- name: next_due
+select min(scheduled_for)
+from jobs indexed by jobs_due
+where status = 'scheduled';
+
+-- name: expired
+select rowid, status
+from jobs indexed by jobs_expiring
+where expires_at <= ?1
+  and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+  and cancel_requested_at is null
+order by expires_at
+limit ?2;
+
+-- name: due
+select
+  rowid, position is null, unique_key,
+  unique_key is not null
+    and instr(unique_scope, '"queued"') > 0
+    and instr(unique_scope, '"scheduled"') = 0
+from jobs indexed by jobs_due
+where status = 'scheduled'
+  and scheduled_for <= ?1
+  and (expires_at is null or expires_at > ?1)
+order by scheduled_for, id
+limit ?2;
+
+-- name: queue
+update jobs
+set status = 'queued',
+  queued_at = ?2,
+  position = coalesce(position, ?3)
+where rowid = ?1;
+
+-- name: prune
+delete from jobs
+where rowid in (
+  select rowid
+  from jobs indexed by jobs_finished
+  where status = ?1
+    and finished_at < ?2
+  order by finished_at
+  limit ?3
+)
+returning id;
+
+-- name: prune_probe
+select exists (
+  select 1
+  from jobs indexed by jobs_finished
+  where status = ?1
+    and finished_at < ?2
+);
+
+-- name: prune_attempts
+delete from attempts
+where job_id = ?1;

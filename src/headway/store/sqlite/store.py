@@ -1,0 +1,210 @@
+"""The SQLite store: one file, its writer and its readers in this process, and how they fare in a fork."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import threading
+import weakref
+from typing import Any, Literal, TypeVar
+
+from headway.clock import Clock, SystemClock
+from headway.errors import SchemaMissing, StoreError, StoreUnavailable
+from headway.store.ops import Op, Ops
+from headway.store.run import Store, adrive, drive
+from headway.store.sqlite import migrate
+from headway.store.sqlite.connection import Connection, Library
+from headway.store.sqlite.file import File
+from headway.store.sqlite.op import SqliteOp
+from headway.store.sqlite.ops import SqliteOps
+from headway.store.sqlite.readers import Readers
+from headway.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_FORK_PATIENCE_S = 5.0
+_FOREIGN_PATIENCE_S = 2.0
+
+_stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
+
+
+class _Live:
+    """What a store has open in one process."""
+
+    def __init__(self, file: File) -> None:
+        self.pid = os.getpid()
+        self.file = file
+        self.writer = Writer(file)
+        self.readers = Readers(file)
+
+
+class SqliteStore:
+    """Implements `Store` on a SQLite file; the first op opens it, and makes it where there is none."""
+
+    dialect: Literal["sqlite", "postgres"] = "sqlite"
+
+    def __init__(self, path: str, *, library: Library = "apsw", clock: Clock | None = None) -> None:
+        self.ops: Ops = SqliteOps(clock or SystemClock())
+        self._path = os.path.abspath(path) if path != ":memory:" else path
+        self._library: Library = library
+        self._lock = threading.Lock()
+        self._live: _Live | None = None
+        self._checked = False
+        _stores.add(self)
+
+    def describe(self) -> str:
+        return self._path
+
+    def bound(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
+        return self
+
+    def run(self, op: Op[T]) -> T:
+        live = self._opened()
+        special = _special(op)
+        if special is not None and special.absent is not None:
+            return self._run_bare(special, special.absent)
+        if special is not None and special.probe is not None:
+            found = live.readers.run(special.probe)
+            if found is not None:
+                return found
+        if op.writes:
+            return live.writer.run(op.steps)
+        return live.readers.run(op.steps)
+
+    async def arun(self, op: Op[T]) -> T:
+        live = self._opened()
+        special = _special(op)
+        if special is not None and special.absent is not None:
+            return await asyncio.to_thread(self._run_bare, special, special.absent)
+        if special is not None and special.probe is not None:
+            found = await live.readers.arun(special.probe)
+            if found is not None:
+                return found
+        if op.writes:
+            return await live.writer.arun(op.steps)
+        return await live.readers.arun(op.steps)
+
+    def run_in(self, conn: Any, op: Op[T]) -> T:
+        from headway.store.foreign import sqlite_session
+
+        session = sqlite_session(conn, library=self._library, path=self._path)
+        self._prepare()
+        with session as execute:
+            return drive(op.steps(), execute)
+
+    async def arun_in(self, conn: Any, op: Op[T]) -> T:
+        from headway.store.foreign import sqlite_session
+
+        session = sqlite_session(conn, library=self._library, path=self._path)
+        if not session.is_async:
+            return self.run_in(conn, op)
+        await asyncio.to_thread(self._prepare)
+        async with session as execute:
+            return await adrive(op.steps(), execute)
+
+    def migrate(self, to: int | None = None) -> list[str]:
+        """Move the schema to a version (the newest by default), in one transaction; gives what was done."""
+        file = self._opened().file
+        with file.gate:
+            conn = file.open_for_migration()
+            try:
+                return migrate.migrate(conn, to)
+            except file.errors as error:
+                raise StoreError(f"the migration of {self._path} failed and was undone: {error}") from error
+            finally:
+                conn.close()
+
+    def close(self) -> None:
+        with self._lock:
+            live, self._live = self._live, None
+        if live is not None and live.pid == os.getpid():
+            live.writer.stop()
+            live.readers.stop()
+            live.file.closed()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _opened(self) -> _Live:
+        live = self._live
+        if live is not None and live.pid == os.getpid():
+            return live
+        if self._path == ":memory:":
+            raise StoreError("a database in memory loses its jobs with the process: give Headway the path of a file")
+        with self._lock:
+            if self._live is None or self._live.pid != os.getpid():
+                if self._live is not None:
+                    _abandon(self._live)
+                self._live = _Live(File(self._path, self._library))
+            return self._live
+
+    def _run_bare(self, op: Op[T], absent: T) -> T:
+        file = self._opened().file
+        with file.gate:
+            conn = file.open_bare()
+            if conn is None:
+                return absent
+            try:
+                return drive(op.steps(), conn.run)
+            finally:
+                conn.close()
+
+    def _prepare(self) -> None:
+        """Make the schema before the caller's transaction needs it, as far as that transaction lets us."""
+        if self._checked:
+            return
+        file = self._opened().file
+        with file.gate:
+            try:
+                conn: Connection = file.open(_FOREIGN_PATIENCE_S)
+            except StoreUnavailable as locked:
+                raise SchemaMissing(
+                    f"{self._path} has no Headway schema yet, and the caller's transaction keeps it from "
+                    f"being made: run headway --url sqlite:///{self._path} migrate first"
+                ) from locked
+            conn.close()
+        self._checked = True
+
+
+def _special(op: Op[T]) -> SqliteOp[T] | None:
+    return op if isinstance(op, SqliteOp) else None
+
+
+def _abandon(live: _Live) -> None:
+    """Keep the parent's connections from ever being closed here: that would touch files that it uses."""
+    live.file.closed()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(live))
+
+
+_shut: list[_Live] = []
+
+
+def _before_fork() -> None:
+    # SQLite must not be inherited: the child would believe in locks that only its parent holds, and a mutex
+    # that another thread holds would stay taken for ever. While we fork, nobody is inside and nothing is open.
+    for store in list(_stores):
+        live = store._live
+        if live is not None and live.pid == os.getpid():
+            _shut.append(live)
+            if live.file.gate.shut(_FORK_PATIENCE_S):
+                live.writer.disconnect()
+                live.readers.disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    while _shut:
+        _shut.pop().file.gate.open()
+
+
+def _after_fork_in_child() -> None:
+    _shut.clear()
+    for store in list(_stores):
+        store._lock = threading.Lock()
+        if store._live is not None:
+            _abandon(store._live)
+            store._live = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,68 @@
+"""Turns the SQLSTATEs that Headway's functions raise into the errors of `headway.errors`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from headway.errors import Duplicate, HeadwayError, InvalidJob, LeaseLost, NotAllowed, NotFound, SchemaMissing
+
+_REFUSALS: dict[str, type[HeadwayError]] = {
+    "HW002": LeaseLost,
+    "HW003": NotAllowed,
+    "HW004": InvalidJob,
+    "HW005": NotFound,
+}
+_UNDEFINED = frozenset({"3F000", "42883", "42P01"})  # schema, function, table
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_JOB_ID = re.compile(r"\s*\(?job_id=(" + _UUID.pattern + r")\)?", re.IGNORECASE)
+
+
+def from_sqlstate(code: str | None, message: str, detail: str | None) -> HeadwayError | None:
+    """The error that a PostgreSQL error stands for, or None where it is not one of ours.
+
+    A `Duplicate` takes its job id from the DETAIL, or from `job_id=…` at the end of the message.
+    """
+    if code == "HW001":
+        found = _UUID.search(detail or "") or _UUID.search(message)
+        return Duplicate(_JOB_ID.sub("", message), found.group() if found else None)
+    if code in _REFUSALS:
+        return _REFUSALS[code](message)
+    if code in _UNDEFINED and "headway" in message:
+        return SchemaMissing(
+            f"this database has no Headway schema, or an older one ({message}): run headway migrate"
+        )
+    return None
+
+
+def from_postgres_error(error: BaseException) -> HeadwayError | None:
+    """The same from an exception of any PostgreSQL driver, also inside one of SQLAlchemy's or Django's."""
+    for cause in causes(error):
+        code, message, detail = _fields(cause)
+        if code is not None:
+            return from_sqlstate(code, message, detail)
+    return None
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, what SQLAlchemy keeps in `orig`, and what it was raised from."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        cause = todo.pop()
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            todo += [cause.__cause__, getattr(cause, "orig", None)]
+
+
+def _fields(error: BaseException) -> tuple[str | None, str, str | None]:
+    """SQLSTATE, message and DETAIL, from wherever this driver keeps them."""
+    if error.args and isinstance(error.args[0], dict):  # pg8000
+        fields = error.args[0]
+        return fields.get("C"), str(fields.get("M", error)), fields.get("D")
+    code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    diag = getattr(error, "diag", None)
+    message = getattr(diag, "message_primary", None) or getattr(error, "message", None) or str(error)
+    detail = getattr(diag, "message_detail", None) or getattr(error, "detail", None)
+    return code if isinstance(code, str) else None, str(message), detail if isinstance(detail, str) else None

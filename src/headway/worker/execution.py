@@ -1,0 +1,69 @@
+"""Execution: what a worker knows of one running job until its outcome is handed on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from headway.define.context import Context
+from headway.define.registry import AnyKind
+from headway.model.job import Claim, Report
+
+Asked = Literal["timeout", "cancel", "stop", "lost"]
+
+
+class Execution:
+    """One running job, from its claim to its outcome and the end of its handler."""
+
+    __slots__ = (
+        "asked",
+        "begun",
+        "claim",
+        "ctx",
+        "freed",
+        "in_thread",
+        "kind",
+        "settled",
+        "since",
+        "task",
+        "tenant",
+        "timer",
+        "worker_id",
+    )
+
+    task: asyncio.Task[None]
+
+    def __init__(self, claim: Claim, kind: AnyKind, worker_id: str, tenant: str | None, since: float) -> None:
+        self.claim = claim
+        self.kind = kind
+        self.worker_id = worker_id
+        self.tenant = tenant
+        self.since = since
+        self.ctx: Context | None = None
+        self.asked: Asked | None = None  # why it was asked to end, if it was
+        self.begun = False
+        self.settled = False
+        self.freed = False
+        self.in_thread = False
+        self.timer: asyncio.TimerHandle | None = None
+
+    def log_fields(self) -> Mapping[str, Any]:
+        return {
+            "tenant_id": self.claim.tenant_id,
+            "job_id": self.claim.id,
+            "kind": self.claim.kind,
+            "attempt": self.claim.fence,
+            "worker_id": self.worker_id,
+            "trace_id": self.claim.trace_id,
+        }
+
+    def take_report(self) -> Report | None:
+        """What the job said of itself since it was asked last."""
+        return None if self.ctx is None else self.ctx.take_report()
+
+    def ask(self, why: Asked) -> None:
+        """Remember why it shall end, and let a sync handler see that it shall."""
+        self.asked = why
+        if self.ctx is not None:
+            self.ctx.cancel()

@@ -1,0 +1,274 @@
+"""Finds work: claims for free slots, at once where there is known to be work, else at the fleet's pace."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from headway.config import Settings
+from headway.define.registry import AnyKind
+from headway.errors import HeadwayError, LeaseLost
+from headway.logs import Seldom, get_logger
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Claim
+from headway.worker.lease import Lease
+from headway.worker.loop import Loop
+from headway.worker.pace import enough, interval, spread
+from headway.worker.reach import Reach
+from headway.worker.run import Runner
+from headway.worker.settle import Settler
+from headway.worker.slots import Slots
+
+log = get_logger("headway.worker")
+
+MOST = 1_000
+"""The most jobs of one claim, however many slots are free."""
+UNKNOWN_KIND_MS = 30_000
+_NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
+
+
+class Lane:
+    """What the fetcher knows of one queue."""
+
+    __slots__ = ("full", "poll_at", "queue", "woken", "worked_at")
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.full = False  # the last claim got all it asked for: there is more
+        self.woken = False  # somebody in this process enqueued or promoted
+        self.poll_at = 0.0
+        self.worked_at = time.monotonic()
+
+
+class Fetcher:
+    """Claims jobs and has them started. No more than one claim is on its way at any time."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        lease: Lease,
+        slots: Slots,
+        settler: Settler,
+        runner: Runner,
+        kinds: Mapping[str, AnyKind],
+        settings: Settings,
+        *,
+        promote: Callable[[], Awaitable[int]],
+        on_idle: Callable[[], None] | None,
+    ) -> None:
+        self._reach = reach
+        self._ops = reach.ops
+        self._lease = lease
+        self._slots = slots
+        self._settler = settler
+        self._runner = runner
+        self._kinds = kinds
+        self._settings = settings
+        self._promote = promote
+        self._on_idle = on_idle
+        self._lanes = {queue: Lane(queue) for queue in slots.caps}
+        self._turn = deque(self._lanes.values())
+        self._backlog_limit = max(1_000, 2 * slots.total)
+        self._waits_for_slots = False
+        self._flushed = False
+        self._doubtful = False
+        self._closed = False
+        self._tenants = {DEFAULT_TENANT_ID: "default"}
+        self._says = Seldom(60)
+        self._event_loop = asyncio.get_running_loop()
+        self.loop = Loop("claiming", self._round, lambda: 0.0)
+
+    # what brings the next claim forward
+
+    def wake(self, queue: str) -> None:
+        """Somebody in this process enqueued there; callable from any thread."""
+        lane = self._lanes.get(queue)
+        if lane is not None and not lane.woken:
+            lane.woken = True
+            with suppress(RuntimeError):  # the event loop is closed: this worker has ended
+                self._event_loop.call_soon_threadsafe(self.loop.poke)
+
+    def wake_all(self) -> None:
+        for lane in self._lanes.values():
+            lane.woken = True
+        self.loop.poke()
+
+    def freed(self) -> None:
+        """A slot became free; in a busy worker a claim waits until it is worth it."""
+        if not self._waits_for_slots:
+            return
+        if any(self._ready(lane) for lane in self._lanes.values()):
+            self._waits_for_slots = False
+            self.loop.poke()
+        else:
+            self.loop.poke(self._settings.pace_ms / 1_000)
+
+    def flushed(self) -> None:
+        """A batch of outcomes was written."""
+        self._flushed = True
+        if self._waits_for_slots or self._on_idle is not None:
+            self.loop.poke()
+
+    def doubt(self) -> None:
+        """The store may have jobs running under this worker that it does not know of."""
+        self._doubtful = True
+        self.loop.poke()
+
+    async def close(self, timeout_s: float) -> None:
+        """Claim no more; what a claim on its way brings is given back."""
+        self._closed = True
+        await self.loop.stop(timeout_s)
+
+    # one round
+
+    async def _round(self) -> float:
+        """Claim for every queue that is ready, in turn; gives the seconds until the next poll."""
+        if self._doubtful:
+            await self.reconcile()
+        while not self._closed and (lane := self._next()) is not None:
+            await self._claim(lane)
+        self._flushed = False
+        if self._on_idle is not None and not self._closed and self._quiet() and await self._finds_nothing():
+            self._closed = True
+            self._on_idle()
+        return self._rest_s()
+
+    def _rest_s(self) -> float:
+        """How long until the next poll, if nothing brings the next round forward."""
+        if self._settler.backlog >= self._backlog_limit:
+            self._waits_for_slots = True
+            return _NO_SLOTS_S
+        lanes, free = self._lanes.values(), self._slots.free
+        self._waits_for_slots = any(lane.full or free(lane.queue) <= 0 for lane in lanes)
+        polls = [lane.poll_at for lane in lanes if free(lane.queue) > 0]
+        return max(min(polls) - time.monotonic(), 0.001) if polls else _NO_SLOTS_S
+
+    def _next(self) -> Lane | None:
+        """The next queue in turn that is ready, so that none waits for the others' backlogs."""
+        for _ in range(len(self._turn)):
+            lane = self._turn[0]
+            self._turn.rotate(-1)
+            if self._ready(lane):
+                return lane
+        return None
+
+    def _ready(self, lane: Lane) -> bool:
+        free = self._slots.free(lane.queue)
+        if free <= 0 or self._settler.backlog >= self._backlog_limit:
+            return False
+        if lane.full and (free >= enough(self._slots.caps[lane.queue]) or self._flushed):
+            return True
+        return (lane.woken and not lane.full) or time.monotonic() >= lane.poll_at
+
+    async def _claim(self, lane: Lane) -> int:
+        """Take as many jobs as there are free slots and start them; gives how many."""
+        worker_id = self._lease.worker_id
+        limit = min(self._slots.free(lane.queue), MOST)
+        lane.woken = False
+        try:
+            claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
+        except LeaseLost:
+            await self._lease.renew("the database does not know this worker any more")
+            return 0
+        except BaseException:
+            # it may have been committed: ask before the next one
+            self._doubtful = True
+            raise
+        now = time.monotonic()
+        lane.full = len(claims) == limit
+        if claims:
+            lane.worked_at = now
+        lane.poll_at = now + self._interval(lane, now)
+        if claims:
+            await self._start(claims, worker_id, now)
+        return len(claims)
+
+    def _interval(self, lane: Lane, now: float) -> float:
+        return interval(
+            pace_ms=self._settings.pace_ms,
+            idle_pace_ms=self._settings.idle_pace_ms,
+            fleet=self._lease.fleet.get(lane.queue, 1),
+            since_work_s=now - lane.worked_at,
+            jitter=random.random(),
+        )
+
+    async def _start(self, claims: list[Claim], worker_id: str, now: float) -> None:
+        if self._closed or worker_id != self._lease.worker_id:
+            await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=0)
+            return
+        names = self._tenants
+        if not all(claim.tenant_id in names for claim in claims):
+            await self._learn_tenants(claims)
+        unknown: list[Claim] = []
+        kinds, start = self._kinds, self._runner.start
+        for claim in claims:
+            kind = kinds.get(claim.kind)
+            if kind is None:
+                unknown.append(claim)
+            else:
+                start(claim, kind, worker_id, names.get(claim.tenant_id), now)
+        if unknown:
+            await self._refuse(unknown)
+
+    async def _learn_tenants(self, claims: list[Claim]) -> None:
+        ids = list({claim.tenant_id for claim in claims} - self._tenants.keys())
+        try:
+            found = await self._reach.run(self._ops.tenants(ids))
+        except HeadwayError:
+            return  # the jobs run all the same, under their tenants' ids
+        self._tenants.update({tenant_id: found.get(tenant_id, tenant_id) for tenant_id in ids})
+
+    async def _refuse(self, claims: list[Claim]) -> None:
+        """Give back jobs of kinds that are not known here: another worker, or a newer one, knows them."""
+        counts: dict[tuple[str, str], int] = {}
+        for claim in claims:
+            key = claim.kind, claim.queue
+            counts[key] = counts.get(key, 0) + 1
+        for (kind, queue), count in counts.items():
+            if self._says(kind):
+                log.warning(
+                    f'no worker here knows kind "{kind}": its jobs are given back and come again in half a '
+                    "minute; start a worker of the app that defines it, or give it a queue of its own",
+                    kind=kind,
+                    queue=queue,
+                    jobs=count,
+                )
+        delay_ms = round(spread(UNKNOWN_KIND_MS, random.random()))
+        await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=delay_ms)
+
+    async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
+        try:
+            await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
+        except BaseException:
+            self._doubtful = True
+            raise
+
+    async def reconcile(self) -> None:
+        """Give back what the store has running under this worker and this worker does not know of."""
+        known = self._known()
+        held = await self._reach.run(self._ops.running(self._lease.worker_id))
+        strays = [claim for claim in held if claim not in known and claim not in self._known()]
+        if strays:
+            log.warning("gives back jobs of a claim whose answer was lost", jobs=len(strays))
+            await self._reach.run(self._ops.release(strays, delay_ms=0))
+        self._doubtful = False
+
+    def _known(self) -> set[tuple[str, int]]:
+        return self._runner.running.keys() | self._settler.holds()
+
+    # until idle
+
+    def _quiet(self) -> bool:
+        return not self._runner.running and not self._settler.backlog
+
+    async def _finds_nothing(self) -> bool:
+        """Whether nothing that is due is left on any queue, as far as this worker can get it."""
+        await self._promote()
+        for lane in self._lanes.values():
+            if self._slots.free(lane.queue) > 0 and await self._claim(lane):
+                return False
+        return self._quiet() and not any(lane.woken for lane in self._lanes.values())

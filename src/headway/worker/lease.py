@@ -1,0 +1,97 @@
+"""The worker's lease: registers, beats, and starts over under a new id when the lease was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from headway.config import Settings
+from headway.logs import get_logger
+from headway.model.fleet import Beat, NewWorker
+from headway.model.ids import new_id
+from headway.worker.loop import Loop
+from headway.worker.reach import Reach
+from headway.worker.slots import Slots
+
+log = get_logger("headway.worker")
+
+
+class Lease:
+    """Holds the worker's id, which its claims stand under, and the sizes of its fleet.
+
+    Only the store decides that a lease was lost. While the database is away a worker's jobs go on, also past
+    the lease: reapers wait for one full lease after an outage, so the first beat after it comes in time.
+    """
+
+    def __init__(
+        self,
+        reach: Reach,
+        slots: Slots,
+        settings: Settings,
+        describe: Callable[[str], NewWorker],
+        *,
+        on_cancel: Callable[[Iterable[tuple[str, int]]], None],
+        on_lost: Callable[[], int],
+    ) -> None:
+        self._reach = reach
+        self._ops = reach.ops
+        self._slots = slots
+        self._describe = describe
+        self._on_cancel = on_cancel
+        self._on_lost = on_lost
+        self._renewing = asyncio.Lock()
+        self.worker_id = ""
+        self.fleet: dict[str, int] = {}
+        every_s = settings.heartbeat_ms / 1_000
+        self.loop = Loop(
+            "the heartbeat",
+            self.beat,
+            lambda: every_s,
+            first_s=every_s,
+            # after an outage the beat must come well within a lease
+            longest_pause_s=min(5.0, every_s / 4),
+        )
+
+    @property
+    def workers(self) -> int:
+        """How many workers share the periodic duties, as far as this one knows."""
+        return max(1, *self.fleet.values()) if self.fleet else 1
+
+    async def begin(self) -> None:
+        """Register under a new id."""
+        worker_id = new_id()
+        beat = await self._reach.run(self._ops.register(self._describe(worker_id)))
+        self.worker_id = worker_id
+        self._take(beat)
+
+    async def beat(self) -> None:
+        worker_id = self.worker_id
+        beat = await self._reach.run(
+            self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
+        )
+        if beat.alive:
+            self._take(beat)
+        elif worker_id == self.worker_id:
+            await self.renew("its lease was over and its jobs were taken")
+
+    async def renew(self, reason: str) -> None:
+        """Everything that ran under the old id is lost; begin again under a new one."""
+        worker_id = self.worker_id
+        async with self._renewing:
+            if worker_id != self.worker_id:
+                return  # another loop noticed first
+            lost = self._on_lost()
+            await self.begin()
+            log.warning(
+                f"the lease was lost: {reason}; it begins again under a new id",
+                worker_id=self.worker_id,
+                before=worker_id,
+                jobs=lost,
+            )
+
+    async def end(self) -> None:
+        await self._reach.run(self._ops.unregister(self.worker_id))
+
+    def _take(self, beat: Beat) -> None:
+        self.fleet = beat.fleet
+        self._on_cancel(beat.canceling)

@@ -1,0 +1,101 @@
+"""The one periodic loop: every part of a worker that does something again and again is one of these."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+
+from headway.errors import HeadwayError, StoreUnavailable
+from headway.logs import Seldom, get_logger
+from headway.worker.pace import backoff, spread
+
+log = get_logger("headway.worker")
+
+Work = Callable[[], Awaitable[float | None]]
+
+
+class Loop:
+    """Calls `work` every so often, until stopped; an error is logged and followed by a growing pause.
+
+    `work` may return the seconds until its next round; None means the usual `every`, jittered. `poke` brings
+    the next round forward, except out of a pause after an error.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        work: Work,
+        every: Callable[[], float],
+        *,
+        first_s: float = 0.0,
+        longest_pause_s: float = 5.0,
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._every = every
+        self._first_s = first_s
+        self._longest_pause_s = longest_pause_s
+        self._wanted_at = math.inf
+        self._woken = asyncio.Event()
+        self._stopped = False
+        self._says = Seldom(30)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"headway {self._name}")
+
+    def poke(self, within_s: float = 0.0) -> None:
+        """Let the next round begin within this time; from the loop's own thread only."""
+        at = asyncio.get_running_loop().time() + within_s if within_s else 0.0
+        if at < self._wanted_at:
+            self._wanted_at = at
+            self._woken.set()
+
+    async def stop(self, timeout_s: float = 5.0) -> None:
+        """Let the current round end, for a while; after that it is cancelled."""
+        self._stopped = True
+        self._woken.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=timeout_s)
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        failures = 0
+        await self._sleep(self._first_s)
+        while not self._stopped:
+            self._wanted_at = math.inf
+            try:
+                seconds = await self._work()
+                failures = 0
+                await self._sleep(spread(self._every(), random.random()) if seconds is None else seconds)
+            except Exception as error:
+                failures += 1
+                self._complain(error)
+                await self._sleep(
+                    backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), deaf=True
+                )
+
+    def _complain(self, error: Exception) -> None:
+        # an unreachable database is reported once for all loops (reach.py)
+        if isinstance(error, StoreUnavailable) or not self._says():
+            return
+        if isinstance(error, HeadwayError):
+            log.warning(f"{self._name} failed and will be tried again", error=str(error))
+        else:
+            log.error(f"{self._name} failed and will be tried again", exc_info=error)
+
+    async def _sleep(self, seconds: float, *, deaf: bool = False) -> None:
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        while not self._stopped:
+            left = (until if deaf else min(until, self._wanted_at)) - now()
+            if left <= 0:
+                return
+            self._woken.clear()
+            try:
+                async with asyncio.timeout(None if left == math.inf else left):
+                    await self._woken.wait()
+            except TimeoutError:
+                return

@@ -1,0 +1,44 @@
+"""How often to look for work: the idle workers of a queue share one budget of polls."""
+
+from __future__ import annotations
+
+RECENT_S = 60.0
+
+
+def interval(*, pace_ms: int, idle_pace_ms: int, fleet: int, since_work_s: float, jitter: float) -> float:
+    """Seconds until this worker polls again, spread over 75 % to 125 % by jitter in [0, 1).
+
+    Of `fleet` workers that have free slots each polls every pace × fleet, so that somebody does every pace.
+    The pace is `pace_ms` for a minute after the queue had work, and eases to `idle_pace_ms` in the next.
+
+    >>> interval(pace_ms=25, idle_pace_ms=100, fleet=4, since_work_s=0, jitter=0.5)
+    0.1
+    >>> interval(pace_ms=25, idle_pace_ms=100, fleet=4, since_work_s=500, jitter=0.5)
+    0.4
+    """
+    ease = min(max(since_work_s / RECENT_S - 1, 0.0), 1.0)
+    pace = pace_ms + max(idle_pace_ms - pace_ms, 0) * ease
+    return spread(pace * max(fleet, 1) / 1_000, jitter)
+
+
+def spread(seconds: float, jitter: float) -> float:
+    """75 % to 125 % of a time, by jitter in [0, 1), so that workers that started together part."""
+    return seconds * (0.75 + jitter / 2)
+
+
+def backoff(failures: int, *, cap_s: float, jitter: float) -> float:
+    """Seconds to wait after the n-th failure in a row: 0.1 s, doubling up to the cap.
+
+    >>> backoff(1, cap_s=5, jitter=0.5), backoff(3, cap_s=5, jitter=0.5), backoff(50, cap_s=5, jitter=0.5)
+    (0.1, 0.4, 5.0)
+    """
+    return spread(min(0.1 * 2 ** min(failures - 1, 20), cap_s), jitter)
+
+
+def enough(slots: int) -> int:
+    """How many slots of a busy queue should be free before it is worth a claim.
+
+    >>> [enough(slots) for slots in (1, 7, 20, 500)]
+    [1, 1, 5, 50]
+    """
+    return max(1, min(50, slots // 4))

@@ -1,0 +1,119 @@
+"""Several worker processes under one: spawns them, starts a crashed one again, and passes signals on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from headway.logs import get_logger
+from headway.worker.pace import spread
+from headway.worker.signals import SUPERVISOR_FD
+
+log = get_logger("headway.worker")
+
+CANNOT_START = 2
+"""The exit code of a command line that was wrong: starting it again would not help."""
+_HEALTHY_S = 60.0
+_LONGEST_PAUSE_S = 30.0
+
+
+def supervise(arguments: Sequence[str], processes: int) -> int:
+    """Run `python arguments…` so many times side by side until they are done; gives the exit code.
+
+    A process that ends with 0 is done; one that crashed is started again after a growing pause. The first
+    SIGTERM or SIGINT asks them to stop, the second to end at once, the third kills them.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(Supervisor(arguments, processes).run())
+
+
+class Supervisor:
+    """Spawns and never forks: a child gets nothing of this process but its arguments and environment."""
+
+    def __init__(self, arguments: Sequence[str], processes: int) -> None:
+        self._arguments = arguments
+        self._processes = processes
+        self._children: set[asyncio.subprocess.Process] = set()
+        self._signals = 0
+        self._stopping = asyncio.Event()
+        self._code = 0
+        self._kept_fd, self._given_fd = -1, -1
+
+    async def run(self) -> int:
+        # a child reads the end of this pipe as the death of its supervisor
+        self._given_fd, self._kept_fd = os.pipe()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        try:
+            await asyncio.gather(*(self._keep_running(index) for index in range(self._processes)))
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+            os.close(self._given_fd)
+            os.close(self._kept_fd)
+        return self._code
+
+    async def _keep_running(self, index: int) -> None:
+        """One place among the processes, filled until its worker is done or all shall stop."""
+        pause_s = 1.0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            code = await self._run_once(index)
+            if code == 0 or self._stopping.is_set():
+                self._code = self._code or code
+                return
+            if code == CANNOT_START:
+                self._code = code
+                self._stop()
+                return
+            if time.monotonic() - began > _HEALTHY_S:
+                pause_s = 1.0
+            log.error(
+                f"a worker process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s"
+            )
+            await self._pause(spread(pause_s, random.random()))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _run_once(self, index: int) -> int:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *self._arguments,
+            env={**os.environ, "HEADWAY_PROCESS": str(index), SUPERVISOR_FD: str(self._given_fd)},
+            pass_fds=(self._given_fd,),
+            # its own group: a terminal's Ctrl-C reaches it once, through us, and not twice
+            start_new_session=True,
+        )
+        self._children.add(child)
+        if self._signals:
+            child.send_signal(signal.SIGTERM)
+        try:
+            return await child.wait()
+        finally:
+            self._children.discard(child)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            pass
+
+    def _on_signal(self) -> None:
+        self._signals += 1
+        self._stop()
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        number = signal.SIGKILL if self._signals > 2 else signal.SIGTERM
+        for child in self._children:
+            child.send_signal(number)
+
+
+def _how(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,67 @@
+"""Calls the store, and knows since when it could be reached without a break."""
+
+from __future__ import annotations
+
+import time
+from typing import TypeVar
+
+from headway.errors import StoreUnavailable
+from headway.logs import Seldom, get_logger
+from headway.model.duration import show_ms
+from headway.store.ops import Op
+from headway.store.run import Store
+
+log = get_logger("headway.worker")
+
+T = TypeVar("T")
+
+
+class Reach:
+    """Every call of a worker to its database goes through here."""
+
+    def __init__(self, store: Store) -> None:
+        self.ops = store.ops
+        self._store = store
+        self._since: float | None = None
+        self._away_since: float | None = None
+        self._says = Seldom(30)
+
+    async def run(self, op: Op[T]) -> T:
+        """Run the op; raises what the store raises, having said that it is away (twice a minute at most)."""
+        try:
+            result = await self._store.arun(op)
+        except StoreUnavailable as error:
+            self._away(error)
+            raise
+        if self._since is None:
+            self._back()
+        return result
+
+    @property
+    def steady_s(self) -> float:
+        """For how long the database has been within reach without a break."""
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+    def doubt(self) -> None:
+        """Begin to count anew: this process was not there itself (suspended, blocked)."""
+        if self._since is not None:
+            self._since = time.monotonic()
+
+    def _away(self, error: StoreUnavailable) -> None:
+        self._since = None
+        if self._away_since is None:
+            self._away_since = time.monotonic()
+        if self._says():
+            log.warning(
+                "the database cannot be reached: running jobs go on, outcomes are kept, it is tried again",
+                database=self._store.describe(),
+                away=show_ms((time.monotonic() - self._away_since) * 1_000),
+                error=str(error),
+            )
+
+    def _back(self) -> None:
+        self._since = time.monotonic()
+        if self._away_since is not None:
+            away_ms = (self._since - self._away_since) * 1_000
+            self._away_since = None
+            log.warning("the database is back", database=self._store.describe(), away=show_ms(away_ms))

@@ -1,0 +1,27 @@
+"""Shows what running jobs say of themselves, and learns from the answer which were asked to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway.worker.loop import Loop
+from headway.worker.reach import Reach
+from headway.worker.run import Runner
+
+EVERY_S = 1.0
+
+
+class Reporter:
+    """Once a second, while a job has been running for that long or has something to say."""
+
+    def __init__(self, reach: Reach, runner: Runner, *, worker_id: Callable[[], str]) -> None:
+        self._reach = reach
+        self._runner = runner
+        self._worker_id = worker_id
+        self.loop = Loop("reporting", self._report, lambda: EVERY_S, first_s=EVERY_S)
+
+    async def _report(self) -> None:
+        reports = self._runner.reports()
+        if reports or self._runner.oldest_s() >= EVERY_S:
+            asked = await self._reach.run(self._reach.ops.report(self._worker_id(), reports))
+            self._runner.cancel(asked)

@@ -1,0 +1,188 @@
+"""Writes how executions ended, in batches: what gathered while one was written makes the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+
+from headway.errors import SchemaMissing, SchemaOutdated, StoreUnavailable
+from headway.logs import get_logger
+from headway.model.job import Claim, Report, Settlement
+from headway.model.retry import dead
+from headway.worker.hooks import Event, Hooks
+from headway.worker.loop import Loop
+from headway.worker.reach import Reach
+from headway.worker.summary import Summary, name_of
+from headway.worker.verdict import clean
+
+log = get_logger("headway.worker")
+
+BATCH = 500
+
+Entry = tuple[Claim, Settlement, Report | None]
+
+
+class Settler:
+    """Takes outcomes and gets them into the store: none is lost while the database is away, and none that the
+    store refuses holds up the others."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        hooks: Hooks,
+        summary: Summary,
+        *,
+        worker_id: Callable[[], str],
+        on_flush: Callable[[], None],
+        on_scheduled: Callable[[int], None],
+        on_doubt: Callable[[], None],
+    ) -> None:
+        self._reach = reach
+        self._ops = reach.ops
+        self._hooks = hooks
+        self._summary = summary
+        self._worker_id = worker_id
+        self._on_flush = on_flush
+        self._on_scheduled = on_scheduled
+        self._on_doubt = on_doubt
+        self._pending: list[Entry] = []  # until they are written, those being written too
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.loop = Loop("settling", self._flush, lambda: math.inf)
+
+    def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
+        """Settle it, now if nothing is being written, else with the next batch; `report` goes before it."""
+        self._pending.append((claim, settlement, report))
+        if len(self._pending) == 1:
+            self._empty.clear()
+            self.loop.poke()
+
+    @property
+    def backlog(self) -> int:
+        return len(self._pending)
+
+    def holds(self) -> set[tuple[str, int]]:
+        """The claims whose outcomes are not written yet."""
+        return {(claim.id, claim.fence) for claim, _, _ in self._pending}
+
+    def drop(self) -> int:
+        """Forget what is not written: the claims are no longer this worker's. Gives how many there were."""
+        dropped = len(self._pending)
+        # a new list: the batch that is being written now belongs to the old one
+        self._pending = []
+        self._empty.set()
+        self._summary.count("lost", dropped)
+        return dropped
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait until all is written; False if the time ran out before."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _flush(self) -> None:
+        while pending := self._pending:
+            batch = pending[:BATCH]
+            written = await self._write(self._worker_id(), batch)
+            del pending[: len(batch)]
+            if not pending:
+                self._empty.set()
+            self._account(written)
+            if len(written) < len(batch):
+                self._account_lost(batch, written)
+            self._on_flush()
+
+    async def _write(self, worker_id: str, batch: list[Entry]) -> list[Entry]:
+        """Settle the batch, by halves where the store refuses it; gives what was written: not the lost."""
+        await self._write_reports(worker_id, batch)
+        try:
+            settlements = [settlement for _, settlement, _ in batch]
+            lost = await self._reach.run(self._ops.settle(worker_id, settlements))
+        except (StoreUnavailable, SchemaMissing, SchemaOutdated):
+            raise
+        except Exception as error:
+            if len(batch) == 1:
+                return await self._condemn(worker_id, batch[0], error)
+            middle = len(batch) // 2
+            return [
+                *await self._write(worker_id, batch[:middle]),
+                *await self._write(worker_id, batch[middle:]),
+            ]
+        gone = set(lost)
+        return [entry for entry in batch if (entry[0].id, entry[0].fence) not in gone] if gone else batch
+
+    async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:
+        reports = [report for _, _, report in batch if report is not None]
+        if not reports:
+            return
+        try:
+            await self._reach.run(self._ops.report(worker_id, reports))
+        except (StoreUnavailable, SchemaMissing, SchemaOutdated):
+            raise
+        except Exception as error:
+            log.warning(
+                "the last words of some jobs could not be stored", jobs=len(reports), error=str(error)
+            )
+
+    async def _condemn(self, worker_id: str, entry: Entry, reason: Exception) -> list[Entry]:
+        """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
+        claim, settlement, _ = entry
+        text = clean(
+            f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
+        )
+        log.error(text, **self._fields(claim))
+        verdict = dead(claim, text)
+        try:
+            lost = await self._reach.run(self._ops.settle(worker_id, [verdict]))
+        except (StoreUnavailable, SchemaMissing, SchemaOutdated):
+            raise
+        except Exception as error:
+            log.error("nor could it be stored that the job is dead: it is given back", exc_info=error)
+            self._on_doubt()
+            return []
+        return [] if lost else [(claim, verdict, None)]
+
+    def _account(self, written: list[Entry]) -> None:
+        verbose = log.isEnabledFor(logging.DEBUG)
+        listened = self._hooks.listens_to_settling
+        count = self._summary.count
+        for claim, settlement, _ in written:
+            name = name_of(settlement)
+            count(name)
+            if settlement.to == "scheduled":
+                self._on_scheduled(settlement.delay_ms)
+            if verbose:
+                log.debug(f"job {name}", **self._fields(claim))
+            if listened:
+                self._tell(name, claim, settlement)
+
+    def _account_lost(self, batch: list[Entry], written: list[Entry]) -> None:
+        told = {claim.id for claim, _, _ in written}
+        lost = [f"{claim.kind} {claim.id}" for claim, _, _ in batch if claim.id not in told]
+        self._summary.count("lost", len(lost))
+        log.warning(
+            "outcomes of lost claims were not written: the jobs were taken from this worker",
+            jobs=len(lost),
+            some=", ".join(lost[:3]),
+            worker_id=self._worker_id(),
+        )
+
+    def _fields(self, claim: Claim) -> dict[str, object]:
+        return {
+            "tenant_id": claim.tenant_id,
+            "job_id": claim.id,
+            "kind": claim.kind,
+            "attempt": claim.fence,
+            "worker_id": self._worker_id(),
+            "trace_id": claim.trace_id,
+        }
+
+    def _tell(self, name: str, claim: Claim, settlement: Settlement) -> None:
+        for event in ("job.settled", f"job.{name}"):
+            if self._hooks.listens(event):
+                self._hooks.emit(Event(event, self._worker_id(), claim, settlement))

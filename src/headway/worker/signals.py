@@ -1,0 +1,86 @@
+"""Runs a worker on an event loop of its own, stopped by SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from headway.errors import ConfigError
+from headway.worker.summary import Summary
+from headway.worker.worker import Worker
+
+SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
+"""Names the inherited end of a pipe that the supervisor holds: it closes when the supervisor dies."""
+
+
+def run(worker: Worker, *, until_idle: bool = False) -> Summary:
+    """Run the worker to its end in this thread; in the main thread signals stop it, elsewhere `stop` does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise ConfigError("this thread already runs an event loop: use `await app.arun(…)` there")
+    main = threading.current_thread() is threading.main_thread()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(
+            run_with_signals(worker, until_idle=until_idle) if main else worker.run(until_idle=until_idle)
+        )
+
+
+async def run_with_signals(worker: Worker, *, until_idle: bool = False) -> Summary:
+    """Run the worker; the first signal stops it in good order, the second at once. Main thread only."""
+    with _signals(worker.stop), _supervisor(worker.stop):
+        return await worker.run(until_idle=until_idle)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda _number, _frame: stop())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _supervisor(stop: Callable[[], None]) -> Iterator[None]:
+    """Stop when the supervisor, if there is one, dies without a word."""
+    fd = os.environ.get(SUPERVISOR_FD)
+    if fd is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def died() -> None:
+        loop.remove_reader(int(fd))
+        stop()
+
+    loop.add_reader(int(fd), died)
+    try:
+        yield
+    finally:
+        loop.remove_reader(int(fd))

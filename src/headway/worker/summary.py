@@ -1,0 +1,35 @@
+"""What a worker did: counts of how executions ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from headway.model.job import Settlement
+
+
+@dataclass(slots=True)
+class Summary:
+    """How many executions ended in which way; `lost` ones were written nowhere by this worker."""
+
+    succeeded: int = 0
+    retried: int = 0
+    snoozed: int = 0
+    failed: int = 0
+    dead: int = 0
+    canceled: int = 0
+    released: int = 0
+    lost: int = 0
+
+    def count(self, name: str, by: int = 1) -> None:
+        setattr(self, name, getattr(self, name) + by)
+
+    def __str__(self) -> str:
+        counts = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return ", ".join(f"{count:,} {name}" for name, count in counts if count) or "nothing to do"
+
+
+def name_of(settlement: Settlement) -> str:
+    """The word for an execution's end: succeeded, retried, snoozed, failed, dead, canceled or released."""
+    if settlement.status in ("snoozed", "released"):
+        return settlement.status
+    return "retried" if settlement.to in ("scheduled", "queued") else settlement.to

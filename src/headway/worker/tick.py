@@ -1,0 +1,135 @@
+"""A worker's periodic duties for everybody: promote what is due, reap what was lost, prune what is old."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import cast, get_args
+
+from headway.config import Settings
+from headway.logs import get_logger
+from headway.model.fleet import Reaped
+from headway.model.status import Status
+from headway.worker.hooks import Event, Hooks
+from headway.worker.lease import Lease
+from headway.worker.loop import Loop
+from headway.worker.machine import is_gone
+from headway.worker.pace import spread
+from headway.worker.reach import Reach
+
+log = get_logger("headway.worker")
+
+BATCH = 500
+PRUNE_EVERY_S = 300.0
+PRUNE_PAUSE_S = 0.2
+
+
+class Ticker:
+    """Any worker may do these; each is set-based and safe to run in several workers at once."""
+
+    def __init__(
+        self, reach: Reach, lease: Lease, hooks: Hooks, settings: Settings, *, on_promoted: Callable[[], None]
+    ) -> None:
+        self._reach = reach
+        self._ops = reach.ops
+        self._lease = lease
+        self._hooks = hooks
+        self._settings = settings
+        self._on_promoted = on_promoted
+        self._next_due_ms: int | None = None
+        self._looked_around = False
+        self._promoting = Loop("promoting", self._promote, self._promote_every_s)
+        self._reaping = Loop("reaping", self._reap_lost, lambda: settings.reap_every_ms / 1_000)
+        first_s = spread(PRUNE_EVERY_S, random.random())
+        self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
+        self.loops = (self._promoting, self._reaping, self._pruning)
+
+    # promote
+
+    async def promote(self) -> int:
+        """Queue all that is due now; gives how much it was."""
+        queued = 0
+        while True:
+            promoted = await self._reach.run(self._ops.promote(limit=BATCH))
+            queued += promoted.queued
+            self._next_due_ms = promoted.next_due_ms
+            if promoted.queued + promoted.expired < BATCH:
+                break
+        if queued:
+            self._on_promoted()
+        return queued
+
+    def due_in(self, delay_ms: int) -> None:
+        """Something is due then: look at that time and not at the next round."""
+        if delay_ms < self._settings.promote_every_ms * self._lease.workers:
+            self._promoting.poke(delay_ms / 1_000 + self._apart_s())
+
+    async def _promote(self) -> float:
+        await self.promote()
+        usual_s = spread(self._promote_every_s(), random.random())
+        if self._next_due_ms is None:
+            return usual_s
+        return min(usual_s, self._next_due_ms / 1_000 + self._apart_s())
+
+    def _apart_s(self) -> float:
+        """A moment that differs, so that the fleet does not look all at once."""
+        return random.random() * self._settings.pace_ms / 1_000 * self._lease.workers
+
+    def _promote_every_s(self) -> float:
+        return self._settings.promote_every_ms * self._lease.workers / 1_000
+
+    # reap
+
+    async def _reap_lost(self) -> None:
+        if not self._looked_around:
+            await self._reap_neighbours()
+            self._looked_around = True
+        # after an outage, or a sleep of this machine, others must get the chance to beat first
+        if self._reach.steady_s * 1_000 >= self._settings.lease_ms:
+            await self._reap([])
+
+    async def _reap_neighbours(self) -> None:
+        """Reap at once, at the start, the workers of this machine whose process is provably gone."""
+        workers = await self._reach.run(self._ops.workers())
+        gone = [worker.id for worker in workers if is_gone(worker)]
+        if gone:
+            await self._reap(gone)
+
+    async def _reap(self, gone: list[str]) -> None:
+        while True:
+            reaped = await self._reach.run(self._ops.reap(gone, limit=BATCH))
+            self._tell(reaped)
+            if len(reaped) < BATCH:
+                return
+
+    def _tell(self, reaped: list[Reaped]) -> None:
+        by_worker: dict[str | None, list[Reaped]] = {}
+        for each in reaped:
+            by_worker.setdefault(each.worker_id, []).append(each)
+        for worker_id, lost in by_worker.items():
+            log.warning(
+                "a worker was lost; its jobs go on elsewhere",
+                lost_worker_id=worker_id,
+                jobs=len(lost),
+                dead=sum(each.to == "dead" for each in lost),
+                some=", ".join(f"{each.kind} {each.job_id}" for each in lost[:3]),
+            )
+            if self._hooks.listens("worker.reaped"):
+                self._hooks.emit(Event("worker.reaped", worker_id or "", reaped=tuple(lost)))
+
+    # prune
+
+    def _prune_every_s(self) -> float:
+        return PRUNE_EVERY_S * self._lease.workers
+
+    async def _prune(self) -> None:
+        """Delete in small batches with pauses, so that nobody else waits."""
+        for status, older_than_ms in self._settings.retention_ms.items():
+            if status not in get_args(Status):
+                continue
+            pruned = BATCH
+            while pruned == BATCH:
+                op = self._ops.prune(cast(Status, status), older_than_ms=older_than_ms, limit=BATCH)
+                pruned = await self._reach.run(op)
+                await asyncio.sleep(PRUNE_PAUSE_S)

@@ -1,0 +1,32 @@
+"""The wake-up inside a process: who enqueues here tells the workers here, so nothing waits for a poll."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+Listener = Callable[[str], None]
+
+
+class Wake:
+    """Carries the name of a queue that got work to every worker of this process, from any thread."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Listener, ...] = ()
+        self._pid = 0
+
+    def poke(self, queue: str) -> None:
+        """Call it after the commit: a worker that claims now finds the job."""
+        # a forked child has a copy of the listeners, but their event loops run in the parent
+        if self._listeners and os.getpid() == self._pid:
+            for listener in self._listeners:
+                listener(queue)
+
+    def add(self, listener: Listener) -> None:
+        if self._pid != os.getpid():
+            self._listeners = ()
+            self._pid = os.getpid()
+        self._listeners = (*self._listeners, listener)
+
+    def remove(self, listener: Listener) -> None:
+        self._listeners = tuple(known for known in self._listeners if known != listener)

@@ -1,0 +1,82 @@
+"""Notices that the event loop stands still, and says whose code holds it up."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from headway.logs import get_logger
+from headway.worker.run import Runner
+
+log = get_logger("headway.worker")
+
+TICK_S = 0.25
+BLOCKED_S = 1.0
+
+
+class Watchdog:
+    """A thread that looks whether the loop ticks; the loop, in turn, notices when it was late itself."""
+
+    def __init__(self, runner: Runner, *, late_s: float, on_late: Callable[[], None]) -> None:
+        self._runner = runner
+        self._late_s = late_s
+        self._on_late = on_late
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._ticked_at = time.monotonic()
+        self._awake_at = _awake()
+        self._told_of = 0.0
+        self._stopped = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._tick()
+        threading.Thread(target=self._watch, name="headway-watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        awake = _awake()
+        if awake - self._awake_at > self._late_s:
+            self._on_late()
+        self._awake_at = awake
+        self._ticked_at = time.monotonic()
+        self._timer = self._loop.call_later(TICK_S, self._tick)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(TICK_S * 2):
+            ticked_at = self._ticked_at
+            blocked_s = time.monotonic() - ticked_at - TICK_S
+            # once per blockage
+            if blocked_s > BLOCKED_S and self._told_of != ticked_at:
+                self._told_of = ticked_at
+                self._warn(blocked_s)
+
+    def _warn(self, blocked_s: float) -> None:
+        task = asyncio.current_task(self._loop)
+        fields: dict[str, object] = {"worker": "itself"}
+        for run in list(self._runner.running.values()):
+            if run.task is task:
+                fields = dict(run.log_fields())
+        frame = sys._current_frames().get(self._thread_id)
+        if frame is not None:
+            at = traceback.extract_stack(frame)[-1]
+            fields["at"] = f"{at.filename}:{at.lineno} in {at.name}: {at.line}"
+        log.warning(
+            f"the event loop stands still for {blocked_s:.1f}s: everything in this worker waits for this "
+            "code; make it a plain def, which runs in a thread, or await what it waits for",
+            **fields,
+        )
+
+
+def _awake() -> float:
+    """A clock that goes on while the machine sleeps."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.time() if boottime is None else time.clock_gettime(boottime)

@@ -1,0 +1,287 @@
+"""Worker: the life of one process that claims and runs, from registering to its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headway.config import Settings
+from headway.define.registry import AnyKind
+from headway.errors import ConfigError, HeadwayError
+from headway.logs import get_logger
+from headway.model.fleet import NewWorker
+from headway.store.run import Store
+from headway.worker import machine
+from headway.worker.fetch import Fetcher
+from headway.worker.hooks import Event, Hooks
+from headway.worker.lease import Lease
+from headway.worker.loop import Loop
+from headway.worker.reach import Reach
+from headway.worker.report import Reporter
+from headway.worker.run import STUBBORN_S, Middleware, Runner
+from headway.worker.settle import Settler
+from headway.worker.slots import Slots
+from headway.worker.summary import Summary
+from headway.worker.tick import Ticker
+from headway.worker.wake import Wake
+from headway.worker.watchdog import Watchdog
+
+log = get_logger("headway.worker")
+
+Lifespan = Callable[[], Any]
+
+FLUSH_S = 10.0
+"""How long a stopping worker tries to write its last outcomes."""
+AT_ONCE_S = 2.0
+"""The same when it was told to end at once."""
+
+
+class Worker:
+    """Claims jobs of some queues and runs them, until stopped or idle. One `run` per object.
+
+    `queues` gives the slots of each queue; `concurrency` bounds them together (default: their sum). Startup
+    functions run before the first claim, shutdown functions after the last job; both may be async.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Mapping[str, AnyKind],
+        *,
+        settings: Settings | None = None,
+        queues: Mapping[str, int] | None = None,
+        concurrency: int | None = None,
+        hooks: Hooks | None = None,
+        middleware: Sequence[Middleware] = (),
+        startup: Sequence[Lifespan] = (),
+        shutdown: Sequence[Lifespan] = (),
+        wake: Wake | None = None,
+        version: str = "",
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._settings = settings or Settings()
+        self._caps = dict(queues or {"default": concurrency or self._settings.concurrency})
+        self._concurrency = sum(self._caps.values()) if concurrency is None else concurrency
+        if self._concurrency < 1 or min(self._caps.values()) < 1:
+            raise ConfigError(f"a worker needs at least one slot for each queue, not {self._caps}")
+        self._hooks = hooks or Hooks()
+        self._middleware = middleware
+        self._startup = startup
+        self._shutdown = shutdown
+        self._wake = wake or Wake()
+        self._version = version
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self.summary = Summary()
+
+    @property
+    def worker_id(self) -> str:
+        """The id it is registered under; new at every start, and after a lost lease."""
+        return self._lease.worker_id
+
+    async def run(self, *, until_idle: bool = False) -> Summary:
+        """Work until `stop`, or until nothing is left to do now; jobs that are due later are not waited for.
+
+        Raises what the store raises when it cannot be reached at the start.
+        """
+        self._event_loop = asyncio.get_running_loop()
+        for each in self._startup:
+            await _start_up(each)
+        try:
+            await self._work(until_idle)
+        finally:
+            for each in self._shutdown:
+                await _shut_down(each)
+        return self.summary
+
+    def stop(self) -> None:
+        """Claim no more, let jobs finish for the grace period, end. Again: end at once. From any thread."""
+        if self._event_loop is None:
+            self._stop()
+        else:
+            self._event_loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            self._at_once.set()
+        self._stopping.set()
+
+    async def _work(self, until_idle: bool) -> None:
+        self._assemble(until_idle)
+        await self._lease.begin()
+        self._start()
+        try:
+            await self._stopping.wait()
+        except asyncio.CancelledError:
+            # whoever ran this worker wants it gone now
+            self._at_once.set()
+            raise
+        finally:
+            await self._wind_down()
+
+    def _assemble(self, until_idle: bool) -> None:
+        """Make the parts and tie them together."""
+        slots = Slots(self._concurrency, self._caps)
+        self._reach = reach = Reach(self._store)
+        self._settler = Settler(
+            reach,
+            self._hooks,
+            self.summary,
+            worker_id=lambda: self._lease.worker_id,
+            on_flush=lambda: self._fetcher.flushed(),
+            on_scheduled=lambda delay_ms: self._ticker.due_in(delay_ms),
+            on_doubt=lambda: self._fetcher.doubt(),
+        )
+        self._runner = Runner(
+            slots,
+            self._settler,
+            self._hooks,
+            middleware=self._middleware,
+            result_limit=self._settings.result_limit,
+            on_free=lambda: self._fetcher.freed(),
+        )
+        self._lease = Lease(
+            reach, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
+        )
+        self._ticker = Ticker(
+            reach,
+            self._lease,
+            self._hooks,
+            self._settings,
+            on_promoted=lambda: self._fetcher.wake_all(),
+        )
+        self._fetcher = Fetcher(
+            reach,
+            self._lease,
+            slots,
+            self._settler,
+            self._runner,
+            self._kinds,
+            self._settings,
+            promote=self._ticker.promote,
+            on_idle=self._stopping.set if until_idle else None,
+        )
+        self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
+        self._watchdog = Watchdog(
+            self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt
+        )
+
+    def _describe(self, worker_id: str) -> NewWorker:
+        pid = os.getpid()
+        return NewWorker(
+            id=worker_id,
+            hostname=machine.hostname(),
+            pid=pid,
+            machine=machine.machine(),
+            process_started=machine.process_started(pid),
+            version=self._version,
+            queues=self._caps,
+            kinds=tuple(sorted(self._kinds)),
+            concurrency=self._concurrency,
+            lease_ms=self._settings.lease_ms,
+            metadata={"python": platform.python_version()},
+        )
+
+    def _start(self) -> None:
+        loops = (self._settler.loop, self._lease.loop, self._fetcher.loop, self._reporter.loop)
+        for loop in (*loops, *self._ticker.loops):
+            loop.start()
+        self._watchdog.start()
+        self._wake.add(self._fetcher.wake)
+        log.info(
+            "worker started",
+            worker_id=self.worker_id,
+            queues=", ".join(f"{queue}={slots}" for queue, slots in self._caps.items()),
+            concurrency=self._concurrency,
+            database=self._store.describe(),
+        )
+        self._tell("worker.started")
+
+    def _lose(self) -> int:
+        running = self._runner.drop()
+        self.summary.count("lost", running)
+        return running + self._settler.drop()
+
+    async def _wind_down(self) -> None:
+        """End in good order: no claim without an outcome, no outcome that was not written."""
+        self._wake.remove(self._fetcher.wake)
+        limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S
+        await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._ticker.loops, timeout_s=1.0))
+        await self._let_finish()
+        at_once = self._at_once.is_set()
+        interrupted = self._runner.interrupt()
+        if interrupted:
+            await asyncio.wait(interrupted, timeout=0.1 if at_once else STUBBORN_S)
+        self._runner.abandon()
+        limit_s = AT_ONCE_S if at_once else FLUSH_S
+        if not await self._settler.drain(limit_s):
+            log.error(
+                "the last outcomes could not be written: their jobs are reaped and run again",
+                jobs=self._settler.backlog,
+            )
+        await _stop_all(self._settler.loop, self._lease.loop, self._reporter.loop, timeout_s=1.0)
+        await self._sign_off(limit_s)
+        self._watchdog.stop()
+        self._runner.threads.close()
+        self._tell("worker.stopped")
+        await self._hooks.finish(limit_s)
+        log.info("worker stopped", worker_id=self.worker_id, did=str(self.summary))
+
+    async def _let_finish(self) -> None:
+        """Wait for the running jobs, for the grace period or until it shall end at once."""
+        running = [run.task for run in self._runner.running.values()]
+        if not running:
+            return
+        grace_s = self._settings.grace_ms / 1_000
+        log.info("waits for running jobs", jobs=len(running), grace=f"{grace_s:g}s")
+        over = asyncio.create_task(self._at_once.wait())
+        everyone = asyncio.create_task(asyncio.wait(running))
+        await asyncio.wait((over, everyone), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        over.cancel()
+        everyone.cancel()
+
+    async def _sign_off(self, limit_s: float) -> None:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._fetcher.reconcile()
+                await self._lease.end()
+        except (HeadwayError, TimeoutError) as error:
+            log.warning("could not sign off: the lease will run out by itself", error=str(error))
+
+    def _tell(self, name: str) -> None:
+        if self._hooks.listens(name):
+            self._hooks.emit(Event(name, self.worker_id))
+
+
+async def _stop_all(*loops: Loop, timeout_s: float) -> None:
+    await asyncio.gather(*(loop.stop(timeout_s) for loop in loops))
+
+
+async def _start_up(fn: Lifespan) -> None:
+    try:
+        answer = fn()
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception as error:
+        raise HeadwayError(
+            f"startup function {_name(fn)} raised {type(error).__name__}: {error}: no job was claimed"
+        ) from error
+
+
+async def _shut_down(fn: Lifespan) -> None:
+    try:
+        answer = fn()
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception as error:
+        log.error(f"shutdown function {_name(fn)} failed", exc_info=error)
+
+
+def _name(fn: Lifespan) -> str:
+    return getattr(fn, "__qualname__", repr(fn))

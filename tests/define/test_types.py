@@ -1,0 +1,57 @@
+"""What type checkers know of a kind: its function's signature, and the options that it takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mypy import api
+
+PROGRAM = """
+from typing import Any
+from headway.define import Context, Registry
+registry = Registry()
+
+@registry.job
+def plain(user_id: int, note: str = "") -> str: return note
+
+@registry.job(queue="mail")
+async def first(ctx: Context, user_id: int) -> str: return ""
+
+@registry.job
+def loose(x: Any) -> int: return 1
+
+async def use(ctx: Context) -> str:
+    plain.enqueue(user_id=1, note="x")
+    plain.build(1, "x")
+    plain.using(delay="5m").enqueue(1)
+    await plain.aenqueue(1)
+    plain(1).upper()
+    first.enqueue(user_id=1)
+    first.using(priority=1).build(1)
+    loose.enqueue(x=object())
+    return await first(ctx, 1)
+
+plain.enqueue(user_id="wrong-1")
+plain("wrong-2")
+first.enqueue(user_id="wrong-3")
+plain.using(wrong_4=1)
+registry.job(wrong_5=1)
+plain.build(1, wrong_6=1)
+plain.using(priority="wrong-7")
+"""
+
+
+def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    config = tmp_path / "mypy.ini"
+    config.write_text("[mypy]\nstrict = true\n")
+    report, errors, _ = api.run(
+        ["--config-file", str(config), "--cache-dir", str(tmp_path / "cache"), str(program)]
+    )
+    assert not errors
+    wrong = [line for line in PROGRAM.splitlines() if re.search(r"wrong.\d", line)]
+    lines = PROGRAM.splitlines()
+    found = {lines[int(number) - 1] for number in re.findall(r"program\.py:(\d+): error", report)}
+    assert found == set(wrong), report

@@ -1,0 +1,340 @@
+"""`db`: a store under test with its held clock, short words for its verbs, and a raw connection beside it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.string import TextLoader
+
+from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Worker
+from headway.model.ids import new_id
+from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Settlement
+
+ATTEMPT_STATUS = {
+    "succeeded": "succeeded",
+    "scheduled": "failed",
+    "queued": "released",
+    "dead": "failed",
+    "failed": "failed",
+    "canceled": "canceled",
+}
+
+
+class Db:
+    """A store under test; every word here is one op, run in a transaction of its own."""
+
+    def __init__(self, store: Any, clock: Any) -> None:
+        self.store = store
+        self.clock = clock
+        self.ops = store.ops
+        self.dialect = store.dialect
+        self._home: str | None = None
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def after(self, ms: int) -> datetime:
+        return self.now() + timedelta(milliseconds=ms)
+
+    def advance(self, by: str | float | timedelta) -> datetime:
+        return self.clock.advance(by)
+
+    def run(self, op: Any) -> Any:
+        return self.store.run(op)
+
+    # the application
+
+    def enqueue(self, **options: Any) -> Enqueued:
+        """One job; its id and kind may be left out."""
+        (answer,) = self.enqueue_all([new_job(**options)])
+        return answer
+
+    def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
+        return self.run(self.ops.enqueue(jobs))
+
+    def enqueue_ids(self, count: int, **options: Any) -> list[str]:
+        """Several jobs with the same options, in one batch."""
+        return [answer.id for answer in self.enqueue_all([new_job(**options) for _ in range(count)])]
+
+    def cancel(
+        self, *ids: str, tenant_id: str | None = None, reason: str | None = None, actor: str | None = None
+    ) -> dict[str, str]:
+        return self.run(self.ops.cancel(ids, tenant_id=tenant_id, reason=reason, actor=actor))
+
+    def retry(self, *ids: str, tenant_id: str | None = None, actor: str | None = None) -> dict[str, str]:
+        return self.run(self.ops.retry(ids, tenant_id=tenant_id, actor=actor))
+
+    def change(
+        self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None, **values: Any
+    ) -> str | None:
+        return self.run(self.ops.change(job_id, Change(**values), tenant_id=tenant_id, actor=actor))
+
+    def pause(self, queue: str = "default", *, actor: str | None = None) -> None:
+        self.run(self.ops.pause(queue, actor=actor))
+
+    def resume(self, queue: str = "default", *, actor: str | None = None) -> None:
+        self.run(self.ops.resume(queue, actor=actor))
+
+    # the worker
+
+    def worker(self, **options: Any) -> str:
+        """The id of a new registered worker."""
+        worker = new_worker(**options)
+        self.run(self.ops.register(worker))
+        return worker.id
+
+    def home(self) -> str:
+        """The worker that the words below use when they are given none; its lease outlasts any test."""
+        if self._home is None:
+            self._home = self.worker(lease_ms=10 * 365 * 86_400_000)
+        return self._home
+
+    def heartbeat(self, worker: str | None = None, *, running: int = 0, busy: Sequence[str] = ()) -> Beat:
+        return self.run(self.ops.heartbeat(worker or self.home(), running=running, busy=busy))
+
+    def unregister(self, worker: str) -> None:
+        self.run(self.ops.unregister(worker))
+
+    def claim(self, worker: str | None = None, queue: str = "default", limit: int = 100) -> list[Claim]:
+        return self.run(self.ops.claim(worker or self.home(), queue, limit))
+
+    def take(self, worker: str | None = None, queue: str = "default") -> Claim:
+        """Exactly one claim."""
+        (claim,) = self.claim(worker, queue, 1)
+        return claim
+
+    def start(self, worker: str | None = None, **options: Any) -> Claim:
+        """Enqueue one job and claim it; its queue must be empty."""
+        job = self.enqueue(**options)
+        claim = self.take(worker, options.get("queue", "default"))
+        assert claim.id == job.id
+        return claim
+
+    def running(self, worker: str | None = None) -> list[tuple[str, int]]:
+        return self.run(self.ops.running(worker or self.home()))
+
+    def settle(self, claim: Claim, to: str, worker: str | None = None, **values: Any) -> list[tuple[str, int]]:
+        return self.settle_all([settlement(claim, to, **values)], worker)
+
+    def settle_all(
+        self, settlements: Sequence[Settlement], worker: str | None = None
+    ) -> list[tuple[str, int]]:
+        return self.run(self.ops.settle(worker or self.home(), settlements))
+
+    def release(self, *claims: Claim, delay_ms: int = 0) -> int:
+        return self.run(self.ops.release([(c.id, c.fence) for c in claims], delay_ms=delay_ms))
+
+    def report(self, worker: str, *reports: Any) -> list[tuple[str, int]]:
+        return self.run(self.ops.report(worker, reports))
+
+    def reap(self, *gone: str, limit: int = 1000) -> list[Reaped]:
+        return self.run(self.ops.reap(gone, limit=limit))
+
+    def promote(self, limit: int = 1000) -> Promoted:
+        return self.run(self.ops.promote(limit=limit))
+
+    def prune(self, status: str, *, older_than_ms: int, limit: int = 1000) -> int:
+        return self.run(self.ops.prune(status, older_than_ms=older_than_ms, limit=limit))
+
+    # reads
+
+    def job(self, job_id: str) -> Job:
+        (job,) = self.run(self.ops.get([job_id], tenant_id=None))
+        return job
+
+    def status(self, job_id: str) -> str:
+        return self.job(job_id).status
+
+    def find(self, *, limit: int = 10_000, before_id: str | None = None, **where: Any) -> list[Job]:
+        return self.run(self.ops.find(Filter(**where), limit=limit, before_id=before_id))
+
+    def attempts(self, job_id: str, tenant_id: str | None = None) -> list[Attempt]:
+        return self.run(self.ops.attempts(job_id, tenant_id=tenant_id))
+
+    def queues(self) -> dict[str, Queue]:
+        return {queue.name: queue for queue in self.run(self.ops.queues())}
+
+    def workers(self) -> dict[str, Worker]:
+        return {worker.id: worker for worker in self.run(self.ops.workers())}
+
+    def audit(self, job_id: str, tenant_id: str | None = None) -> list[AuditEntry]:
+        return self.run(self.ops.audit(job_id, tenant_id=tenant_id))
+
+    # beside the store
+
+    def connect(self) -> Any:
+        """A connection of the application's own, of the library that the store uses; `begin` starts a transaction."""
+        return connect(self.store)
+
+    def sql(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
+        """One raw statement, behind the store's back; `{jobs}` is the jobs table, `?` a parameter."""
+        text = text.format(jobs=self.table("jobs"), attempts=self.table("attempts"))
+        if self.dialect == "postgres":
+            text = text.replace("%", "%%").replace("?", "%s")
+        with closing(self.connect()) as conn:
+            cursor = conn.execute(text, params)
+            if self.dialect == "postgres":
+                return cursor.fetchall() if cursor.description else []
+            return list(cursor)
+
+    def table(self, name: str) -> str:
+        return f"headway.{name}" if self.dialect == "postgres" else name
+
+
+def new_job(**options: Any) -> NewJob:
+    return NewJob(**{"id": new_id(), "kind": "mail", **options})
+
+
+def new_worker(**options: Any) -> NewWorker:
+    base = {
+        "id": new_id(),
+        "hostname": "host-1",
+        "pid": 4711,
+        "machine": None,
+        "process_started": None,
+        "version": "0.1.0",
+        "queues": {"default": 10},
+        "kinds": ("mail",),
+        "concurrency": 10,
+        "lease_ms": 60_000,
+    }
+    return NewWorker(**{**base, **options})
+
+
+def settlement(claim: Claim, to: str, **values: Any) -> Settlement:
+    base = {"id": claim.id, "fence": claim.fence, "status": ATTEMPT_STATUS[to], "to": to}
+    return Settlement(**{**base, **values})
+
+
+def connect(store: Any) -> Any:
+    if store.dialect == "postgres":
+        return psycopg.connect(store.url, autocommit=True)
+    if store.library == "stdlib":
+        import sqlite3
+
+        return sqlite3.connect(store.path, isolation_level=None, timeout=10)
+    import apsw
+
+    conn = apsw.Connection(str(store.path))
+    conn.set_busy_timeout(10_000)
+    return conn
+
+
+@pytest.fixture
+def db(store: Any, clock: Any) -> Db:
+    """The store under test, with short words for its verbs."""
+    return Db(store, clock)
+
+
+@pytest.fixture
+def both_stores(clock: Any, request: pytest.FixtureRequest) -> Iterator[tuple[Any, Any]]:
+    """A PostgreSQL and a SQLite store on one held clock."""
+    opened = request.getfixturevalue("open_store")
+    with opened("postgres") as postgres, opened("sqlite") as sqlite:
+        yield postgres, sqlite
+
+
+@pytest.fixture
+def make_db() -> type[Db]:
+    """For tests that open stores themselves."""
+    return Db
+
+
+@pytest.fixture
+def make() -> Any:
+    """The values to enqueue, register and settle with: `make.job(…)`, `make.worker(…)`, `make.settlement(…)`."""
+    return _Make
+
+
+class _Make:
+    job = staticmethod(new_job)
+    worker = staticmethod(new_worker)
+    settlement = staticmethod(settlement)
+
+
+class Session:
+    """A PostgreSQL transaction that stays open, in which ops run, also in the background."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.conn = psycopg.connect(store.url)
+        for name in ("uuid", "json", "jsonb"):  # as on the store's own connections
+            self.conn.adapters.register_loader(name, TextLoader)
+        self.pid = self.conn.info.backend_pid
+
+    def run(self, op: Any) -> Any:
+        return self._store.run_in(self.conn, op)
+
+    def start(self, op: Any) -> Future[Any]:
+        """Run an op in a thread, commit, and give its result later."""
+
+        def work() -> None:
+            try:
+                answer = self.run(op)
+                self.conn.commit()
+                future.set_result(answer)
+            except BaseException as error:
+                self.conn.rollback()
+                future.set_exception(error)
+
+        future: Future[Any] = Future()
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+    def blocked(self) -> bool:
+        """Whether this session waits for another's lock."""
+        with psycopg.connect(self._store.url, autocommit=True) as conn:
+            ((pids,),) = conn.execute("select pg_blocking_pids(%s)", (self.pid,)).fetchall()
+        return bool(pids)
+
+    def commit(self) -> None:
+        self.conn.commit()
+
+    def rollback(self) -> None:
+        self.conn.rollback()
+
+
+@pytest.fixture
+def session(store: Any) -> Iterator[Callable[[], Session]]:
+    """Makes PostgreSQL sessions, for tests of two at once (on SQLite writers take turns)."""
+    made: list[Session] = []
+
+    def make() -> Session:
+        made.append(Session(store))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.conn.close()
+
+
+@contextmanager
+def _patience(what: str, seconds: float = 10) -> Iterator[Callable[[], None]]:
+    end = time.monotonic() + seconds
+
+    def pause() -> None:
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        time.sleep(0.005)
+
+    yield pause
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], None]:
+    """Wait for a condition of another session."""
+
+    def wait(condition: Callable[[], bool]) -> None:
+        with _patience(condition.__qualname__) as pause:
+            while not condition():
+                pause()
+
+    return wait

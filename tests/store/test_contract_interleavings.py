@@ -1,0 +1,276 @@
+"""Two at once on PostgreSQL: sessions that meet on the same rows, with the first one's transaction still open."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+pytestmark = pytest.mark.parametrize("store", ["postgres"], indirect=True)
+SOON = 10
+
+
+def test_a_claim_skips_what_an_uncommitted_claim_holds(db, session):
+    ids = db.enqueue_ids(4)
+    one, two = db.worker(), db.worker()
+    open_ = session()
+    first = open_.run(db.ops.claim(one, "default", 2))
+    second = db.claim(two, limit=2)
+    assert [claim.id for claim in first] == ids[:2]
+    assert [claim.id for claim in second] == ids[2:]
+    open_.rollback()
+    assert [claim.id for claim in db.claim(two)] == ids[:2]
+
+
+def test_claimers_at_once_get_disjoint_jobs(db):
+    ids = db.enqueue_ids(400)
+    workers = [db.worker() for _ in range(4)]
+    claimed: dict[str, list[str]] = {worker: [] for worker in workers}
+    barrier = threading.Barrier(4)
+
+    def work(worker: str) -> None:
+        barrier.wait()
+        while batch := db.claim(worker, limit=7):
+            assert len(batch) <= 7
+            claimed[worker] += [claim.id for claim in batch]
+
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    everything = [job_id for each in claimed.values() for job_id in each]
+    assert sorted(everything) == sorted(ids)
+    assert {attempt.fence for job_id in ids[:20] for attempt in db.attempts(job_id)} == {1}
+
+
+@pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_enqueue_waits_for_an_uncommitted_key_and_then_returns_it_or_has_it(db, make, session, until, key, end):
+    one, two = session(), session()
+    first, second = make.job(**{key: "k"}), make.job(**{key: "k"})
+    one.run(db.ops.enqueue([first]))
+    later = two.start(db.ops.enqueue([second]))
+    until(two.blocked)
+    assert not later.done()
+    getattr(one, end)()
+    (answer,) = later.result(SOON)
+    expected = first if end == "commit" else second
+    assert (answer.id, answer.created) == (expected.id, expected is second)
+    assert [job.id for job in db.find()] == [expected.id]
+
+
+def test_an_open_enqueue_holds_up_nobody_else(db, make, session):
+    """In a foreign transaction only insert: no lock that others wait for."""
+    open_ = session()
+    open_.run(db.ops.enqueue([make.job(unique_key="a"), make.job(delay_ms=1_000), make.job(tenant="acme")]))
+    claim = db.start(unique_key="b")
+    db.settle(claim, "scheduled", delay_ms=500, charge=1)
+    db.advance("2s")
+    db.promote()
+    db.pause()
+    db.resume()
+    assert [each.id for each in db.claim()] == [claim.id]
+    assert db.reap() == []
+    db.enqueue(tenant="acme")
+    open_.commit()
+    assert len(db.find()) == 5
+
+
+def test_a_settle_before_a_reap_of_the_same_fence_wins(db, make, session):
+    worker = db.worker(lease_ms=1_000)
+    claim = db.start(worker)
+    db.advance("5s")
+    open_ = session()
+    assert open_.run(db.ops.settle(worker, [make.settlement(claim, "succeeded")])) == []
+    assert db.reap() == []  # skips what the settle holds
+    open_.commit()
+    assert db.reap() == []
+    assert db.status(claim.id) == "succeeded"
+    assert [attempt.status for attempt in db.attempts(claim.id)] == ["succeeded"]
+
+
+def test_a_reap_before_a_settle_of_the_same_fence_wins(db, make, session, until):
+    worker = db.worker(lease_ms=1_000)
+    claim = db.start(worker)
+    db.advance("5s")
+    reaper, settler = session(), session()
+    assert len(reaper.run(db.ops.reap([], limit=10))) == 1
+    late = settler.start(db.ops.settle(worker, [make.settlement(claim, "succeeded", result="1")]))
+    until(lambda: settler.blocked() or late.done())
+    reaper.commit()
+    assert late.result(SOON) == [(claim.id, 1)]
+    job = db.job(claim.id)
+    assert (job.status, job.losses, job.result) == ("scheduled", 1, None)
+    assert [attempt.status for attempt in db.attempts(claim.id)] == ["lost"]
+
+
+def test_settles_and_reaps_at_once_end_each_execution_exactly_once(db, make):
+    worker = db.worker(lease_ms=1_000)
+    ids = db.enqueue_ids(200, max_losses=9)
+    claims = db.claim(worker, limit=200)
+    db.advance("5s")
+    lost: list[tuple[str, int]] = []
+    reaped: list[str] = []
+    barrier = threading.Barrier(2)
+
+    def settle() -> None:
+        barrier.wait()
+        for n in range(0, 200, 10):
+            lost.extend(db.settle_all([make.settlement(c, "succeeded") for c in claims[n : n + 10]], worker))
+
+    def reap() -> None:
+        barrier.wait()
+        for _ in range(40):
+            reaped.extend(each.job_id for each in db.reap(limit=7))
+
+    threads = [threading.Thread(target=settle), threading.Thread(target=reap)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    db.reap()
+    assert sorted(job_id for job_id, _ in lost) == sorted(reaped)
+    for job_id in ids:
+        (attempt,) = db.attempts(job_id)
+        assert (attempt.status, db.status(job_id)) in [("succeeded", "succeeded"), ("lost", "scheduled")]
+
+
+def test_the_same_settle_at_once_is_written_once_and_lost_by_nobody(db, make, session, until):
+    worker = db.worker()
+    claim = db.start(worker, delivery="at_most_once")
+    one, two = session(), session()
+    op = db.ops.settle(worker, [make.settlement(claim, "failed", charge=1)])
+    assert one.run(op) == []
+    second = two.start(op)
+    until(lambda: two.blocked() or second.done())
+    one.commit()
+    assert second.result(SOON) == []
+    assert len(db.attempts(claim.id)) == 1
+    assert len(db.find(retry_of=claim.id)) == 1
+
+
+def test_a_cancel_that_meets_an_uncommitted_claim_asks_the_worker(db, session, until):
+    worker = db.worker()
+    job_id = db.enqueue().id
+    claimer, operator = session(), session()
+    (claim,) = claimer.run(db.ops.claim(worker, "default", 1))
+    answer = operator.start(db.ops.cancel([job_id], tenant_id=None, reason=None, actor=None))
+    until(operator.blocked)
+    claimer.commit()
+    assert answer.result(SOON) == {job_id: "running"}
+    assert db.heartbeat(worker).canceling == [(job_id, claim.fence)]
+
+
+def test_a_claim_skips_a_job_with_an_uncommitted_cancel(db, session):
+    job_id = db.enqueue().id
+    other = db.enqueue().id
+    operator = session()
+    operator.run(db.ops.cancel([job_id], tenant_id=None, reason=None, actor=None))
+    assert [claim.id for claim in db.claim()] == [other]
+    operator.commit()
+    assert db.claim() == []
+    assert db.status(job_id) == "canceled"
+
+
+def test_once_pause_returned_no_claim_commits(db, session, until):
+    job_id = db.enqueue().id
+    worker = db.worker()
+    claimer, operator = session(), session()
+    assert len(claimer.run(db.ops.claim(worker, "default", 1))) == 1
+    paused = operator.start(db.ops.pause("default", actor="ann"))
+    until(operator.blocked)
+    assert not paused.done()
+    claimer.commit()
+    paused.result(SOON)
+    db.enqueue()
+    assert db.claim() == []
+    assert db.status(job_id) == "running"
+
+
+def test_a_pause_of_one_queue_does_not_wait_for_claims_of_another(db, session):
+    db.enqueue(queue="mail")
+    worker = db.worker()
+    claimer = session()
+    claimer.run(db.ops.claim(worker, "mail", 1))
+    db.pause("post")
+    claimer.commit()
+
+
+def test_two_retries_at_once_make_one_new_job(db, session, until):
+    claim = db.start(delivery="at_most_once")
+    db.settle(claim, "dead")
+    one, two = session(), session()
+    op = db.ops.retry([claim.id], tenant_id=None, actor=None)
+    first = one.run(op)
+    second = two.start(op)
+    until(lambda: two.blocked() or second.done())
+    one.commit()
+    assert second.result(SOON) == first
+    assert len(db.find(retry_of=claim.id)) == 1
+
+
+def test_promotes_at_once_queue_each_job_once(db):
+    ids = db.enqueue_ids(300, delay_ms=1_000)
+    db.advance("2s")
+    counts: list[int] = []
+    barrier = threading.Barrier(3)
+
+    def promote() -> None:
+        barrier.wait()
+        for _ in range(40):
+            counts.append(db.promote(limit=20).queued)
+
+    threads = [threading.Thread(target=promote) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 300
+    assert len({db_job.position for db_job in db.find()}) == len(ids)
+
+
+def test_batches_with_the_same_keys_in_opposite_order_never_deadlock(db, make):
+    """Two enqueues of overlapping keys: each waits for the other, or both come through; nothing is lost."""
+    barrier = threading.Barrier(2)
+    answers: dict[int, list[str]] = {}
+    errors: list[BaseException] = []
+
+    def enqueue(order: int) -> None:
+        try:
+            for n in range(20):
+                keys = [f"{n}-{k}" for k in range(20)][::order]
+                barrier.wait()
+                batch = db.enqueue_all([make.job(unique_key=key) for key in keys])
+                answers.setdefault(order, []).extend(a.id for a in (batch if order == 1 else batch[::-1]))
+        except BaseException as error:
+            barrier.abort()
+            errors.append(error)
+
+    threads = [threading.Thread(target=enqueue, args=(order,)) for order in (1, -1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert answers[1] == answers[-1]
+    assert len(db.find()) == 400
+
+
+def test_a_poll_that_finds_nothing_writes_nothing(db):
+    """No transaction id is taken, so nothing reaches the log; another database's autovacuum may take one now and then."""
+    worker = db.worker()
+    db.enqueue(queue="other")
+    db.claim(worker)
+
+    def next_id() -> int:
+        return int(db.sql("select pg_snapshot_xmax(pg_current_snapshot())")[0][0])
+
+    for _ in range(5):
+        before = next_id()
+        for _ in range(10):
+            assert db.claim(worker) == []
+            db.promote()
+        if next_id() == before:
+            return
+    raise AssertionError("an empty claim or promote writes")

@@ -1,0 +1,214 @@
+"""Who may do what on PostgreSQL: each role on a fresh and on a warm connection, failing closed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from headway import Headway
+from headway.errors import NotAllowed
+from headway.model.ids import tenant_id
+from headway.store import migrate
+from headway.store.postgres.store import PostgresStore
+
+ACME, GLOBEX = tenant_id("acme"), tenant_id("globex")
+
+
+class Roles:
+    """Logins of each role on one database."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.suffix = uuid.uuid4().hex[:8]
+        self.store = PostgresStore(url)
+        migrate.roles(self.store)
+        with psycopg.connect(url, autocommit=True) as owner:
+            for name, member in (("worker", "headway_worker"), ("app", "headway_app"), ("acme", "headway_app")):
+                owner.execute(f"create role {self.login(name)} login password 'x' in role {member}")
+            owner.execute(f"create role {self.login('nobody')} login password 'x'")
+            owner.execute(
+                "insert into headway.tenant_roles (role, tenant_id) values (%s, %s)", (self.login("acme"), ACME)
+            )
+
+    def login(self, name: str) -> str:
+        return f"hw_{name}_{self.suffix}"
+
+    def url_of(self, name: str) -> str:
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit(parts._replace(netloc=f"{self.login(name)}:x@{host}"))
+
+    def drop(self) -> None:
+        self.store.close()
+        with psycopg.connect(self.url, autocommit=True) as owner:
+            for name in ("worker", "app", "acme", "nobody"):
+                owner.execute(f"drop owned by {self.login(name)}")
+                owner.execute(f"drop role {self.login(name)}")
+
+
+@pytest.fixture
+def roles(postgres_migrated_url: str) -> Iterator[Roles]:
+    roles = Roles(postgres_migrated_url)
+    app = Headway(postgres_migrated_url)
+    app.enqueue("k", {"of": "acme"}, tenant="acme")
+    app.enqueue("k", {"of": "globex"}, tenant="globex")
+    app.close()
+    yield roles
+    roles.drop()
+
+
+def _count(conn: psycopg.Connection, table: str = "jobs") -> int:
+    row = conn.execute(f"select count(*) from headway.{table}").fetchone()
+    assert row
+    return row[0]
+
+
+def test_an_app_session_without_a_tenant_sees_no_rows_and_may_do_nothing(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+        for _warm in range(7):  # the plan cache turns generic after five
+            assert _count(conn) == 0
+            assert _count(conn, "tenants") == 0
+        with pytest.raises(psycopg.Error, match="has no tenant"):
+            conn.execute("select headway.enqueue('k')")
+
+
+def test_an_app_session_sees_and_changes_only_the_tenant_it_set(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+        for tenant in (ACME, GLOBEX, ACME):
+            conn.execute("select set_config('headway.tenant_id', %s, false)", (tenant,))
+            rows = conn.execute("select tenant_id::text, id from headway.jobs").fetchall()
+            assert {row[0] for row in rows} == {tenant}
+        with pytest.raises(psycopg.Error, match="may act for tenant"):
+            conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
+        foreign = conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,)) and conn.execute(
+            "select id from headway.jobs"
+        ).fetchone()
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
+        assert foreign
+        assert conn.execute("select * from headway.cancel(%s)", ([foreign[0]],)).fetchall() == []
+        conn.execute("select set_config('headway.tenant_id', '', false)")
+        assert _count(conn) == 0
+
+
+def test_a_login_mapped_to_a_tenant_stays_that_tenant_whatever_its_session_says(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,))
+        rows = conn.execute("select distinct tenant_id::text from headway.jobs").fetchall()
+        assert rows == [(ACME,)]
+        with pytest.raises(psycopg.Error, match="may act for tenant"):
+            conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into headway.jobs (id, tenant_id, kind, status, created_at) "
+        "values (gen_random_uuid(), gen_random_uuid(), 'k', 'queued', now())",
+        "update headway.jobs set priority = 1",
+        "delete from headway.jobs",
+        "truncate headway.attempts",
+        "insert into headway.tenant_roles values (current_user, gen_random_uuid())",
+        "select * from headway.tenant_roles",
+        "select * from headway.workers",
+        "select * from headway.claim(gen_random_uuid(), 'default', 10)",
+        "select * from headway.settle(gen_random_uuid(), '{}', '{}', '{}', '{}')",
+        "select * from headway.reap('{}', 10)",
+        "select headway.pause('default', 'me')",
+        "select headway.prune('succeeded', 0, 10)",
+        "select headway.supersede(gen_random_uuid(), now())",
+    ],
+)
+def test_an_app_login_cannot_go_around_its_functions(roles: Roles, statement: str) -> None:
+    with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute(statement)
+
+
+def test_a_worker_login_sees_every_tenant_and_writes_only_through_functions(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("worker"), autocommit=True) as conn:
+        assert _count(conn) == 2
+        for statement in ("update headway.jobs set priority = 1", "delete from headway.attempts"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(statement)
+
+
+def test_a_worker_login_runs_jobs_of_every_tenant(roles: Roles) -> None:
+    app = Headway(roles.url_of("worker"))
+    seen = []
+
+    @app.job
+    def k(of: str) -> None:
+        seen.append(of)
+
+    summary = app.run(until_idle=True)
+    app.close()
+    assert (sorted(seen), summary.succeeded) == (["acme", "globex"], 2)
+
+
+def test_a_login_without_a_role_can_do_nothing(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("nobody"), autocommit=True) as conn:
+        for statement in ("select * from headway.jobs", "select headway.enqueue('k')", "select headway.now()"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(statement)
+
+
+def test_the_app_facade_acts_for_one_tenant_under_the_app_role(roles: Roles) -> None:
+    app = Headway(roles.url_of("app"))
+    acme = app.tenant("acme")
+    job = acme.enqueue("k", {"x": 1})
+    assert acme.get(job.id).tenant == "acme"
+    assert {found.tenant_id for found in acme.jobs()} == {ACME}
+    assert acme.cancel(job.id) == "canceled"
+    assert acme.retry(job.id) == job.id
+    assert acme.why(job.id).status == "queued"
+    assert acme.counts() == {"queued": 2}
+    assert app.jobs() == []  # no tenant, no rows
+    with pytest.raises(NotAllowed):
+        app.enqueue("k", {"x": 1}, tenant="acme")  # this session did not set one
+    with pytest.raises(NotAllowed):
+        acme.enqueue("k", {"x": 1}, tenant="globex")
+    app.close()
+
+
+def test_setting_a_role_inside_a_session_counts_as_that_role(roles: Roles) -> None:
+    with psycopg.connect(roles.url, autocommit=True) as conn:
+        conn.execute(f"set role {roles.login('app')}")
+        assert _count(conn) == 0
+        with pytest.raises(psycopg.Error, match="has no tenant"):
+            conn.execute("select headway.enqueue('k')")
+
+
+def test_a_plain_database_owner_without_createrole_installs_and_runs_everything(
+    databases, roles: Roles
+) -> None:
+    owner = roles.login("owner")
+    name = databases.create()
+    try:
+        with psycopg.connect(roles.url, autocommit=True) as admin:
+            admin.execute(f"create role {owner} login password 'x' nocreaterole nosuperuser")
+            admin.execute(f"alter database {name} owner to {owner}")
+        parts = urlsplit(databases.url(name))
+        host = parts.netloc.rpartition("@")[2]
+        url = urlunsplit(parts._replace(netloc=f"{owner}:x@{host}"))
+        store = PostgresStore(url)
+        assert migrate.apply(store)
+        app = Headway(url)
+
+        @app.job
+        def k(n: int) -> int:
+            return n + 1
+
+        job = k.using(tenant="acme").enqueue(n=1)
+        app.run(until_idle=True)
+        assert app.result(job.id, timeout=0).value == 2
+        assert app.tenant("acme").get(job.id).status == "succeeded"
+        app.close()
+    finally:
+        databases.drop(name)
+        with psycopg.connect(roles.url, autocommit=True) as admin:
+            admin.execute(f"drop role if exists {owner}")

@@ -1,0 +1,22 @@
+"""What worker tests ask for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from workshop import Workshop
+
+
+@pytest.fixture
+def shop(live_store: Any) -> Workshop:
+    return Workshop(live_store)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[logging.LogRecord]]:
+    """The log records that contain a text."""
+    caplog.set_level(logging.INFO, logger="headway")
+    return lambda text: [record for record in caplog.records if text in record.getMessage()]

@@ -1,0 +1,131 @@
+"""A workshop for worker tests: a store, kinds defined on the spot, and workers that run them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from headway.config import Settings
+from headway.define import Registry
+from headway.errors import StoreUnavailable
+from headway.model.job import Attempt, Job, NewJob
+from headway.worker import Hooks, Summary, Wake, Worker
+
+T = TypeVar("T")
+
+BRISK = Settings(
+    lease_ms=60_000,
+    heartbeat_ms=30,
+    reap_every_ms=30,
+    promote_every_ms=30,
+    pace_ms=5,
+    idle_pace_ms=20,
+    grace_ms=20_000,
+    concurrency=10,
+)
+
+
+class FaultyStore:
+    """The real store behind a wire that can be cut, before the database gets an op or after it committed."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.ops = store.ops
+        self.dialect = store.dialect
+        self.away = False
+        self.refuses: Callable[[Any], Exception | None] = lambda _op: None
+        self.loses_answer: Callable[[Any], bool] = lambda _op: False
+
+    def describe(self) -> str:
+        return str(self._store.describe())
+
+    async def arun(self, op: Any) -> Any:
+        if self.away:
+            raise StoreUnavailable("the test cut the wire")
+        if (error := self.refuses(op)) is not None:
+            raise error
+        result = await self._store.arun(op)
+        if self.loses_answer(op):
+            raise StoreUnavailable("the test cut the wire after the commit")
+        return result
+
+
+class Workshop:
+    """Defines, enqueues, runs and looks."""
+
+    def __init__(self, store: Any) -> None:
+        self.store = store
+        self.registry = Registry()
+        self.job = self.registry.job
+        self.hooks = Hooks()
+        self.wake = Wake()
+
+    def enqueue(self, *jobs: NewJob) -> list[str]:
+        ids = [each.id for each in self.store.run(self.store.ops.enqueue(jobs))]
+        for queue in {job.queue for job in jobs}:
+            self.wake.poke(queue)
+        return ids
+
+    def worker(self, *, store: Any = None, **options: Any) -> Worker:
+        settings = replace(BRISK, **options.pop("settings", {}))
+        options.setdefault("queues", {"default": 10})
+        return Worker(
+            store or self.store,
+            self.registry,
+            settings=settings,
+            hooks=self.hooks,
+            wake=self.wake,
+            version="1.2.3",
+            **options,
+        )
+
+    def drain(self, **options: Any) -> Summary:
+        return asyncio.run(self.worker(**options).run(until_idle=True))
+
+    def get(self, job_id: str) -> Job:
+        (job,) = self.store.run(self.store.ops.get([job_id], tenant_id=None))
+        return job
+
+    def attempts(self, job_id: str) -> list[Attempt]:
+        return list(self.store.run(self.store.ops.attempts(job_id, tenant_id=None)))
+
+    def last(self, job_id: str) -> Attempt:
+        return self.attempts(job_id)[-1]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until it is so; the limit is only for a test that fails."""
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.005)
+
+    async def until_status(self, job_id: str, *statuses: str) -> Job:
+        await self.until(lambda: self.get(job_id).status in statuses)
+        return self.get(job_id)
+
+    def while_working(
+        self, worker: Worker, story: Callable[[], Awaitable[T]], *, stop: bool = True
+    ) -> tuple[T, Summary]:
+        """Run the worker and, beside it, the story; then stop the worker."""
+
+        async def both() -> tuple[T, Summary]:
+            task = asyncio.create_task(worker.run())
+            told = asyncio.ensure_future(story())
+            await asyncio.wait((task, told), return_when=asyncio.FIRST_COMPLETED)
+            if not told.done():
+                told.cancel()
+                task.result()
+            if stop:
+                worker.stop()
+            return await told, await task
+
+        return run(both())
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    async def limited() -> T:
+        async with asyncio.timeout(60):
+            return await coroutine
+
+    return asyncio.run(limited())
