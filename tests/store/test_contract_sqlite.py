@@ -22,8 +22,8 @@ def test_a_poll_that_finds_nothing_writes_nothing(db):
     conn.close()
 
 
-def test_commits_are_synchronous_by_default(db):
-    """Invariant 12: an acknowledged enqueue survives the machine's end."""
+def test_the_file_is_in_wal_mode(db):
+    db.enqueue()
     assert db.sql("pragma journal_mode") == [("wal",)]
 
 

@@ -56,6 +56,7 @@ class Side:
     def reset(self) -> None:
         self.names.clear()
         self.ids.clear()
+        self.db.find()  # a file is made by its first op
         tables = ", ".join(self.db.table(name) for name in TABLES)
         if self.db.dialect == "postgres":
             self.db.sql(f"truncate {tables} restart identity")

@@ -140,9 +140,7 @@ def test_discard_on_and_retry_on_decide_which_errors_are_tried_again(shop: Works
     async def picky(name: str) -> None:
         raise {"os": ConnectionError, "value": ValueError}[name]("x")
 
-    ids = shop.enqueue(
-        discards.build("key"), discards.build("value"), picky.build("os"), picky.build("value")
-    )
+    ids = shop.enqueue(discards.build("key"), discards.build("value"), picky.build("os"), picky.build("value"))
     shop.drain()
     assert [shop.get(job_id).status for job_id in ids] == ["dead", "scheduled", "scheduled", "dead"]
 
@@ -169,9 +167,7 @@ class Odd(BaseException):
     "error",
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1), asyncio.CancelledError(), Odd()],
 )
-def test_whatever_a_handler_raises_is_a_failure_and_the_worker_survives(
-    shop: Workshop, error: BaseException
-) -> None:
+def test_whatever_a_handler_raises_is_a_failure_and_the_worker_survives(shop: Workshop, error: BaseException) -> None:
     @shop.job
     async def raises() -> None:
         raise error

@@ -73,7 +73,7 @@ class Workshop:
         options.setdefault("queues", {"default": 10})
         return Worker(
             store or self.store,
-            self.registry,
+            self.registry.kinds,
             settings=settings,
             hooks=self.hooks,
             wake=self.wake,

@@ -38,7 +38,7 @@ def _path(url: str) -> str:
     parts = urlsplit(url)
     if parts.netloc:
         raise ConfigError(
-            f"{url!r} names a host: a SQLite URL has three slashes and a path, sqlite:///file.db (four for an absolute one)"
+            f"{url!r} names a host: a SQLite URL has three slashes, sqlite:///file.db, or four for an absolute path"
         )
     if parts.query or parts.fragment:
         raise ConfigError(f"{url!r} has parameters, which a SQLite URL does not take: {_EXAMPLES}")

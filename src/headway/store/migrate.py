@@ -40,7 +40,7 @@ def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
 def apply(store: Store, to: int | None = None) -> list[str]:
     """Bring the schema to a version (default: this library's), up or down, in one transaction; gives what was done."""
     if isinstance(store, SqliteStore):
-        return [step.title for step in store.migrate(to)]
+        return store.migrate(to)
     return _postgres(store).run_script(Op(lambda: postgres.migrate(to), writes=True))
 
 

@@ -70,7 +70,7 @@ class Ops(Protocol):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Op[list[Enqueued]]:
         """Insert the jobs, all or none, in call order; one that meets its own id, a live idempotency key or a unique
-        key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise. Repeatable."""
+        key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise."""
         ...
 
     def cancel(
@@ -118,7 +118,7 @@ class Ops(Protocol):
 
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
         """Take up to `limit` jobs in order, set them running with fence + 1, and start their attempts. Finds nothing
-        while the queue is paused. Raises `LeaseLost` for a worker that is not registered. Empty: one probe, no write."""
+        while the queue is paused. Raises `LeaseLost` for a worker that is not registered. Finding nothing is one probe."""
         ...
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
@@ -129,11 +129,11 @@ class Ops(Protocol):
         """Write how executions ended: the job's move and one attempt row each, one transaction. Only rows still running
         with that fence change; gives the (id, fence) of the others, which were written nowhere. A settlement that
         was written before is not among them. A retry of a job asked to cancel, and one that would re-enter a unique
-        scope now taken, end canceled; `failed` makes the job that retries it. Repeatable."""
+        scope now taken, end canceled; `failed` makes the job that retries it."""
         ...
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
-        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled after the delay."""
+        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled if delayed."""
         ...
 
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:

@@ -66,9 +66,7 @@ class Lease:
 
     async def beat(self) -> None:
         worker_id = self.worker_id
-        beat = await self._reach.run(
-            self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
-        )
+        beat = await self._reach.run(self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy()))
         if beat.alive:
             self._take(beat)
         elif worker_id == self.worker_id:

@@ -73,9 +73,7 @@ class Loop:
             except Exception as error:
                 failures += 1
                 self._complain(error)
-                await self._sleep(
-                    backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), deaf=True
-                )
+                await self._sleep(backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), deaf=True)
 
     def _complain(self, error: Exception) -> None:
         # an unreachable database is reported once for all loops (reach.py)

@@ -74,9 +74,7 @@ class Supervisor:
                 return
             if time.monotonic() - began > _HEALTHY_S:
                 pause_s = 1.0
-            log.error(
-                f"a worker process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s"
-            )
+            log.error(f"a worker process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s")
             await self._pause(spread(pause_s, random.random()))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

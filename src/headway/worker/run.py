@@ -230,9 +230,7 @@ class Runner:
 
     def _overrule(self, run: Execution) -> None:
         if not run.settled:
-            log.warning(
-                "its handler ignores its cancellation and keeps its slot until it ends", **run.log_fields()
-            )
+            log.warning("its handler ignores its cancellation and keeps its slot until it ends", **run.log_fields())
             self._settle(run, self._as_asked(run))
 
     # what is to be known of running jobs

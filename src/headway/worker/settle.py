@@ -125,16 +125,12 @@ class Settler:
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
-            log.warning(
-                "the last words of some jobs could not be stored", jobs=len(reports), error=str(error)
-            )
+            log.warning("the last words of some jobs could not be stored", jobs=len(reports), error=str(error))
 
     async def _condemn(self, worker_id: str, entry: Entry, reason: Exception) -> list[Entry]:
         """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
         claim, settlement, _ = entry
-        text = clean(
-            f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
-        )
+        text = clean(f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}")
         log.error(text, **self._fields(claim))
         verdict = dead(claim, text)
         try:

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-Ended = tuple[
-    "asyncio.Future[tuple[Any, BaseException | None]]", Any, BaseException | None, Callable[[], None]
-]
+Ended = tuple["asyncio.Future[tuple[Any, BaseException | None]]", Any, BaseException | None, Callable[[], None]]
 
 
 class Threads:

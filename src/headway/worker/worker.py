@@ -168,9 +168,7 @@ class Worker:
             on_idle=self._stopping.set if until_idle else None,
         )
         self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
-        self._watchdog = Watchdog(
-            self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt
-        )
+        self._watchdog = Watchdog(self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt)
 
     def _describe(self, worker_id: str) -> NewWorker:
         pid = os.getpid()

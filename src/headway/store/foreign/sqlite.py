@@ -44,8 +44,8 @@ Check = Callable[[Rows], None]
 def sqlite_session(conn: Any, *, library: Library | None = None, path: str | None = None) -> Session:
     """Run an op inside the transaction that `conn` is in, so that its writes exist exactly if that commits.
 
-    `library` is the SQLite library that this process uses for Headway's file, `path` is that file; None is any. `conn` is
-    an apsw connection (library apsw), or a sqlite3, aiosqlite, SQLAlchemy or Django connection (stdlib).
+    `library` is the SQLite library that this process uses for Headway's file, `path` is that file; None is any.
+    `conn` is an apsw connection (library apsw), or a sqlite3, aiosqlite, SQLAlchemy or Django connection (stdlib).
 
     The op runs under a savepoint, so after any error the caller's transaction stands as before. Outside of a
     transaction, a connection that commits by itself (apsw, `isolation_level=None`, Django's autocommit) runs

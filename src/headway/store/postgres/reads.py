@@ -103,7 +103,8 @@ class PostgresReads:
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
         return _read(
-            "select j.status, count(*) from headway.jobs j where ($1::uuid is null or j.tenant_id = $1) group by j.status",
+            "select j.status, count(*) from headway.jobs j"
+            " where ($1::uuid is null or j.tenant_id = $1) group by j.status",
             [tenant_id],
             lambda rows: dict(rows),
         )

@@ -146,8 +146,8 @@ class PostgresStore:
             return ours
         if isinstance(error, psycopg.OperationalError) or code.startswith(_PASSING):
             return StoreUnavailable(
-                f"PostgreSQL at {self.describe()} cannot be used right now: {text}. Nothing was written; check that the "
-                "server is up and reachable (headway doctor), then try again"
+                f"PostgreSQL at {self.describe()} cannot be used right now: {text}. Nothing was written; check that "
+                "the server is up and reachable (headway doctor), then try again"
             )
         return StoreError(
             f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written"

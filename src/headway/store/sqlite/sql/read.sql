@@ -55,7 +55,7 @@ select id
 from jobs indexed by jobs_problem
 where tenant_id in (select id from tenants where ?1 is null or id = ?1)
   and status = ?2
-  and status in ('dead', 'failed', 'canceled')
+  and (status = 'dead' or status = 'failed' or status = 'canceled')
   and id < ?12
   and (?3 is null or kind = ?3)
   and (?4 is null or queue = ?4)
@@ -149,7 +149,7 @@ where status = 'running'
 union all
 select status, count(*)
 from jobs indexed by jobs_parked
-where status in ('held', 'waiting')
+where (status = 'held' or status = 'waiting')
 group by status;
 
 -- name: counts_of_tenant
@@ -188,7 +188,7 @@ group by queue
 union all
 select queue, status, count(*), null
 from jobs indexed by jobs_parked
-where status in ('held', 'waiting')
+where (status = 'held' or status = 'waiting')
 group by queue, status;
 
 -- name: queue_workers

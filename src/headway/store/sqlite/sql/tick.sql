@@ -12,7 +12,7 @@ select
     select 1
     from jobs indexed by jobs_expiring
     where expires_at <= ?1
-      and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+      and finished_at is null
       and cancel_requested_at is null
   ),
   (
@@ -30,7 +30,7 @@ where status = 'scheduled';
 select rowid, status
 from jobs indexed by jobs_expiring
 where expires_at <= ?1
-  and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+  and finished_at is null
   and cancel_requested_at is null
 order by expires_at
 limit ?2;

@@ -1,0 +1,105 @@
+"""Commands and groups that take the flags of the whole program anywhere, and lists of commands that load late."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from headway.cli.state import State
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("auto", "text", "json")
+
+
+def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    state = ctx.ensure_object(State)
+    if value not in (None, False):
+        assert param.name is not None
+        setattr(state, param.name, value)
+        if param.name == "config":
+            # the app that a module defines, and the processes of a worker, read the same file
+            os.environ["HEADWAY_CONFIG"] = os.path.abspath(value)
+
+
+def _shared(hidden: bool) -> list[click.Option]:
+    """The flags of the whole program; below the top they are accepted too, and only --json is shown."""
+    quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden}
+    return [
+        click.Option(["--url"], metavar="URL", help="The database: sqlite:///file.db or postgresql://…", **quiet),
+        click.Option(
+            ["--config"],
+            type=click.Path(exists=True, dir_okay=False),
+            help="The settings file, instead of ./headway.toml.",
+            is_eager=True,
+            **quiet,
+        ),
+        click.Option(["--log-level"], type=click.Choice(LEVELS, case_sensitive=False), help="Default: info.", **quiet),
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(FORMATS, case_sensitive=False),
+            help="Default: auto, which is text on a terminal and JSON elsewhere.",
+            **quiet,
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            help="Answer with JSON, for programs.",
+            expose_value=False,
+            callback=_take,
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that also takes the flags of the whole program."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared(hidden=True)
+
+
+class Group(click.Group):
+    """Commands of one noun; a wrong name is answered with the close ones."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared(hidden=True)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            known = self.list_commands(ctx)
+            close = difflib.get_close_matches(name, known, 2)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)}"
+            raise click.UsageError(f"{ctx.command_path} has no command {name!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """A group that imports a command's module when the command is asked for; the names keep their order."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params = [param for param in self.params if not getattr(param, "hidden", False)]
+        self.params[-1:] = _shared(hidden=False)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        module, _, name = self._lazy[cmd_name].partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command

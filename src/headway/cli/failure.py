@@ -1,0 +1,108 @@
+"""Every way to fail: one message on stderr (an object with --json), and the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+FAILED = 1
+"""It was asked for rightly and did not work."""
+WRONG = 2
+"""A flag, an argument or a setting is wrong."""
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+# what PostgreSQL and its driver say, and what to do about it
+_FIXES = (
+    ("password authentication failed", "the user name or the password of the URL is wrong"),
+    ("no password supplied", "the server asks for a password: put it into the URL, or into $PGPASSWORD"),
+    ("no pg_hba.conf entry", "the server does not let this user or host in: add it to its pg_hba.conf"),
+    ("connection refused", "no server listens there: start it, or correct host and port in the URL"),
+    ("no such file or directory", "no server runs with that socket: start it, or correct the host in the URL"),
+    ("failed to resolve host", "that host name does not exist: correct it in the URL"),
+    ("could not translate host name", "that host name does not exist: correct it in the URL"),
+    ("timeout", "nothing answers there: check host, port and firewall"),
+    ("starting up", "the server is starting: try again in a moment"),
+    ("too many clients", "the server has no connection left: raise max_connections, or use a pooler"),
+)
+
+
+class Refused(click.ClickException):
+    """A failure in the command line's own words."""
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def report(error: BaseException, args: Sequence[str]) -> int:
+    """Say what went wrong, once; gives the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    code, kind, message, hint = _judge(error)
+    if _debugging(args) and not isinstance(error, click.UsageError | click.Abort):
+        import traceback
+
+        traceback.print_exception(error)
+    if "--json" in args:
+        import json
+
+        click.echo(json.dumps({"error": kind, "message": message, "exit_code": code}), err=True)
+    elif message:
+        click.echo(click.style("error: ", fg="red", bold=True) + message, err=True, color=_colors())
+        if hint:
+            click.echo(hint, err=True)
+    return code
+
+
+def describe(error: BaseException) -> str:
+    """The message of an error of Headway's, with the cause of an unreachable database spelled out."""
+    cause = error.__cause__
+    text = str(cause).strip() if cause is not None else ""
+    if type(error).__name__ != "StoreUnavailable" or "connection" not in text.lower():
+        return str(error)
+    where = str(error).partition(" cannot be used right now")[0]
+    # psycopg says first to which addresses it tried to connect; the reason comes last
+    reason = text.splitlines()[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
+    fix = next((fix for sign, fix in _FIXES if sign in text.lower()), None)
+    if 'database "' in text and "does not exist" in text:
+        name = reason.partition('database "')[2].partition('"')[0]
+        fix = f"create it with: createdb {name}"
+    return f"{where} cannot be reached: {reason}: {fix or 'check the URL and the server'}"
+
+
+def _judge(error: BaseException) -> tuple[int, str, str, str]:
+    from headway.errors import ConfigError, HeadwayError, InvalidJob, InvalidPayload, UnknownKind
+
+    match error:
+        case click.Abort():
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                return INTERRUPTED, "Interrupted", "", ""
+            return FAILED, "Aborted", "nothing was done", ""
+        case click.UsageError():
+            help_of = error.ctx.command_path if error.ctx else "headway"
+            message = error.format_message()
+            return WRONG, "UsageError", message[:1].lower() + message[1:], f"help: {help_of} --help"
+        case click.ClickException():
+            return error.exit_code, "Error", error.format_message(), ""
+        case ConfigError() | InvalidJob() | InvalidPayload() | UnknownKind():
+            return WRONG, type(error).__name__, str(error), ""
+        case HeadwayError():
+            return FAILED, type(error).__name__, describe(error), ""
+        case _:
+            first = str(error).strip().splitlines()[:1]
+            message = f"unexpected {type(error).__name__}{': ' + first[0] if first else ''}"
+            return FAILED, type(error).__name__, message, "for the stack trace add: --log-level debug"
+
+
+def _debugging(args: Sequence[str]) -> bool:
+    if "--log-level=debug" in args or os.environ.get("HEADWAY_LOG_LEVEL", "").lower() == "debug":
+        return True
+    return any(pair == ("--log-level", "debug") for pair in zip(args, args[1:], strict=False))
+
+
+def _colors() -> bool | None:
+    return False if os.environ.get("NO_COLOR") or not sys.stderr.isatty() else None

@@ -1,0 +1,156 @@
+"""Answers: tables that fit the terminal, plain columns elsewhere, JSON for programs, times for people."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+GAP = "  "
+COLORS = {
+    "queued": "cyan",
+    "scheduled": "blue",
+    "held": "blue",
+    "running": "yellow",
+    "waiting": "yellow",
+    "succeeded": "green",
+    "failed": "red",
+    "dead": "bold red",
+    "canceled": "magenta",
+    "timeout": "red",
+    "lost": "red",
+}
+# a job's error or log line must not drive the reader's terminal
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; `shrink` lets it be cut to fit the terminal, `wide` shows it only on terminals of that width."""
+
+    title: str
+    right: bool = False
+    shrink: bool = False
+    wide: int = 0
+
+
+Cell = str | tuple[str, str]  # text, or text and style
+
+
+def console(stderr: bool = False) -> Console:
+    """A console that prints text as it is, with colours on terminals only."""
+    from rich.console import Console
+
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def emit(value: Any) -> None:
+    """One JSON value on stdout, times as ISO 8601 with Z."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def merged(struct: Any, **more: Any) -> dict[str, Any]:
+    """A struct's fields as JSON has them, with more fields behind."""
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.structs.asdict(struct)
+    return fields | more
+
+
+def say(text: str, style: str | None = None) -> None:
+    """One line on stdout for people."""
+    console().print(clean(text), style=style)
+
+
+def note(text: str) -> None:
+    """One line on stderr for people: what is worth knowing and is not the answer."""
+    console(stderr=True).print(clean(text), style="dim")
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+    """Rows under headings: cut to the terminal's width where there is one, whole elsewhere."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    out = console()
+    room = out.width if out.is_terminal else None
+    shown = [index for index, column in enumerate(columns) if room is None or room >= column.wide]
+    cells = [[_cell(row[index]) for index in shown] for row in rows]
+    kept = [columns[index] for index in shown]
+    widths = [
+        max([cell_len(column.title), *(cell_len(row[place][0]) for row in cells)])
+        for place, column in enumerate(kept)
+    ]
+    if room is not None:
+        _shrink(widths, kept, room)
+    for row in [[(column.title, "bold") for column in kept], *cells]:
+        line = Text()
+        for place, (text, style) in enumerate(row):
+            size = widths[place]
+            if cell_len(text) > size:
+                text = set_cell_size(text, size - 1) + "…"
+            padding = " " * (size - cell_len(text))
+            last = place == len(row) - 1
+            line.append(padding + text if kept[place].right else text, style)
+            line.append("" if last else (GAP if kept[place].right else padding + GAP))
+        out.print(line)
+
+
+def status(name: str) -> tuple[str, str]:
+    """A status in its colour."""
+    return name, COLORS.get(name, "")
+
+
+def clean(text: str) -> str:
+    """The text without what would drive a terminal."""
+    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+
+
+def first_line(text: str | None) -> str:
+    """What fits into a cell."""
+    lines = (text or "").strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def at(moment: datetime | None) -> str:
+    """A moment, with how far away it is."""
+    if moment is None:
+        return "–"
+    return f"{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%SZ')} ({ago(moment)})"
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """How far away a moment is: `3m 20s ago`, `in 2h 5m`."""
+    from headway.model.duration import show_ms
+
+    if moment is None:
+        return "–"
+    ms = ((now or datetime.now(UTC)) - moment).total_seconds() * 1_000
+    return f"{show_ms(ms)} ago" if ms >= 0 else f"in {show_ms(-ms)}"
+
+
+def _cell(cell: Cell) -> tuple[str, str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return clean(text).replace("\n", " ").replace("\t", " "), style
+
+
+def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Take from the widest column that may be cut, until it fits or nothing more can be taken."""
+    while sum(widths) + len(GAP) * (len(widths) - 1) > room:
+        cuttable = [place for place, column in enumerate(columns) if column.shrink and widths[place] > 6]
+        if not cuttable:
+            return
+        widest = max(cuttable, key=lambda place: widths[place])
+        widths[widest] -= 1

@@ -1,0 +1,140 @@
+"""Kinds of values on the command line: moments, durations, JSON; and the filters of jobs as options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from headway.errors import HeadwayError
+from headway.model.duration import to_ms
+from headway.model.status import STATUSES
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Duration(click.ParamType[Any]):
+    """`90s`, `5m`, `1h30m`, or seconds; `none` where that means something."""
+
+    name = "duration"
+
+    def __init__(self, none: bool = False) -> None:
+        self._none = none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self._none and value == "none":
+            return value
+        try:
+            given = float(value)
+        except (TypeError, ValueError):
+            given = value
+        try:
+            to_ms(given, "value")
+        except HeadwayError:
+            more = ", or none" if self._none else ""
+            self.fail(f"{value!r} is not a duration: write 90s, 5m, 1h30m, or seconds{more}", param, ctx)
+        return given
+
+
+class Moment(click.ParamType[Any]):
+    """A time with a zone; `words` are accepted besides, and a duration means that long ago where `past` is set."""
+
+    name = "time"
+
+    def __init__(self, *words: str, past: bool = False) -> None:
+        self._words = words
+        self._past = past
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, datetime) or value in self._words:
+            return value
+        if self._past:
+            try:
+                return datetime.now(UTC) - timedelta(milliseconds=to_ms(value))
+            except HeadwayError:
+                pass
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            also = "".join(f", or {word}" for word in self._words) + (", or 2h for two hours ago" if self._past else "")
+            self.fail(f"{value!r} is not a time: write 2026-01-31T09:30:00Z{also}", param, ctx)
+        if moment.tzinfo is None:
+            self.fail(f"{value!r} carries no zone: write {value}Z for UTC, or {value}+02:00", param, ctx)
+        return moment
+
+
+class JsonObject(click.ParamType[Any]):
+    """A JSON object."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, Mapping):
+            return value
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            self.fail(f"this is not JSON ({error}): {_brief(value)}", param, ctx)
+        if not isinstance(found, dict):
+            self.fail(f"an object is needed, like '{{\"user_id\": 7}}', not {_brief(value)}", param, ctx)
+        return found
+
+
+FILTERS = (
+    "status",
+    "kind",
+    "queue",
+    "tenant",
+    "source",
+    "correlation_id",
+    "unique_key",
+    "retry_of",
+    "created_after",
+    "created_before",
+)
+
+
+def filter_options(fn: F) -> F:
+    """Add an option for each filter; the command gets them as keywords, None where not given."""
+    options = (
+        click.option("--status", type=click.Choice(STATUSES), help="Only jobs of this status."),
+        click.option("--kind", help="Only jobs of this kind."),
+        click.option("--queue", help="Only jobs of this queue."),
+        click.option("--tenant", help="Only jobs of this tenant."),
+        click.option(
+            "--source",
+            type=click.Choice(("manual", "event", "schedule", "system")),
+            help="Only jobs made this way.",
+        ),
+        click.option("--correlation-id", help="Only jobs with this correlation id."),
+        click.option("--unique-key", help="Only jobs with this unique key."),
+        click.option("--retry-of", metavar="ID", help="The job that retries this at_most_once job."),
+        click.option(
+            "--created-after", type=Moment(past=True), help="Only jobs made after a time, or in the last 2h."
+        ),
+        click.option("--created-before", type=Moment(past=True), help="Only jobs made before a time, or 2h ago."),
+    )
+    for option in reversed(options):
+        fn = option(fn)
+    return fn
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def as_flags(options: Mapping[str, Any]) -> list[str]:
+    """The options as they would be typed."""
+    flags: list[str] = []
+    for name, value in given(options).items():
+        text = value.isoformat() if isinstance(value, datetime) else str(value)
+        flags += [f"--{name.replace('_', '-')}", text]
+    return flags
+
+
+def _brief(value: str) -> str:
+    return value if len(value) <= 60 else value[:57] + "…"

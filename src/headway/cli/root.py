@@ -1,0 +1,84 @@
+"""The `headway` command: its subcommands, imported when they are used, and how every run of it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from headway.cli.command import LazyGroup
+from headway.cli.failure import BROKEN_PIPE, report
+
+_COMMANDS = {
+    "demo": "headway.cli.demo:demo",
+    "worker": "headway.cli.worker:worker",
+    "enqueue": "headway.cli.enqueue:enqueue",
+    "jobs": "headway.cli.jobs:jobs",
+    "queues": "headway.cli.queues:queues",
+    "workers": "headway.cli.workers:workers",
+    "migrate": "headway.cli.migrate:migrate",
+    "doctor": "headway.cli.doctor:doctor",
+    "completion": "headway.cli.completion:completion",
+}
+
+
+class Root(LazyGroup):
+    """Ends with 0, 1 (it did not work) or 2 (it was asked for wrongly), and with one message in between."""
+
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
+    ) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(given, prog_name or "headway", *rest, **extra)
+        except (Exception, click.Abort) as error:
+            code = report(error, given)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BrokenPipeError:
+            # whoever read our output has enough; the interpreter's last flush must not complain either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        import platform
+        from importlib.metadata import version
+
+        click.echo(f"headway {version('headway')} (Python {platform.python_version()})")
+        ctx.exit()
+
+
+@click.group("headway", cls=Root, lazy=_COMMANDS)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
+def main() -> None:
+    """Headway: durable work for Python, on a SQLite file or on PostgreSQL.
+
+    \b
+    Try it:               headway demo
+    Run an app's jobs:    headway worker myapp:app
+    Enqueue by name:      headway enqueue welcome '{"user_id": 7}' --app myapp:app
+    Look:                 headway jobs list --status dead
+    Why does it not run?  headway jobs why ID
+    Is all well?          headway doctor
+
+    Settings come from flags, then from HEADWAY_* variables (HEADWAY_URL, HEADWAY_APP, …), then from
+    headway.toml in the current folder. Without any, the database is the file ./headway.db.
+    """

@@ -1,0 +1,95 @@
+"""What the flags said, and the app that they mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+
+
+@dataclass
+class State:
+    """The flags of the whole program; everything behind them is read and opened when it is asked for."""
+
+    url: str | None = None
+    json: bool = False
+    config: str | None = None
+    log_level: str | None = None
+    log_format: str | None = None
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What variables and file say, with the flags over it; raises `ConfigError`."""
+        from headway.config import read
+
+        flags = {"url": self.url, "log_level": self.log_level, "log_format": self.log_format}
+        return read() | {name: value for name, value in flags.items() if value is not None}
+
+    @cached_property
+    def app(self) -> Headway:
+        """An app on the database, without kinds: what looking and operating needs."""
+        from headway.app import Headway
+
+        app = Headway(self.settings.get("url"))
+        click.get_current_context().find_root().call_on_close(app.close)
+        return app
+
+    @property
+    def existing(self) -> Headway:
+        """The app, if its database is there: looking must not make an empty file in the wrong folder."""
+        from headway.errors import StoreError
+
+        store = self.app.store
+        if store.dialect == "sqlite" and not os.path.exists(store.describe()):
+            raise StoreError(
+                f"there is no database file {store.describe()}: name another with --url, $HEADWAY_URL or headway.toml "
+                "(a worker, an enqueue or headway migrate makes a new one)"
+            )
+        return self.app
+
+    def configure_logs(self) -> None:
+        """Take over this process's logging as the flags and settings say; raises `ConfigError`."""
+        from headway.cli.command import FORMATS, LEVELS
+        from headway.errors import ConfigError
+        from headway.logs import configure
+
+        level = str(self.settings.get("log_level", "info")).lower()
+        form = str(self.settings.get("log_format", "auto")).lower()
+        for name, value, choices in (("log_level", level, LEVELS), ("log_format", form, FORMATS)):
+            if value not in choices:
+                raise ConfigError(f"{name}={value!r} does not exist: use {', '.join(choices)}")
+        configure(level, {"auto": None, "text": False, "json": True}[form])
+
+
+pass_state = click.make_pass_decorator(State, ensure=True)
+
+
+def actor() -> str:
+    """Who did it, for the audit trail: user@host."""
+    import getpass
+    import socket
+
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in some containers
+        user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
+    return f"{user}@{socket.gethostname()}"
+
+
+def override(app: Headway, url: str | None, given: Mapping[str, Any]) -> None:
+    """Let the command line win over what the code that made this app says; raises `ConfigError`."""
+    from headway.app.settings import settings
+
+    if url is not None:
+        app._url = url
+    app._given |= {name: value for name, value in given.items() if value is not None}
+    settings(app._given)
+    for name in ("settings", "url", "_store", "_results"):
+        app.__dict__.pop(name, None)

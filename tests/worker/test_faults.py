@@ -1,0 +1,260 @@
+"""What goes wrong between a worker and its database, and what is not lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from workshop import FaultyStore, Workshop
+
+from headway.errors import StoreError
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
+from headway.model.job import Settlement
+from headway.worker import Event, Summary, machine
+
+
+def test_outcomes_are_kept_while_the_database_is_away(shop: Workshop, lines: Any) -> None:
+    store = FaultyStore(shop.store)
+    started, finish = asyncio.Event(), asyncio.Event()
+
+    @shop.job
+    async def works() -> str:
+        started.set()
+        await finish.wait()
+        return "kept"
+
+    async def story() -> str:
+        (job_id,) = shop.enqueue(works.build())
+        await started.wait()
+        store.away = True
+        finish.set()
+        await shop.until(lambda: bool(lines("cannot be reached")))
+        assert shop.get(job_id).status == "running"
+        store.away = False
+        await shop.until_status(job_id, "succeeded")
+        return job_id
+
+    job_id, summary = shop.while_working(shop.worker(store=store), story)
+    assert shop.get(job_id).result == "kept"
+    assert len(shop.attempts(job_id)) == 1
+    assert summary == Summary(succeeded=1)
+    assert len(lines("cannot be reached")) == 1
+    assert len(lines("the database is back")) == 1
+
+
+def test_jobs_of_a_claim_whose_answer_was_lost_are_run_once(shop: Workshop) -> None:
+    store = FaultyStore(shop.store)
+    calls: list[int] = []
+
+    @shop.job
+    async def works(number: int) -> None:
+        calls.append(number)
+
+    cut = iter([True])
+    # the only op that may not be repeated
+    store.loses_answer = lambda op: not op.repeatable and next(cut, False)
+    ids = shop.enqueue(*(works.build(number=number) for number in range(5)))
+    assert shop.drain(store=store) == Summary(succeeded=5)
+    assert sorted(calls) == list(range(5))
+    for job_id in ids:
+        job = shop.get(job_id)
+        assert (job.tries, job.losses, job.fence, len(shop.attempts(job_id))) == (0, 0, 2, 1)
+
+
+def test_an_outcome_that_the_store_refuses_ends_its_job_and_no_other(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FaultyStore(shop.store)
+    settling: dict[int, list[Settlement]] = {}
+    settle = store.ops.settle
+
+    def remember(worker_id: str, settlements: list[Settlement]) -> Any:
+        op = settle(worker_id, settlements)
+        settling[id(op)] = [*settlements]
+        return op
+
+    monkeypatch.setattr(store.ops, "settle", remember, raising=False)
+
+    def refuse(op: Any) -> Exception | None:
+        refused = any(each.result == '"poison"' for each in settling.get(id(op), ()))
+        return StoreError("violates a constraint") if refused else None
+
+    store.refuses = refuse
+
+    @shop.job
+    async def gives(what: str) -> str:
+        return what
+
+    ids = shop.enqueue(*(gives.build("poison" if number == 6 else "fine") for number in range(10)))
+    assert shop.drain(store=store) == Summary(succeeded=9, dead=1)
+    assert [shop.get(job_id).status for job_id in ids] == ["succeeded"] * 6 + ["dead"] + ["succeeded"] * 3
+    assert "StoreError: violates a constraint" in (shop.get(ids[6]).error or "")
+
+
+def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(shop: Workshop, lines: Any) -> None:
+    started = asyncio.Event()
+    cancelled: list[int] = []
+
+    @shop.job(backoff="0s")
+    async def works() -> str:
+        if cancelled:
+            return "second"
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(1)
+        return "first"
+
+    worker = shop.worker()
+
+    async def story() -> tuple[str, str, str]:
+        (job_id,) = shop.enqueue(works.build())
+        await started.wait()
+        before = worker.worker_id
+        shop.store.run(shop.store.ops.reap([before], limit=10))
+        await shop.until(lambda: worker.worker_id != before)
+        await shop.until_status(job_id, "succeeded")
+        return job_id, before, worker.worker_id
+
+    (job_id, before, after), summary = shop.while_working(worker, story)
+    first, second = shop.attempts(job_id)
+    assert (first.status, first.worker_id) == ("lost", before)
+    assert (second.status, second.worker_id, shop.get(job_id).result) == ("succeeded", after, "second")
+    assert summary == Summary(succeeded=1, lost=1)
+    (line,) = lines("the lease was lost")
+    assert line.exc_info is None
+
+
+def test_the_outcome_of_a_reaped_job_is_a_warning_and_not_written(shop: Workshop, lines: Any) -> None:
+    started, finish = asyncio.Event(), asyncio.Event()
+
+    @shop.job
+    async def works() -> str:
+        started.set()
+        await finish.wait()
+        return "stale"
+
+    # no beat comes before the outcome, so that the settle is what finds out
+    worker = shop.worker(settings={"heartbeat_ms": 10**6, "pace_ms": 10**6, "idle_pace_ms": 10**6})
+
+    async def story() -> str:
+        (job_id,) = shop.enqueue(works.build())
+        await started.wait()
+        shop.store.run(shop.store.ops.reap([worker.worker_id], limit=10))
+        finish.set()
+        await shop.until(lambda: bool(lines("lost claims were not written")))
+        return job_id
+
+    job_id, summary = shop.while_working(worker, story)
+    assert [attempt.status for attempt in shop.attempts(job_id)] == ["lost"]
+    assert shop.get(job_id).result is None
+    assert summary.lost == 1
+
+
+def _dead_process() -> tuple[int, str]:
+    """The pid and start time of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        started = machine.process_started(process.pid)
+        process.communicate(b"\n")
+    assert started is not None
+    return process.pid, started
+
+
+def _register(shop: Workshop, pid: int, started: str | None) -> str:
+    worker = NewWorker(
+        id=new_id(),
+        hostname=machine.hostname(),
+        pid=pid,
+        machine=machine.machine(),
+        process_started=started,
+        version="0",
+        queues={"default": 1},
+        kinds=(),
+        concurrency=1,
+        lease_ms=3_600_000,
+    )
+    shop.store.run(shop.store.ops.register(worker))
+    return worker.id
+
+
+@pytest.mark.skipif(machine.machine() is None, reason="needs /proc")
+def test_a_starting_worker_reaps_the_dead_of_its_machine_and_nobody_else(shop: Workshop) -> None:
+    reaped: list[Event] = []
+    shop.hooks.on("worker.reaped", reaped.append)
+
+    @shop.job(backoff="0s")
+    async def works() -> None:
+        pass
+
+    pid, started = _dead_process()
+    gone = _register(shop, pid, started)
+    alive = _register(shop, pid, None)  # may be anywhere
+    first, second = shop.enqueue(works.build(), works.build())
+    shop.store.run(shop.store.ops.claim(gone, "default", 1))
+    shop.store.run(shop.store.ops.claim(alive, "default", 1))
+
+    async def story() -> None:
+        await shop.until_status(first, "succeeded")
+
+    shop.while_working(shop.worker(), story)
+    assert [attempt.status for attempt in shop.attempts(first)] == ["lost", "succeeded"]
+    assert shop.get(second).status == "running"
+    (event,) = reaped
+    assert (event.worker_id, [each.job_id for each in event.reaped]) == (gone, [first])
+
+
+def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: Workshop) -> None:
+    store = FaultyStore(shop.store)
+
+    @shop.job(backoff="0s")
+    async def works() -> None:
+        pass
+
+    short = NewWorker(
+        id=new_id(),
+        hostname="elsewhere",
+        pid=1,
+        machine=None,
+        process_started=None,
+        version="0",
+        queues={"default": 1},
+        kinds=(),
+        concurrency=1,
+        lease_ms=1,
+    )
+    (job_id,) = shop.enqueue(works.build())
+    shop.store.run(shop.store.ops.register(short))
+    shop.store.run(shop.store.ops.claim(short.id, "default", 1))
+
+    reaps: list[float] = []
+    worker = shop.worker(store=store, settings={"lease_ms": 400})
+
+    async def story() -> None:
+        await shop.until_status(job_id, "succeeded")
+        reaps.append(worker._reach.steady_s)
+
+    shop.while_working(worker, story)
+    assert shop.attempts(job_id)[0].status == "lost"
+    assert reaps[0] >= 0.4
+
+
+def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
+    import os
+
+    if machine.machine() is None:
+        pytest.skip("needs /proc")
+    pid, started = _dead_process()
+    here = machine.process_started(os.getpid())
+    ids = {
+        _register(shop, pid, started): True,
+        _register(shop, os.getpid(), here): False,
+        _register(shop, os.getpid(), "1"): True,  # the pid was given to another process
+        _register(shop, pid, None): None,
+    }
+    workers = shop.store.run(shop.store.ops.workers())
+    assert {worker.id: machine.is_gone(worker) for worker in workers} == ids

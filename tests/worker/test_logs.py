@@ -1,0 +1,105 @@
+"""Logs: every line about a job says which, whoever wrote it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from workshop import Workshop
+
+from headway import logs
+
+
+@pytest.fixture
+def configured() -> Iterator[io.StringIO]:
+    """Logging as the command line configures it, undone afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.configure("info", json=True, stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def test_lines_of_any_library_carry_the_fields_of_their_job(shop: Workshop, configured: io.StringIO) -> None:
+    @shop.job
+    async def through_stdlib() -> None:
+        logging.getLogger("some.library").warning("from %s", "stdlib")
+
+    @shop.job
+    def through_structlog_in_a_thread() -> None:
+        structlog.get_logger("other.library").info("from structlog", flavour="plain")
+
+    @shop.job(max_attempts=1)
+    async def dies() -> None:
+        raise ValueError("the reason")
+
+    jobs = [
+        through_stdlib.using(trace_id="t1", tenant="acme").build(),
+        through_structlog_in_a_thread.build(),
+        dies.build(),
+    ]
+    shop.enqueue(*jobs)
+    shop.drain()
+    lines = [json.loads(line) for line in configured.getvalue().splitlines()]
+
+    def line(event: str) -> dict[str, Any]:
+        (found,) = [line for line in lines if line["event"].startswith(event)]
+        return found
+
+    worker_id = line("worker started")["worker_id"]
+    stdlib = line("from stdlib")
+    assert {key: stdlib[key] for key in ("job_id", "kind", "attempt", "worker_id", "tenant_id", "trace_id")} == {
+        "job_id": jobs[0].id,
+        "kind": "through_stdlib",
+        "attempt": 1,
+        "worker_id": worker_id,
+        "tenant_id": jobs[0].tenant_id,
+        "trace_id": "t1",
+    }
+    assert (stdlib["level"], stdlib["logger"]) == ("warning", "some.library")
+    other = line("from structlog")
+    assert (other["job_id"], other["flavour"], other["level"]) == (jobs[1].id, "plain", "info")
+    assert "trace_id" not in other
+    failed = line("attempt failed: the job is dead")
+    assert (failed["job_id"], failed["level"]) == (jobs[2].id, "warning")
+    assert "ValueError: the reason" in failed["exception"]
+    assert "job_id" not in line("worker stopped")
+
+
+def test_unconfigured_lines_are_plain_stdlib_records(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    logs.get_logger("headway.test").info("100 % done", jobs=3)
+    (record,) = caplog.records
+    assert (record.name, record.getMessage()) == ("headway.test", "100 % done  jobs=3")
+
+
+def test_a_terminal_line_is_short(shop: Workshop) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = Terminal()
+    logs.configure("info", stream=stream)
+    try:
+        logs.get_logger("headway.test").info("hello", jobs=3, worker_id="w" * 36)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
+    assert "hello" in stream.getvalue()
+    assert "www" not in stream.getvalue()
+
+
+def test_seldom_says_yes_once_per_key() -> None:
+    says = logs.Seldom(3_600)
+    assert [says("a"), says("a"), says("b"), says("b")] == [True, False, True, False]

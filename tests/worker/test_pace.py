@@ -1,0 +1,34 @@
+"""The pace of polls, and the examples in the worker's docstrings."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.worker.pace import interval
+
+
+@given(
+    fleet=st.integers(0, 1_000),
+    since_work_s=st.floats(0, 10_000),
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_a_fleet_polls_once_per_pace_whatever_its_size(fleet: int, since_work_s: float, jitter: float) -> None:
+    each = interval(pace_ms=25, idle_pace_ms=100, fleet=fleet, since_work_s=since_work_s, jitter=jitter)
+    together = each / max(fleet, 1)
+    assert 0.025 * 0.75 <= together <= 0.1 * 1.25
+    if since_work_s <= 60:
+        assert together <= 0.025 * 1.25
+    if since_work_s >= 120:
+        assert together >= 0.1 * 0.75
+
+
+@pytest.mark.parametrize("name", ["pace", "hooks"])
+def test_examples(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"headway.worker.{name}"))
+    assert results.attempted
+    assert not results.failed

@@ -1,0 +1,125 @@
+"""Processes: signals reach a worker, and a supervisor keeps several alive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+
+SUPERVISOR = "import sys; from headway.worker import supervise; sys.exit(supervise(sys.argv[2:], int(sys.argv[1])))"
+
+CRASHES_ONCE = """
+import os, signal, sys, time
+folder, index = sys.argv[1], os.environ["HEADWAY_PROCESS"]
+path = os.path.join(folder, index)
+first = not os.path.exists(path)
+open(path, "a").write(f"{os.getpid()}\\n")
+if first and index == "0":
+    os._exit(7)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+time.sleep(60)
+"""
+
+WORKER = """
+import sys
+from headway.config import Settings
+from headway.define import Registry
+from headway.store.sqlite.store import SqliteStore
+from headway.worker import Worker, run
+
+kinds = Registry()
+
+@kinds.job
+def stuck() -> None:
+    print("started", flush=True)
+    import threading
+    threading.Event().wait(600)
+
+store = SqliteStore(sys.argv[1])
+job = stuck.build()
+store.run(store.ops.enqueue([job]))
+summary = run(Worker(store, kinds.kinds, settings=Settings(grace_ms=int(sys.argv[2]))))
+job, = store.run(store.ops.get([job.id], tenant_id=None))
+print(job.status, job.tries, job.losses, summary.released, flush=True)
+"""
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def _lines(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _supervise(folder: Path, script: str, processes: int) -> subprocess.Popen[bytes]:
+    arguments = [sys.executable, "-c", SUPERVISOR, str(processes), "-c", script, str(folder)]
+    return subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+
+
+def test_a_supervisor_starts_a_crashed_worker_again_and_passes_sigterm_on(tmp_path: Path) -> None:
+    supervisor = _supervise(tmp_path, CRASHES_ONCE, 2)
+    try:
+        _until(lambda: len(_lines(tmp_path / "0")) == 2 and len(_lines(tmp_path / "1")) == 1)
+        supervisor.send_signal(signal.SIGTERM)
+        assert supervisor.wait(30) == 0
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+
+
+def test_a_worker_that_cannot_start_ends_the_supervisor_with_its_code(tmp_path: Path) -> None:
+    supervisor = _supervise(tmp_path, "raise SystemExit(2)", 2)
+    assert supervisor.wait(30) == 2
+
+
+@pytest.mark.parametrize(("grace_ms", "signals"), [(0, 1), (600_000, 2)])
+def test_a_signal_ends_a_worker_even_if_a_thread_never_does(tmp_path: Path, grace_ms: int, signals: int) -> None:
+    arguments = [sys.executable, "-c", WORKER, str(tmp_path / "headway.db"), str(grace_ms)]
+    worker = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "started\n"
+        for _ in range(signals):
+            worker.send_signal(signal.SIGTERM)
+        out, err = worker.communicate(timeout=30)
+        assert (worker.returncode, out) == (0, "queued 0 0 1\n"), err
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    script = WORKER.replace("sys.argv[1]", "sys.argv[1] + '/headway.db'").replace("sys.argv[2]", "0")
+    script = script.replace(
+        'print("started", flush=True)', 'import os; open(sys.argv[1] + "/pid", "w").write(str(os.getpid()))'
+    )
+    supervisor = _supervise(tmp_path, script, 1)
+    try:
+        _until(lambda: len(_lines(tmp_path / "pid")) == 1)
+        (pid,) = _lines(tmp_path / "pid")
+        supervisor.kill()
+        supervisor.wait()
+        _until(lambda: not _alive(pid))
+    finally:
+        supervisor.kill()
+        supervisor.wait()
