@@ -67,10 +67,11 @@ class Group(click.Group):
     """Commands of one noun; a wrong name is answered with the close ones."""
 
     command_class = Command
+    hides_flags = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _shared(hidden=True)
+        self.params += _shared(self.hides_flags)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -87,10 +88,10 @@ class Group(click.Group):
 class LazyGroup(Group):
     """A group that imports a command's module when the command is asked for; the names keep their order."""
 
+    hides_flags = False
+
     def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params = [param for param in self.params if not getattr(param, "hidden", False)]
-        self.params[-1:] = _shared(hidden=False)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:

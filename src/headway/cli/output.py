@@ -90,8 +90,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
     cells = [[_cell(row[index]) for index in shown] for row in rows]
     kept = [columns[index] for index in shown]
     widths = [
-        max([cell_len(column.title), *(cell_len(row[place][0]) for row in cells)])
-        for place, column in enumerate(kept)
+        max([cell_len(column.title), *(cell_len(row[place][0]) for row in cells)]) for place, column in enumerate(kept)
     ]
     if room is not None:
         _shrink(widths, kept, room)

@@ -112,9 +112,7 @@ def filter_options(fn: F) -> F:
         click.option("--correlation-id", help="Only jobs with this correlation id."),
         click.option("--unique-key", help="Only jobs with this unique key."),
         click.option("--retry-of", metavar="ID", help="The job that retries this at_most_once job."),
-        click.option(
-            "--created-after", type=Moment(past=True), help="Only jobs made after a time, or in the last 2h."
-        ),
+        click.option("--created-after", type=Moment(past=True), help="Only jobs made after a time, or in the last 2h."),
         click.option("--created-before", type=Moment(past=True), help="Only jobs made before a time, or 2h ago."),
     )
     for option in reversed(options):

@@ -28,9 +28,7 @@ _COMMANDS = {
 class Root(LazyGroup):
     """Ends with 0, 1 (it did not work) or 2 (it was asked for wrongly), and with one message in between."""
 
-    def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:

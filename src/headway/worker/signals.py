@@ -26,10 +26,16 @@ def run(worker: Worker, *, until_idle: bool = False) -> Summary:
     else:
         raise ConfigError("this thread already runs an event loop: use `await app.arun(…)` there")
     main = threading.current_thread() is threading.main_thread()
+
+    async def work() -> Summary:
+        try:
+            return await (run_with_signals if main else Worker.run)(worker, until_idle=until_idle)
+        finally:
+            # this loop ends here, and with it what was opened on it
+            await worker.store.leave_loop()
+
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(
-            run_with_signals(worker, until_idle=until_idle) if main else worker.run(until_idle=until_idle)
-        )
+        return runner.run(work())
 
 
 async def run_with_signals(worker: Worker, *, until_idle: bool = False) -> Summary:

@@ -62,7 +62,7 @@ class Worker:
         wake: Wake | None = None,
         version: str = "",
     ) -> None:
-        self._store = store
+        self.store = store
         self._kinds = kinds
         self._settings = settings or Settings()
         self._caps = dict(queues or {"default": concurrency or self._settings.concurrency})
@@ -128,7 +128,7 @@ class Worker:
     def _assemble(self, until_idle: bool) -> None:
         """Make the parts and tie them together."""
         slots = Slots(self._concurrency, self._caps)
-        self._reach = reach = Reach(self._store)
+        self._reach = reach = Reach(self.store)
         self._settler = Settler(
             reach,
             self._hooks,
@@ -197,7 +197,7 @@ class Worker:
             worker_id=self.worker_id,
             queues=", ".join(f"{queue}={slots}" for queue, slots in self._caps.items()),
             concurrency=self._concurrency,
-            database=self._store.describe(),
+            database=self.store.describe(),
         )
         self._tell("worker.started")
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from headway.errors import ConfigError, SchemaOutdated
 from headway.store.ops import Statement, Steps
@@ -36,6 +37,20 @@ $$
 def version() -> Steps[int]:
     """The schema's version, kept as a comment on the jobs table; 0 where there is none."""
     return (yield from _recorded())[0]
+
+
+class State(NamedTuple):
+    """What a session needs to know of a database before it works on it."""
+
+    version: int
+    isolation: str
+
+
+def state() -> Steps[State]:
+    """The version, and how transactions begin."""
+    found = yield from version()
+    rows = yield Statement("select current_setting('default_transaction_isolation')")
+    return State(found, rows[0][0])
 
 
 def migrate(to: int | None = None) -> Steps[list[str]]:

@@ -86,13 +86,9 @@ class PostgresOps(PostgresReads):
             lambda rows: dict(rows),
         )
 
-    def change(
-        self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None
-    ) -> Op[Status | None]:
+    def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
         given: dict[str, Any] = {
-            name: value
-            for name in change.__struct_fields__
-            if (value := getattr(change, name)) is not msgspec.UNSET
+            name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not msgspec.UNSET
         }
         if isinstance(given.get("payload"), str):
             given["payload"] = msgspec.Raw(given["payload"].encode())
@@ -202,9 +198,7 @@ class PostgresOps(PostgresReads):
         return _call("select * from headway.promote($1::integer)", [limit], lambda rows: Promoted(*rows[0]))
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
-        return _call(
-            "select headway.prune($1, $2::bigint, $3::integer)", [status, older_than_ms, limit], _first
-        )
+        return _call("select headway.prune($1, $2::bigint, $3::integer)", [status, older_than_ms, limit], _first)
 
     def version(self) -> Op[int]:
         return Op(migrate.version, writes=False)

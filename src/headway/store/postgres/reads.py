@@ -96,9 +96,7 @@ class PostgresReads:
             "select j.id, j.status, j.result, j.error from headway.jobs j"
             " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
             [list(ids), tenant_id],
-            lambda rows: {
-                job_id: Outcome(status, _decode(result), error) for job_id, status, result, error in rows
-            },
+            lambda rows: {job_id: Outcome(status, _decode(result), error) for job_id, status, result, error in rows},
         )
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:

@@ -91,7 +91,9 @@ class File:
             conn.execute("pragma synchronous = full")
             conn.execute("pragma foreign_keys = off")
             conn.execute("pragma cache_size = -16000")
+            conn.execute("pragma temp_store = memory")
             conn.execute("pragma journal_size_limit = 67108864")
+            conn.execute("pragma wal_autocheckpoint = 4000")  # pages: a checkpoint holds up the commit it follows
         except BaseException:
             conn.close()
             raise
@@ -116,7 +118,7 @@ class File:
 
 
 class Gate:
-    """Counts the threads inside SQLite, so that a fork happens while there are none."""
+    """Counts the threads that read, so that a fork happens while there are none."""
 
     def __init__(self) -> None:
         self._free = threading.Condition(threading.Lock())
@@ -135,7 +137,7 @@ class Gate:
                 self._free.notify_all()
 
     def shut(self, timeout: float) -> bool:
-        """Let nobody in until `open`; whether everybody came out in time."""
+        """Let nobody in until `open`; False if somebody is still inside."""
         self._free.acquire()
         return self._free.wait_for(lambda: not self._inside, timeout)
 

@@ -15,7 +15,7 @@ from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate
 from headway.store.sqlite.connection import Connection, Library
-from headway.store.sqlite.file import File
+from headway.store.sqlite.file import File, Gate
 from headway.store.sqlite.op import SqliteOp
 from headway.store.sqlite.ops import SqliteOps
 from headway.store.sqlite.readers import Readers
@@ -126,6 +126,9 @@ class SqliteStore:
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
 
+    async def leave_loop(self) -> None:
+        """Nothing here belongs to an event loop."""
+
     def _opened(self) -> _Live:
         live = self._live
         if live is not None and live.pid == os.getpid():
@@ -177,28 +180,34 @@ def _abandon(live: _Live) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(live))
 
 
-_shut: list[_Live] = []
+_held: list[Writer] = []
+_shut: list[Gate] = []
 
 
 def _before_fork() -> None:
     # SQLite must not be inherited: the child would believe in locks that only its parent holds, and a mutex
     # that another thread holds would stay taken for ever. While we fork, nobody is inside and nothing is open.
-    for store in list(_stores):
-        live = store._live
-        if live is not None and live.pid == os.getpid():
-            _shut.append(live)
-            if live.file.gate.shut(_FORK_PATIENCE_S):
-                live.writer.disconnect()
-                live.readers.disconnect()
+    for live in [store._live for store in list(_stores)]:
+        if live is None or live.pid != os.getpid():
+            continue
+        if live.writer.hold(_FORK_PATIENCE_S):
+            _held.append(live.writer)
+            live.writer.disconnect()
+        _shut.append(live.file.gate)
+        if live.file.gate.shut(_FORK_PATIENCE_S):
+            live.readers.disconnect()
 
 
 def _after_fork_in_parent() -> None:
     while _shut:
-        _shut.pop().file.gate.open()
+        _shut.pop().open()
+    while _held:
+        _held.pop().let_go()
 
 
 def _after_fork_in_child() -> None:
     _shut.clear()
+    _held.clear()
     for store in list(_stores):
         store._lock = threading.Lock()
         if store._live is not None:

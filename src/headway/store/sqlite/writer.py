@@ -38,13 +38,16 @@ class _Request:
 class Writer:
     """Group commit. Every op has a savepoint of its own, so that one that fails fails alone.
 
-    A thread does the writing for all others: it is never interrupted by a signal inside a transaction, and an
-    event loop never waits for a disk.
+    A thread writes what waits in the queue, so that an event loop never waits for a disk. A caller that finds
+    nobody writing and nobody waiting writes its own op itself, which spares it two changes of thread; it never
+    writes those of others, so that a signal that interrupts it fails nothing but its own op.
     """
 
     def __init__(self, file: File) -> None:
         self._file = file
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._turn = threading.Lock()  # whoever holds it may use the connection
+        self._next = False  # the thread waits for its turn, with ops in hand
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._conn: Connection | None = None
@@ -53,10 +56,14 @@ class Writer:
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op and wait for its commit."""
         request = _Request(steps)
-        request.done = threading.Lock()
-        request.done.acquire()
-        self._submit(request)
-        request.done.acquire()
+        if self._next or self._turn.locked() or not self._queue.empty():
+            request.done = threading.Lock()
+            request.done.acquire()
+            self._submit(request)
+            request.done.acquire()
+        else:
+            with self._turn:
+                self._write([request])
         if request.error is not None:
             raise request.error
         value: T = request.value
@@ -78,9 +85,17 @@ class Writer:
                 self._queue.put(None)
                 self._thread.join()
                 self._thread = None
-                self.disconnect()
+        with self._turn:
+            self.disconnect()
         if not self._queue.empty():
             self._start()  # somebody came in behind the last
+
+    def hold(self, timeout: float) -> bool:
+        """Let nobody write until `let_go`; False if somebody still does."""
+        return self._turn.acquire(timeout=timeout)
+
+    def let_go(self) -> None:
+        self._turn.release()
 
     def disconnect(self) -> None:
         """Close the connection; the next op opens a new one."""
@@ -104,7 +119,9 @@ class Writer:
         while going:
             group, going = self._next_group()
             if group:
-                with self._file.gate:
+                self._next = True
+                with self._turn:
+                    self._next = False
                     self._write(group)
                 _answer(group)
 
@@ -129,9 +146,11 @@ class Writer:
             try:
                 conn = self._connected()
                 conn.execute("begin immediate")
-                for request in group:
-                    self._run_one(conn, request)
-                conn.execute("commit")
+                if len(group) == 1:
+                    self._run_one(conn, group[0])
+                else:
+                    self._run_each(conn, group)
+                conn.execute("commit" if any(request.error is None for request in group) else "rollback")
                 return
             except self._file.errors as error:
                 if is_busy(error):
@@ -148,9 +167,17 @@ class Writer:
                 request.error = failure if len(group) == 1 else _copy_of(failure)
             return
 
+    def _run_each(self, conn: Connection, group: list[_Request]) -> None:
+        for request in group:
+            conn.execute("savepoint op")
+            self._run_one(conn, request)
+            if request.error is not None:
+                conn.execute("rollback to op")
+            conn.execute("release op")
+
     def _run_one(self, conn: Connection, request: _Request) -> None:
+        """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
         request.error = None
-        conn.execute("savepoint op")
         try:
             request.value = drive(request.steps(), conn.run)
         except self._file.errors as error:
@@ -160,9 +187,6 @@ class Writer:
             request.error.__cause__ = error
         except Exception as error:
             request.error = error
-        if request.error is not None:
-            conn.execute("rollback to op")
-        conn.execute("release op")
 
     def _connected(self) -> Connection:
         identity = self._file.identity()

@@ -1,0 +1,41 @@
+"""The app that is measured: a no-op kind with a small payload, and one that tells when it started."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from headway import Headway
+
+QUEUE = "bench"
+
+
+def payload(number: int) -> str:
+    """The JSON of a no-op job: everybody's jobs carry the same, as text."""
+    return msgspec.json.encode({"number": number, "to": "somebody@example.com"}).decode()
+
+
+def make_app(url: str) -> Headway:
+    """The app on a database, with its kinds."""
+    app = Headway(url)
+
+    @app.job(queue=QUEUE)
+    async def noop(number: int, to: str) -> None:
+        pass
+
+    @app.job(queue=QUEUE)
+    async def ping(sent: float) -> None:
+        # one machine, one monotonic clock for all its processes
+        print(f"{(time.monotonic() - sent) * 1_000:.3f}", flush=True)
+
+    return app
+
+
+def enqueue(app: Headway, count: int, batch: int = 1_000) -> None:
+    """So many no-op jobs, in batches."""
+    noop = app.kinds["noop"]
+    for first in range(0, count, batch):
+        app.enqueue_many(
+            noop.build(number=number, to="somebody@example.com") for number in range(first, first + batch)
+        )

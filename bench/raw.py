@@ -1,0 +1,142 @@
+"""The raw limits: the same work on a plain table, by hand-written SQL on one connection, one statement after another.
+
+The table has the columns that a queue cannot do without and two indexes: its primary key and the claim's. No attempts,
+no fencing, no policies: what it reaches is what the database allows, not what a queue could be.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import apsw
+import psycopg
+
+from bench.jobs import payload
+from bench.servers import path_of
+
+POSTGRES_BATCH = 200
+SQLITE_BATCH = 100
+BULK = 1_000
+
+_POSTGRES_TABLE = """
+create table raw_jobs (
+  id uuid primary key,
+  queue text not null,
+  priority integer not null default 100,
+  position bigint generated always as identity,
+  status text not null default 'queued',
+  worker_id uuid,
+  started_at timestamptz,
+  finished_at timestamptz,
+  payload json not null
+);
+create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued'
+"""
+_POSTGRES_BULK = "insert into raw_jobs (id, queue, payload) select id, 'bench', payload from unnest(%s::uuid[], %s::json[]) as u (id, payload)"
+_POSTGRES_ONE = "insert into raw_jobs (id, queue, payload) values (%s, 'bench', %s)"
+_POSTGRES_CLAIM = """
+with candidate as materialized (
+  select id from raw_jobs where queue = 'bench' and status = 'queued' order by priority, position limit %s
+  for update skip locked
+)
+update raw_jobs j set status = 'running', worker_id = %s, started_at = clock_timestamp()
+from candidate c where j.id = c.id returning j.id, j.payload
+"""
+_POSTGRES_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = clock_timestamp() where id = any(%s)"
+
+_SQLITE_TABLE = """
+pragma journal_mode = wal;
+pragma synchronous = full;
+create table raw_jobs (
+  id text not null primary key,
+  queue text not null,
+  priority integer not null default 100,
+  position integer not null,
+  status text not null default 'queued',
+  worker_id text,
+  started_at integer,
+  finished_at integer,
+  payload text not null
+) strict;
+create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued'
+"""
+_SQLITE_INSERT = "insert into raw_jobs (id, queue, position, payload) values (?, 'bench', ?, ?)"
+_SQLITE_CLAIM = """
+update raw_jobs set status = 'running', worker_id = ?1, started_at = ?2 where rowid in (
+  select rowid from raw_jobs where queue = 'bench' and status = 'queued' order by priority, position limit ?3
+) returning rowid, payload
+"""
+_SQLITE_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = ? where rowid = ?"
+
+
+def postgres(url: str, *, jobs: int, singles: int) -> dict[str, float]:
+    """Per second: bulk inserted rows, claimed and completed jobs, one-row commits."""
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(_POSTGRES_TABLE)
+
+        def bulk() -> None:
+            for first in range(0, jobs, BULK):
+                numbers = range(first, first + BULK)
+                conn.execute(_POSTGRES_BULK, ([uuid.uuid4() for _ in numbers], [payload(n) for n in numbers]))
+
+        def drain() -> None:
+            worker, claimed = uuid.uuid4(), 0
+            while claimed < jobs:
+                rows = conn.execute(_POSTGRES_CLAIM, (POSTGRES_BATCH, worker)).fetchall()
+                conn.execute(_POSTGRES_COMPLETE, ([row[0] for row in rows],))
+                claimed += len(rows)
+
+        def one_by_one() -> None:
+            for number in range(singles):
+                conn.execute(_POSTGRES_ONE, (uuid.uuid4(), payload(number)))
+
+        return {
+            "postgres.raw.bulk": _rate(jobs, bulk),
+            "postgres.raw.drain": _rate(jobs, drain),
+            "postgres.raw.single": _rate(singles, one_by_one),
+        }
+
+
+def sqlite(url: str, *, jobs: int, singles: int) -> dict[str, float]:
+    """Per second: inserted rows in batches, claimed and completed jobs, one-row transactions."""
+    conn = apsw.Connection(f"{path_of(url)}.raw")
+    conn.execute(_SQLITE_TABLE)
+
+    def rows(count: int, first: int) -> Iterator[tuple[str, int, str]]:
+        return ((str(uuid.uuid4()), n, payload(n)) for n in range(first, first + count))
+
+    def bulk() -> None:
+        for first in range(0, jobs, SQLITE_BATCH):
+            with conn:
+                conn.executemany(_SQLITE_INSERT, rows(SQLITE_BATCH, first))
+
+    def drain() -> None:
+        worker, claimed = str(uuid.uuid4()), 0
+        while claimed < jobs:
+            now = time.time_ns() // 1_000
+            with conn:
+                found = conn.execute(_SQLITE_CLAIM, (worker, now, SQLITE_BATCH)).fetchall()
+            with conn:
+                conn.executemany(_SQLITE_COMPLETE, [(now, row[0]) for row in found])
+            claimed += len(found)
+
+    def one_by_one() -> None:
+        for row in rows(singles, jobs):
+            conn.execute(_SQLITE_INSERT, row)
+
+    try:
+        return {
+            "sqlite.raw.bulk": _rate(jobs, bulk),
+            "sqlite.raw.drain": _rate(jobs, drain),
+            "sqlite.raw.single": _rate(singles, one_by_one),
+        }
+    finally:
+        conn.close()
+
+
+def _rate(count: int, work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - began)

@@ -1,0 +1,218 @@
+"""`headway jobs cancel` and `headway jobs retry`: by id, or everything that matches a filter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.command import Command
+from headway.cli.failure import FAILED, WRONG, Refused, describe
+from headway.cli.output import console, emit, note, say
+from headway.cli.params import filter_options, given
+from headway.cli.state import State, actor, pass_state
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.job import Job
+
+_PAGE = 500
+
+Done = dict[str, Any]  # what became of one job, as JSON shows it
+Act = Callable[["Headway", Sequence[str]], list[Done]]
+
+
+@click.command(cls=Command)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("--reason", help="Why, for the job's error and the audit trail.")
+@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@pass_state
+def cancel(state: State, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any) -> None:
+    """Cancel jobs: at once, or by asking those that run.
+
+    \b
+    headway jobs cancel ID ID --reason "sent by hand"
+    headway jobs cancel --status queued --kind newsletter --dry-run
+    """
+
+    def act(app: Headway, some: Sequence[str]) -> list[Done]:
+        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor())
+        return [{"id": job_id, "status": now} for job_id, now in app.store.run(op).items()]
+
+    if ids:
+        app = _by_id(state, filters)
+        _each(state, ids, dry_run, lambda job_id: {
+            "id": job_id, "status": app.cancel(job_id, reason=reason, actor=actor())
+        })  # fmt: skip
+    else:
+        from headway.model.status import FINISHED
+
+        _bulk(state, "cancel", filters, dry_run, yes, lambda job: job.status not in FINISHED, act)
+
+
+@click.command(cls=Command)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@pass_state
+def retry(state: State, ids: tuple[str, ...], dry_run: bool, yes: bool, **filters: Any) -> None:
+    """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
+
+    \b
+    headway jobs retry ID
+    headway jobs retry --status dead --kind welcome --created-after 1d --yes
+    """
+
+    def act(app: Headway, some: Sequence[str]) -> list[Done]:
+        from headway.errors import Duplicate
+
+        def run(batch: Sequence[str]) -> list[Done]:
+            op = app.store.ops.retry(batch, tenant_id=None, actor=actor())
+            return [{"id": job_id, "runs_as": runs_as} for job_id, runs_as in app.store.run(op).items()]
+
+        try:
+            return run(some)
+        except Duplicate as error:
+            if len(some) == 1:
+                return [{"id": some[0], "error": str(error)}]
+            # one job whose key is taken refuses the whole batch: find it by halves
+            half = len(some) // 2
+            return act(app, some[:half]) + act(app, some[half:])
+
+    if ids:
+        app = _by_id(state, filters)
+        _each(state, ids, dry_run, lambda job_id: {
+            "id": job_id, "runs_as": app.retry(job_id, actor=actor())
+        })  # fmt: skip
+    else:
+        from headway.model.status import FINISHED
+
+        _bulk(state, "retry", filters, dry_run, yes, lambda job: job.status in FINISHED, act)
+
+
+def _by_id(state: State, filters: dict[str, Any]) -> Headway:
+    if given(filters):
+        raise Refused("ids and filters exclude each other: give ids, or filters such as --status", WRONG)
+    return state.existing
+
+
+def _each(state: State, ids: tuple[str, ...], dry_run: bool, act: Callable[[str], Done]) -> None:
+    """One by one, so that each gets its own answer; ends with 1 if one could not be done."""
+    from headway.errors import HeadwayError
+
+    done: list[Done] = []
+    for job_id in ids:
+        try:
+            done.append({"id": job_id, "status": state.app.get(job_id).status} if dry_run else act(job_id))
+        except HeadwayError as error:
+            if len(ids) == 1:
+                raise
+            done.append({"id": job_id, "error": describe(error)})
+    if state.json:
+        emit(done)
+    else:
+        for each in done:
+            say(("would touch: " if dry_run else "") + _told(each))
+    if any("error" in each for each in done):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _bulk(
+    state: State,
+    verb: str,
+    filters: dict[str, Any],
+    dry_run: bool,
+    yes: bool,
+    wanted: Callable[[Job], bool],
+    act: Act,
+) -> None:
+    """Count, ask, and go through the matching jobs page by page."""
+    if not given(filters):
+        raise Refused(f"which jobs? Give their ids, or filters such as: headway jobs {verb} --status dead", WRONG)
+    app = state.existing
+    matching = sum(sum(map(wanted, page)) for page in _pages(app, filters))
+    if dry_run:
+        if state.json:
+            emit({"dry_run": True, "jobs": matching})
+        else:
+            say(f"would {verb} {matching:,} job{'' if matching == 1 else 's'}")
+        return
+    if matching and not yes:
+        _ask(verb, matching)
+    done: list[Done] = []
+    with _progress(matching, quiet=state.json) as advance:
+        for page in _pages(app, filters):
+            ids = [job.id for job in page if wanted(job)]
+            done += act(app, ids) if ids else []
+            advance(len(ids))
+    refused = [each for each in done if "error" in each]
+    if state.json:
+        emit({"dry_run": False, "jobs": len(done) - len(refused), "refused": refused})
+    else:
+        past = {"cancel": "canceled or asked to stop", "retry": "queued again"}[verb]
+        count = len(done) - len(refused)
+        say(f"{count:,} job{'' if count == 1 else 's'} {past}")
+        for each in refused[:20]:
+            note(_told(each))
+        if len(refused) > 20:
+            note(f"… and {len(refused) - 20:,} more were refused")
+    if refused:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
+    before: str | None = None
+    while page := app.jobs(limit=_PAGE, before=before, **filters):
+        before = page[-1].id
+        yield page
+        if len(page) < _PAGE:
+            return
+
+
+def _ask(verb: str, count: int) -> None:
+    if not sys.stdin.isatty():
+        raise Refused(
+            f"this would {verb} {count:,} jobs, and there is no terminal to ask: add --yes, or look with --dry-run",
+            WRONG,
+        )
+    click.confirm(f"{verb} {count:,} jobs?", abort=True, err=True)
+
+
+class _progress:  # noqa: N801 - used like a function
+    """A bar on stderr where that is a terminal; gives the function that moves it."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        out = console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=out,
+            transient=True,
+            disable=quiet or not out.is_terminal,
+        )
+        self._total = total
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        task = self._bar.add_task("", total=self._total)
+        return lambda by: self._bar.advance(task, by)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _told(each: Done) -> str:
+    if "error" in each:
+        return f"{each['id']}  not done: {each['error']}"
+    if each.get("runs_as", each["id"]) != each["id"]:
+        return f"{each['id']}  is retried by the new job {each['runs_as']}"
+    now = each.get("status", "queued")
+    return f"{each['id']}  {'running, asked to stop' if now == 'running' else now}"

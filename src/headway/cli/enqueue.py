@@ -1,0 +1,138 @@
+"""`headway enqueue`: one job, by its kind's name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.command import Command
+from headway.cli.output import emit, note
+from headway.cli.params import Duration, JsonObject, Moment, given
+from headway.cli.state import State, actor, override, pass_state
+from headway.model.status import STATUSES
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+
+NO_APP = "none"
+
+
+@click.command(cls=Command)
+@click.argument("kind")
+@click.argument("payload", metavar="[JSON | -]", required=False)
+@click.option(
+    "--app", "spec", metavar="MODULE:APP", help="The app that defines the kind, or none. Default: $HEADWAY_APP."
+)
+@click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
+@click.option("--queue", help="Instead of the kind's.")
+@click.option("--tenant", help="Whose job it is.")
+@click.option("--priority", type=int, help="Lower runs first. Default: 100.")
+@click.option("--delay", type=Duration(), help="Not before that long from now: 90s, 5m, 1h30m.")
+@click.option("--scheduled-for", type=Moment(), help="Not before this time: 2026-01-31T09:30:00Z.")
+@click.option("--expires-at", type=Moment(), help="Cancel it if it is not done by then.")
+@click.option("--max-attempts", type=int, help="How many failures it may have. Default: 5.")
+@click.option("--max-losses", type=int, help="How often it may be lost with its worker. Default: as --max-attempts.")
+@click.option("--backoff", type=Duration(), help="The pause after the first failure, doubled after each. Default: 1s.")
+@click.option("--timeout", type=Duration(), help="How long an execution may take.")
+@click.option(
+    "--delivery", type=click.Choice(("at_least_once", "at_most_once")), help="After a crash, run again or not."
+)
+@click.option("--idempotency-key", metavar="KEY", help="One job per kind and key, for as long as its row lives.")
+@click.option("--unique-key", metavar="KEY", help="One unfinished job per kind and key.")
+@click.option("--unique-scope", metavar="STATUSES", help="The statuses in which the key is taken: queued,running.")
+@click.option(
+    "--on-conflict", type=click.Choice(("return", "raise")), help="When the unique key is taken. Default: return."
+)
+@click.option("--correlation-id", metavar="ID", help="Ties jobs of one story together.")
+@click.option("--trace-id", metavar="ID", help="The trace this belongs to.")
+@click.option("--source-ref", metavar="REF", help="What it was made from.")
+@click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
+@pass_state
+def enqueue(
+    state: State, kind: str, payload: str | None, spec: str | None, app_dir: str | None, **options: Any
+) -> None:
+    """Enqueue one job and print its id; it is durable once the id is printed.
+
+    The payload is a JSON object of the function's parameters, or - to read it from stdin. With --app the arguments
+    are checked and the kind's own options (its queue, attempts, timeout) apply; without, the job is stored by name with
+    the usual defaults.
+
+    \b
+    headway enqueue welcome '{"user_id": 7}' --app myapp:app
+    headway enqueue welcome '{"user_id": 7}' --queue mail --delay 5m --unique-key w7
+    jq -c . order.json | headway enqueue bill - --json
+    """
+    body = _payload(payload)
+    wanted = given(options)
+    wanted["meta"] = _meta(wanted["meta"]) or None
+    if "unique_scope" in wanted:
+        wanted["unique_scope"] = _scope(wanted["unique_scope"])
+    if wanted.get("delay") is not None and wanted.get("scheduled_for") is not None:
+        raise click.UsageError("--delay and --scheduled-for exclude each other: give one")
+    app = _app(state, spec, app_dir, kind)
+    is_new = app.store.dialect == "sqlite" and not os.path.exists(app.store.describe())
+    made = app.enqueue(kind, body, created_by=actor(), **given(wanted))
+    if state.json:
+        emit(made)
+        return
+    click.echo(made.id)
+    if is_new:
+        note(f"made a new database, {app.store.describe()}")
+    if not made.created:
+        note(f"this job was there already, and is {made.status}: nothing new was enqueued")
+
+
+def _app(state: State, spec: str | None, app_dir: str | None, kind: str) -> Headway:
+    from headway.cli.load import load
+    from headway.errors import UnknownKind
+
+    spec = spec or state.settings.get("app")
+    if spec in (None, NO_APP):
+        return state.app
+    app = load(str(spec), app_dir)
+    override(app, state.url, {})
+    try:
+        app.kinds[kind]
+    except UnknownKind as error:
+        raise UnknownKind(f"{error}. To enqueue it by name anyway, add --app none") from None
+    click.get_current_context().call_on_close(app.close)
+    return app
+
+
+def _payload(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    if text == "-":
+        if sys.stdin.isatty():
+            note("reading the payload from the terminal: end with Ctrl-D")
+        text = sys.stdin.read()
+    ctx = click.get_current_context()
+    param = next(param for param in ctx.command.params if param.name == "payload")
+    found: dict[str, Any] = JsonObject().convert(text, param, ctx)
+    return found
+
+
+def _meta(items: tuple[str, ...]) -> dict[str, Any]:
+    meta: dict[str, Any] = {}
+    for item in items:
+        if item.lstrip().startswith("{"):
+            meta |= JsonObject().convert(item, None, click.get_current_context())
+            continue
+        key, equals, value = item.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{item!r} is neither KEY=VALUE nor a JSON object", param_hint="--meta")
+        meta[key] = value
+    return meta
+
+
+def _scope(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in STATUSES:
+            raise click.BadParameter(
+                f"{name!r} is no status: use some of {', '.join(STATUSES)}", param_hint="--unique-scope"
+            )
+    return names

@@ -1,0 +1,163 @@
+"""`headway jobs`: list, show, why, change; cancel and retry are in `bulk`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from headway.cli.bulk import cancel, retry
+from headway.cli.command import Group
+from headway.cli.failure import WRONG, Refused
+from headway.cli.output import Cell, Column, ago, emit, first_line, merged, note, say, status, table
+from headway.cli.params import Duration, JsonObject, Moment, as_flags, filter_options, given
+from headway.cli.state import State, actor, pass_state
+
+_MOST = 10_000
+
+
+@click.group(cls=Group)
+def jobs() -> None:
+    """Look at jobs and operate on them.
+
+    \b
+    headway jobs list --status dead --kind welcome
+    headway jobs show ID
+    headway jobs why ID
+    headway jobs retry --status dead --kind welcome --dry-run
+    """
+
+
+jobs.add_command(cancel)
+jobs.add_command(retry)
+
+
+@jobs.command("list")
+@filter_options
+@click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
+@click.option("--before", metavar="ID", help="Continue after the page that ended with this job.")
+@pass_state
+def list_(state: State, limit: int, before: str | None, **filters: Any) -> None:
+    """List the newest jobs that match, newest first.
+
+    \b
+    headway jobs list --status dead --created-after 2h
+    headway jobs list --queue mail --json | jq -r '.[].id'
+    """
+    # one more than asked for tells whether there is a next page
+    found = state.existing.jobs(limit=min(limit + 1, _MOST), before=before, **filters)
+    more = len(found) > limit or len(found) == _MOST
+    found = found[:limit]
+    if state.json:
+        emit(found)
+        return
+    if not found:
+        narrowed = " ".join(as_flags(filters))
+        note(f"no jobs{' for ' + narrowed if narrowed else ''} in {state.app.store.describe()}")
+        return
+    table(_COLUMNS, [_row(job) for job in found])
+    if more:
+        url = ["--url", state.url] if state.url else []
+        flags = [*as_flags(filters), *(["--limit", str(limit)] if limit != 50 else []), "--before", found[-1].id]
+        note(f"next page: {shlex.join(['headway', *url, 'jobs', 'list', *flags])}")
+
+
+_COLUMNS = (
+    Column("ID"),
+    Column("STATUS"),
+    Column("KIND", shrink=True),
+    Column("QUEUE", shrink=True, wide=90),
+    Column("TENANT", shrink=True, wide=150),
+    Column("TRIES", right=True, wide=76),
+    Column("WHEN", right=True),
+    Column("NOTE", shrink=True, wide=110),
+)
+
+
+def _row(job: Any) -> list[Cell]:
+    when = {"scheduled": job.scheduled_for, "running": job.attempt_started_at}.get(
+        job.status, job.finished_at or job.created_at
+    )
+    remark = first_line(job.error)
+    if job.status == "running":
+        done = f"{job.progress:.0%} " if job.progress is not None else ""
+        remark = "asked to cancel" if job.cancel_requested_at else done + (job.progress_note or "")
+    return [
+        job.id,
+        status(job.status),
+        job.kind,
+        job.queue,
+        job.tenant,
+        f"{job.tries}/{job.max_attempts}" if job.fence else "–",
+        ago(when),
+        remark,
+    ]
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@pass_state
+def show(state: State, job_id: str) -> None:
+    """Show all of one job: its values, its executions, what people did to it, and its log.
+
+    \b
+    headway jobs show 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
+    """
+    app = state.existing
+    job, attempts, audit = app.get(job_id), app.attempts(job_id), app.audit(job_id)
+    if state.json:
+        emit(merged(job, attempts=attempts, audit=audit))
+        return
+    from headway.cli.sheet import show_job
+
+    show_job(job, attempts, audit)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@pass_state
+def why(state: State, job_id: str) -> None:
+    """Say why a job is not running, and what to do about it.
+
+    \b
+    headway jobs why 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
+    """
+    answer = state.existing.why(job_id)
+    if state.json:
+        emit(answer)
+    else:
+        say(str(answer))
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--priority", type=int, help="Lower runs first; new jobs have 100.")
+@click.option("--queue", help="Move it to another queue.")
+@click.option("--max-attempts", type=int, help="How many failures it may have.")
+@click.option("--max-losses", type=int, help="How often it may be lost with its worker.")
+@click.option("--timeout", type=Duration(none=True), help="How long an execution may take, or none.")
+@click.option("--scheduled-for", type=Moment("now"), help="Not before this time, or now.")
+@click.option("--delay", type=Duration(), help="Not before that long from now.")
+@click.option("--expires-at", type=Moment("never"), help="Cancel it if it is not done by then, or never.")
+@click.option("--payload", type=JsonObject(), help="Other arguments; only for a job that never ran.")
+@pass_state
+def change(state: State, job_id: str, **options: Any) -> None:
+    """Change a job that waits: not while it runs, and not once it is over.
+
+    \b
+    headway jobs change ID --priority 1 --scheduled-for now
+    headway jobs change ID --queue slow --delay 2h
+    """
+    changes = given(options)
+    if not changes:
+        raise Refused("there is nothing to change: give some of --priority --queue --delay …", WRONG)
+    for name, word in (("timeout", "none"), ("scheduled_for", "now"), ("expires_at", "never")):
+        if changes.get(name) == word:
+            changes[name] = None
+    app = state.existing
+    now = app.change(job_id, actor=actor(), **changes)
+    if state.json:
+        emit(app.get(job_id))
+    else:
+        say(f"job {job_id} changed: it is {now}")

@@ -1,0 +1,122 @@
+"""`headway migrate`: installs the schema, brings it up to date, or takes it away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.command import Command
+from headway.cli.failure import WRONG, Refused
+from headway.cli.output import emit, say
+from headway.cli.state import State, pass_state
+
+if TYPE_CHECKING:
+    from headway.store.run import Store
+
+
+@click.command(cls=Command)
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--sql", is_flag=True, help="Print the SQL instead of running it.")
+@click.option(
+    "--roles", is_flag=True, help="Make the roles headway_worker and headway_app (PostgreSQL; needs CREATEROLE)."
+)
+@click.option("--to", type=click.IntRange(0), metavar="N", help="Go to this version, up or down.")
+@click.option("--down", is_flag=True, help="Remove the schema and every job in it.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are deleted.")
+@pass_state
+def migrate(state: State, dry_run: bool, sql: bool, roles: bool, to: int | None, down: bool, yes: bool) -> None:
+    """Bring the database's schema to this library's version. Safe to run from many places at once.
+
+    A SQLite file gets its schema by itself when it is new; PostgreSQL gets it here. In Alembic or Django migrations use
+    `headway.migrate(connection)` instead.
+
+    \b
+    headway --url postgresql://me@db/work migrate
+    headway migrate --sql > schema.sql
+    headway migrate --down --dry-run
+    """
+    if down and (to is not None or roles):
+        raise click.UsageError("--down goes alone: it removes everything")
+    if roles and to is not None:
+        raise click.UsageError("--roles and --to exclude each other: migrate first, then make the roles")
+    store = state.app.store
+    if roles:
+        _roles(state, store, dry_run, sql)
+    else:
+        _schema(state, store, 0 if down else to, dry_run, sql, yes)
+
+
+def _schema(state: State, store: Store, to: int | None, dry_run: bool, sql: bool, yes: bool) -> None:
+    from headway.store import migrate as migrations
+
+    if to is not None and store.dialect == "sqlite" and to < 1 and not os.path.exists(store.describe()):
+        raise Refused(f"there is no database file {store.describe()}", WRONG)
+    latest = migrations.latest(store)
+    target = latest if to is None else to
+    plan = migrations.plan(store, to)
+    before = migrations.current(store)
+    if sql or dry_run:
+        if state.json:
+            steps = [{"title": title, "sql": text} if sql else {"title": title} for title, text in plan]
+            emit({"database": store.describe(), "version": before, "to": target, "plan": steps})
+        elif sql:
+            click.echo("\n".join(f"-- {title}\n{text}" for title, text in plan) or "-- nothing to do")
+        else:
+            say(_headline(store, before, target, bool(plan)))
+            for title, _ in plan:
+                say(f"  would {title}")
+        return
+    if target < before:
+        _confirm(state, store, before, target, yes)
+    done = migrations.apply(store, to)
+    if state.json:
+        emit({"database": store.describe(), "version": target, "before": before, "done": done})
+        return
+    for title in done:
+        say(f"  {title}")
+    say(f"{store.describe()} has schema version {target}" + ("" if done else ": nothing to do"))
+
+
+def _headline(store: Store, before: int, target: int, changes: bool) -> str:
+    if not changes:
+        return f"{store.describe()} has schema version {before}: nothing to do"
+    return (
+        f"{store.describe()} has {f'schema version {before}' if before else 'no schema'}, to become {target or 'none'}:"
+    )
+
+
+def _confirm(state: State, store: Store, before: int, target: int, yes: bool) -> None:
+    if yes:
+        return
+    what = "removes Headway's schema and every job in it" if target == 0 else f"goes back from version {before}"
+    held = f" ({sum(state.app.counts().values()):,} jobs)" if target == 0 and before else ""
+    if not sys.stdin.isatty():
+        raise Refused(
+            f"this {what}{held} from {store.describe()}, and there is no terminal to ask: add --yes, "
+            "or look with --dry-run",
+            WRONG,
+        )
+    click.confirm(f"this {what}{held} from {store.describe()}. Go on?", abort=True, err=True)
+
+
+def _roles(state: State, store: Store, dry_run: bool, sql: bool) -> None:
+    from headway.store import migrate as migrations
+
+    text = migrations.roles_sql(store)
+    if sql or dry_run:
+        if state.json:
+            emit({"database": store.describe(), "sql": text})
+        elif sql:
+            click.echo(text)
+        else:
+            say(f"would make the roles headway_worker and headway_app in {store.describe()}, with their grants")
+        return
+    migrations.roles(store)
+    if state.json:
+        emit({"database": store.describe(), "roles": ["headway_worker", "headway_app"]})
+    else:
+        say("the roles headway_worker and headway_app are there: make your logins members of them, for example")
+        say("  create role my_worker login password '…' in role headway_worker;")

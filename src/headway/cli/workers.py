@@ -1,0 +1,98 @@
+"""`headway workers`: who is there, and who no longer answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.command import Group
+from headway.cli.output import Cell, Column, ago, emit, merged, note, table
+from headway.cli.state import State, pass_state
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.fleet import Worker
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def workers(ctx: click.Context) -> None:
+    """List the registered workers; a stale one has not renewed its lease in time.
+
+    \b
+    headway workers
+    headway workers --json | jq '.[] | select(.stale)'
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@workers.command("list")
+@pass_state
+def list_(state: State) -> None:
+    """List the registered workers.
+
+    \b
+    headway workers list
+    """
+    app = state.existing
+    found = app.workers()
+    now = database_now(app)
+    if state.json:
+        emit([merged(worker, stale=is_stale(worker, now)) for worker in found])
+    elif not found:
+        note(f"no workers on {app.store.describe()}: start one with headway worker module:app")
+    else:
+        table(_COLUMNS, [_row(worker, now) for worker in found])
+        stale = sum(is_stale(worker, now) for worker in found)
+        if stale:
+            note(f"{stale} stale: any live worker takes over their jobs and removes them within its next rounds")
+
+
+_COLUMNS = (
+    Column("WORKER"),
+    Column("STATE"),
+    Column("HOST", shrink=True),
+    Column("PID", right=True, wide=90),
+    Column("QUEUES", shrink=True),
+    Column("BUSY", right=True),
+    Column("HEARTBEAT", right=True),
+    Column("STARTED", right=True, wide=120),
+    Column("KINDS", shrink=True, wide=140),
+)
+
+
+def _row(worker: Worker, now: datetime) -> list[Cell]:
+    return [
+        worker.id,
+        ("stale", "bold red") if is_stale(worker, now) else ("live", "green"),
+        worker.hostname,
+        str(worker.pid),
+        ",".join(f"{queue}={slots}" for queue, slots in worker.queues.items()),
+        f"{worker.running}/{worker.concurrency}",
+        ago(worker.heartbeat_at, now),
+        ago(worker.started_at, now),
+        ",".join(worker.kinds),
+    ]
+
+
+def is_stale(worker: Worker, now: datetime) -> bool:
+    """Whether its lease is over."""
+    return worker.lease_expires_at <= now
+
+
+def database_now(app: Headway) -> datetime:
+    """The time by the clock that judges leases."""
+    from headway.clock import from_micros
+    from headway.store.ops import Op, Statement, Steps
+
+    def steps() -> Steps[datetime]:
+        rows = yield Statement("select headway.now()")
+        now: datetime = rows[0][0]
+        return now.astimezone(UTC)
+
+    if app.store.dialect == "sqlite":
+        return from_micros(app.clock.now())
+    return app.store.run(Op(steps, writes=False))

@@ -1,0 +1,151 @@
+"""Connections of one process: kept idle, last used first, opened by whoever needs one more.
+
+A pool of its own because a caller must hear at once, with the reason, that the database is away, no thread may be
+needed to connect, and a fork must find nothing but sockets to let go of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.types.string import TextLoader
+
+SIZE = 8
+
+# a connection that hangs is as bad as one that broke; the URL may say otherwise
+_DEFAULTS: dict[str, Any] = {
+    "application_name": "headway",
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+# no prepared statements: the functions keep their plans, and a pooler in transaction mode keeps no session
+_FIXED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+
+_abandoned: list[Any] = []
+
+
+def parameters(url: str) -> dict[str, Any]:
+    """What to connect with."""
+    return {**_DEFAULTS, **conninfo_to_dict(url), **_FIXED}
+
+
+class Pool:
+    """Blocking connections, for any thread."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._room = threading.BoundedSemaphore(SIZE)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection that is nobody else's; back to the idle ones afterwards, unless it broke."""
+        if self._pid != os.getpid():
+            # after a fork the sockets are the parent's: let go of them without a word on the wire
+            _abandoned.append(self._idle)
+            self._reset()
+        with self._room:
+            conn = self._take() or self._connect()
+            try:
+                yield conn
+            except BaseException:
+                if conn.broken:
+                    self.forget()
+                raise
+            finally:
+                if conn.broken or conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    conn.close()
+                else:
+                    self._idle.append(conn)
+
+    def forget(self) -> None:
+        """Close the idle connections: when one broke, the others are not to be trusted."""
+        while conn := self._take():
+            conn.close()
+
+    def _take(self) -> psycopg.Connection[Any] | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        conn = psycopg.connect(**parameters(self._url))
+        _shape(conn)
+        return conn
+
+
+class AsyncPool:
+    """The same on event loops; each loop has connections of its own."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = weakref.WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        if self._pid != os.getpid():
+            _abandoned.append(self._of_loop)
+            self._reset()
+        loop = asyncio.get_running_loop()
+        mine = self._of_loop.get(loop)
+        if mine is None:
+            mine = self._of_loop[loop] = _OfLoop()
+        async with mine.room:
+            conn = mine.idle.pop() if mine.idle else await self._connect()
+            try:
+                yield conn
+            except BaseException:
+                if conn.broken:
+                    await mine.forget()
+                raise
+            finally:
+                if conn.broken or conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    await conn.close()
+                else:
+                    mine.idle.append(conn)
+
+    async def forget(self) -> None:
+        mine = self._of_loop.get(asyncio.get_running_loop())
+        if mine is not None:
+            await mine.forget()
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
+        _shape(conn)
+        return conn
+
+
+class _OfLoop:
+    def __init__(self) -> None:
+        self.idle: list[psycopg.AsyncConnection[Any]] = []
+        self.room = asyncio.Semaphore(SIZE)
+
+    async def forget(self) -> None:
+        while self.idle:
+            await self.idle.pop().close()
+
+
+def _shape(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Ids travel as text, and JSON is decoded by its reader."""
+    for name in ("uuid", "json", "jsonb"):
+        conn.adapters.register_loader(name, TextLoader)
