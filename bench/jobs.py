@@ -36,6 +36,4 @@ def enqueue(app: Headway, count: int, batch: int = 1_000) -> None:
     """So many no-op jobs, in batches."""
     noop = app.kinds["noop"]
     for first in range(0, count, batch):
-        app.enqueue_many(
-            noop.build(number=number, to="somebody@example.com") for number in range(first, first + batch)
-        )
+        app.enqueue_many(noop.build(number=number, to="somebody@example.com") for number in range(first, first + batch))

@@ -7,14 +7,14 @@ no fencing, no policies: what it reaches is what the database allows, not what a
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import apsw
 import psycopg
 
 from bench.jobs import payload
 from bench.servers import path_of
+from headway.model.ids import new_id
 
 POSTGRES_BATCH = 200
 SQLITE_BATCH = 100
@@ -34,7 +34,10 @@ create table raw_jobs (
 );
 create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued'
 """
-_POSTGRES_BULK = "insert into raw_jobs (id, queue, payload) select id, 'bench', payload from unnest(%s::uuid[], %s::json[]) as u (id, payload)"
+_POSTGRES_BULK = """
+insert into raw_jobs (id, queue, payload)
+select id, 'bench', payload from unnest(%s::uuid[], %s::json[]) as u (id, payload)
+"""
 _POSTGRES_ONE = "insert into raw_jobs (id, queue, payload) values (%s, 'bench', %s)"
 _POSTGRES_CLAIM = """
 with candidate as materialized (
@@ -44,7 +47,9 @@ with candidate as materialized (
 update raw_jobs j set status = 'running', worker_id = %s, started_at = clock_timestamp()
 from candidate c where j.id = c.id returning j.id, j.payload
 """
-_POSTGRES_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = clock_timestamp() where id = any(%s)"
+_POSTGRES_COMPLETE = (
+    "update raw_jobs set status = 'succeeded', finished_at = clock_timestamp() where id = any(%s::uuid[])"
+)
 
 _SQLITE_TABLE = """
 pragma journal_mode = wal;
@@ -76,21 +81,23 @@ def postgres(url: str, *, jobs: int, singles: int) -> dict[str, float]:
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute(_POSTGRES_TABLE)
 
+        ids, payloads = [new_id() for _ in range(jobs)], [payload(n) for n in range(jobs)]
+        singly = [(new_id(), payload(n)) for n in range(singles)]
+
         def bulk() -> None:
             for first in range(0, jobs, BULK):
-                numbers = range(first, first + BULK)
-                conn.execute(_POSTGRES_BULK, ([uuid.uuid4() for _ in numbers], [payload(n) for n in numbers]))
+                conn.execute(_POSTGRES_BULK, (ids[first : first + BULK], payloads[first : first + BULK]))
 
         def drain() -> None:
-            worker, claimed = uuid.uuid4(), 0
+            worker, claimed = new_id(), 0
             while claimed < jobs:
                 rows = conn.execute(_POSTGRES_CLAIM, (POSTGRES_BATCH, worker)).fetchall()
                 conn.execute(_POSTGRES_COMPLETE, ([row[0] for row in rows],))
                 claimed += len(rows)
 
         def one_by_one() -> None:
-            for number in range(singles):
-                conn.execute(_POSTGRES_ONE, (uuid.uuid4(), payload(number)))
+            for row in singly:
+                conn.execute(_POSTGRES_ONE, row)
 
         return {
             "postgres.raw.bulk": _rate(jobs, bulk),
@@ -102,18 +109,18 @@ def postgres(url: str, *, jobs: int, singles: int) -> dict[str, float]:
 def sqlite(url: str, *, jobs: int, singles: int) -> dict[str, float]:
     """Per second: inserted rows in batches, claimed and completed jobs, one-row transactions."""
     conn = apsw.Connection(f"{path_of(url)}.raw")
-    conn.execute(_SQLITE_TABLE)
+    conn.execute(_SQLITE_TABLE).fetchall()  # a statement that gives rows ends only when they are read
 
-    def rows(count: int, first: int) -> Iterator[tuple[str, int, str]]:
-        return ((str(uuid.uuid4()), n, payload(n)) for n in range(first, first + count))
+    rows = [(new_id(), n, payload(n)) for n in range(jobs)]
+    singly = [(new_id(), n, payload(n)) for n in range(jobs, jobs + singles)]
 
     def bulk() -> None:
         for first in range(0, jobs, SQLITE_BATCH):
             with conn:
-                conn.executemany(_SQLITE_INSERT, rows(SQLITE_BATCH, first))
+                conn.executemany(_SQLITE_INSERT, rows[first : first + SQLITE_BATCH])
 
     def drain() -> None:
-        worker, claimed = str(uuid.uuid4()), 0
+        worker, claimed = new_id(), 0
         while claimed < jobs:
             now = time.time_ns() // 1_000
             with conn:
@@ -123,7 +130,7 @@ def sqlite(url: str, *, jobs: int, singles: int) -> dict[str, float]:
             claimed += len(found)
 
     def one_by_one() -> None:
-        for row in rows(singles, jobs):
+        for row in singly:
             conn.execute(_SQLITE_INSERT, row)
 
     try:

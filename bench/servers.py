@@ -173,9 +173,7 @@ def _server(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _filesystem(folder: Path) -> str:
     try:
-        answer = subprocess.run(
-            ["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True
-        )
+        answer = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "a file system that cannot be named here"
     return answer.stdout.strip()

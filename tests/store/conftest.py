@@ -124,9 +124,7 @@ class Db:
     def settle(self, claim: Claim, to: str, worker: str | None = None, **values: Any) -> list[tuple[str, int]]:
         return self.settle_all([settlement(claim, to, **values)], worker)
 
-    def settle_all(
-        self, settlements: Sequence[Settlement], worker: str | None = None
-    ) -> list[tuple[str, int]]:
+    def settle_all(self, settlements: Sequence[Settlement], worker: str | None = None) -> list[tuple[str, int]]:
         return self.run(self.ops.settle(worker or self.home(), settlements))
 
     def release(self, *claims: Claim, delay_ms: int = 0) -> int:

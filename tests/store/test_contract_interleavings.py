@@ -262,7 +262,7 @@ def test_batches_with_the_same_keys_in_opposite_order_never_deadlock(db, make):
 
 
 def test_a_poll_that_finds_nothing_writes_nothing(db):
-    """No transaction id is taken, so nothing reaches the log; another database's autovacuum may take one now and then."""
+    """No transaction id is taken; another database's autovacuum may take one now and then."""
     worker = db.worker()
     db.enqueue(queue="other")
     db.claim(worker)

@@ -39,7 +39,7 @@ def test_a_delayed_job_does_not_jump_the_queue(db):
 
 
 def test_a_job_that_was_queued_before_keeps_its_position(db):
-    first, second = db.enqueue_ids(2)
+    first, _second = db.enqueue_ids(2)
     position = db.job(first).position
     db.settle(db.take(), "scheduled", delay_ms=1_000, charge=1)
     db.advance("5s")
@@ -97,8 +97,10 @@ def test_a_job_whose_time_has_passed_is_canceled(db, status):
 def test_a_job_that_is_both_due_and_expired_is_canceled(db):
     job_id = db.enqueue(scheduled_for=db.after(1_000), expires_at=db.after(2_000)).id
     db.advance("3s")
-    assert db.promote().expired == 1
-    assert db.status(job_id) == "canceled"
+    promoted = db.promote()
+    assert (promoted.queued, promoted.expired) == (0, 1)
+    job = db.job(job_id)
+    assert (job.status, job.queued_at, job.position) == ("canceled", None, None)
     assert db.claim() == []
 
 

@@ -131,9 +131,10 @@ def test_a_reaped_job_keeps_its_position(db):
     assert [claim.id for claim in db.claim()] == [first, second]
 
 
-def test_a_lost_job_that_was_asked_to_cancel_is_canceled(db):
+@pytest.mark.parametrize("max_losses", [1, 5])
+def test_a_lost_job_that_was_asked_to_cancel_is_canceled(db, max_losses):
     worker = db.worker()
-    claim = db.start(worker)
+    claim = db.start(worker, max_losses=max_losses)
     db.cancel(claim.id)
     db.unregister(worker)
     (reaped,) = db.reap()

@@ -83,7 +83,9 @@ def test_a_released_job_that_was_asked_to_cancel_is_canceled(db, delay_ms):
     claim = db.start()
     db.cancel(claim.id)
     db.release(claim, delay_ms=delay_ms)
-    assert db.status(claim.id) == "canceled"
+    job = db.job(claim.id)
+    assert (job.status, job.finished_at) == ("canceled", db.now())
+    assert (job.started_at, job.scheduled_for, job.cancel_requested_at) == (None, None, None)
 
 
 def test_an_at_most_once_job_released_unstarted_may_run(db):

@@ -62,9 +62,7 @@ def test_a_settled_job_has_no_open_attempt(db):
     assert [attempt.status for attempt in db.attempts(claim.id)] == ["succeeded"]
 
 
-@pytest.mark.parametrize(
-    ("to", "status"), [("succeeded", "succeeded"), ("dead", "failed"), ("canceled", "canceled")]
-)
+@pytest.mark.parametrize(("to", "status"), [("succeeded", "succeeded"), ("dead", "failed"), ("canceled", "canceled")])
 def test_an_end_is_one_move_and_one_attempt(db, to, status):
     claim = db.start()
     ended = db.advance("1s")

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.types.string import TextLoader
 
-from headway.model.ids import DEFAULT_TENANT_ID, new_id
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Change, Filter, Report
 
 FINISHED, QUEUED, SCHEDULED, RUNNING = 1_000_000, 300_000, 30_000, 2_000
@@ -275,9 +275,13 @@ def test_a_verb_touches_only_its_batch_on_postgres(crowded, pg_ops, make, held, 
         assert cost.pages <= 150 * batch + 300, f"{verb} #{n}: {cost}\n{cost.plan}"
 
 
-@pytest.mark.parametrize("where", ["all", "dead", "failed", "canceled", "queued", "running", "scheduled", "succeeded"])
-def test_a_page_of_a_list_touches_about_a_page_on_postgres(crowded, pg_ops, where):
-    chosen = Filter() if where == "all" else Filter(status=where)
+LISTS = ["all", "dead", "failed", "canceled", "queued", "running", "scheduled", "succeeded"]
+
+
+@pytest.mark.parametrize("tenant", [DEFAULT_TENANT_ID, None], ids=["tenant", "everybody"])
+@pytest.mark.parametrize("where", LISTS)
+def test_a_page_of_a_list_touches_about_a_page_on_postgres(crowded, pg_ops, where, tenant):
+    chosen = Filter(tenant_id=tenant, status=None if where == "all" else where)
     cost = measure(crowded, pg_ops.find(chosen, limit=50, before_id=None))
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.pages <= 5_000, f"{cost}\n{cost.plan}"
@@ -296,3 +300,142 @@ def test_a_read_by_id_touches_only_that_on_postgres(crowded, pg_ops, read):
     cost = measure(crowded, op)
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
+
+
+# SQLite
+
+
+@pytest.fixture(scope="module")
+def sqlite_crowd(tmp_path_factory: pytest.TempPathFactory, held: Any) -> Iterator[tuple[Any, Any]]:
+    """A store with the same crowd, and a connection that counts its steps."""
+    import apsw
+
+    from headway.store.sqlite.store import SqliteStore
+
+    path = str(tmp_path_factory.mktemp("crowd") / "headway.db")
+    store = SqliteStore(path, clock=held.held)
+    store.run(store.ops.counts(tenant_id=None))
+    with closing(apsw.Connection(path)) as conn:
+        conn.execute("pragma synchronous = off")
+        conn.execute("begin immediate")
+        indexes = list(
+            conn.execute(
+                "select name, sql from sqlite_schema where type = 'index' and tbl_name = 'jobs' and sql not null"
+            )
+        )
+        for name, _ in indexes:
+            conn.execute(f"drop index {name}")
+        now = held.held.now()
+        for text in _SQLITE_ROWS:
+            conn.execute(text.replace("{now}", str(now)))
+        for _, sql in indexes:
+            conn.execute(sql)
+        conn.execute("commit")
+        yield store, conn
+    store.close()
+
+
+_SERIES = "with recursive s (n) as (select {start} union all select n + 1 from s where n < {stop} - 1)\n"
+_LITE_ID = "printf('0190%04x-%04x-7000-8000-%012x', n >> 16, n & 65535, n)"
+_LITE_WORKER = f"printf('01900000-0000-7000-9000-%012x', n % {WORKERS})"
+_LITE_JOBS = """
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, payload, fence, unique_key, unique_scope, scheduled_for,
+  expires_at, created_at, queued_at, started_at, finished_at, worker_id, attempt_started_at,
+  max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, delivery, source)
+"""
+_LITE_REST = "5, 5, 1000, 3600000, 'at_least_once', 'manual'"
+_LITE_SCOPE = """'["queued","scheduled","held","running","waiting"]'"""
+_SQLITE_ROWS = [
+    f"""{_SERIES.format(start=0, stop=FINISHED)} {_LITE_JOBS}
+    select {_LITE_ID}, '{DEFAULT_TENANT_ID}', 'kind' || n % 7, 'queue' || n % 5,
+           case n % 30 when 1 then 'dead' when 2 then 'canceled' when 3 then 'failed' else 'succeeded' end,
+           100, n * 1024, '{{}}', 1, case when n % 10 = 0 then 'key' || n end, {_LITE_SCOPE}, null, null, t, t, t, t,
+           null, null, {_LITE_REST}
+      from (select n, {{now}} - ({FINISHED} - n) * 8000000 as t from s)""",
+    f"""insert into attempts (job_id, fence, status, started_at, finished_at, worker_id)
+    select id, 1, 'succeeded', started_at, finished_at, '{worker_id(1)}' from jobs""",
+    f"""{_SERIES.format(start=Crowd.running.start, stop=Crowd.running.stop)} {_LITE_JOBS}
+    select {_LITE_ID}, '{DEFAULT_TENANT_ID}', 'kind' || n % 7, 'default', 'running', 100, n * 1024, '{{}}', 1,
+           null, {_LITE_SCOPE}, null, null, {{now}}, {{now}}, {{now}}, null, {_LITE_WORKER}, {{now}}, {_LITE_REST}
+      from s""",
+    f"""{_SERIES.format(start=Crowd.scheduled.start, stop=Crowd.scheduled.stop)} {_LITE_JOBS}
+    select {_LITE_ID}, '{DEFAULT_TENANT_ID}', 'kind' || n % 7, 'default', 'scheduled', 100, null, '{{}}', 0,
+           null, {_LITE_SCOPE}, {{now}} + (n - {Crowd.scheduled.start + Crowd.due}) * 60000000, null, {{now}},
+           null, null, null, null, null, {_LITE_REST}
+      from s""",
+    f"""{_SERIES.format(start=Crowd.queued.start, stop=Crowd.queued.stop)} {_LITE_JOBS}
+    select {_LITE_ID}, '{DEFAULT_TENANT_ID}', 'kind' || n % 7, case when n % 3 = 0 then 'bulk' else 'default' end,
+           'queued', 100 + n % 2, n * 1024, '{{}}', 0, 'key' || n, {_LITE_SCOPE}, null,
+           case when n >= {Crowd.queued.stop - Crowd.expired} then {{now}} - 1000000
+                when n % 10 = 0 then {{now}} + 86400000000 end,
+           {{now}}, {{now}}, null, null, null, null, {_LITE_REST}
+      from s""",
+    f"""{_SERIES.format(start=0, stop=WORKERS)}
+    insert into workers (id, hostname, pid, version, queues, kinds, concurrency, lease_ms, started_at, heartbeat_at,
+                         lease_expires_at, metadata)
+    select printf('01900000-0000-7000-9000-%012x', n), 'host', n, '1', '{{"default":100}}', '["kind0"]', 100, 60000,
+           {{now}}, {{now}}, {{now}} + case n when 0 then -1 else 1 end * 3600000000, '{{}}'
+      from s""",
+    "update counters set value = 4000000000 where name = 'position'",
+]
+
+
+def steps_of(store: Any, conn: Any, op: Any) -> int:
+    """How many steps of SQLite's virtual machine an op takes, by the hundred; undone afterwards."""
+    hundreds = 0
+
+    def count() -> bool:
+        nonlocal hundreds
+        hundreds += 1
+        return False
+
+    conn.execute("begin immediate")
+    conn.set_progress_handler(count, 100)
+    try:
+        store.run_in(conn, op)
+    finally:
+        conn.set_progress_handler(None)
+        conn.execute("rollback")
+    return hundreds * 100
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_takes_steps_for_its_batch_only_on_sqlite(sqlite_crowd, make, held, verb):
+    store, conn = sqlite_crowd
+    op, batch = _verbs(store.ops, make, 0, held)[verb]
+    if verb == "reap":
+        batch = RUNNING  # it looks at the worker of everything that runs: on one machine that is little
+    steps = steps_of(store, conn, op)
+    assert steps <= 1_000 * batch + 5_000, f"{verb}: {steps} steps"
+
+
+@pytest.mark.parametrize("tenant", [DEFAULT_TENANT_ID, None], ids=["tenant", "everybody"])
+@pytest.mark.parametrize("where", LISTS)
+def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, where, tenant):
+    store, conn = sqlite_crowd
+    chosen = Filter(tenant_id=tenant, status=None if where == "all" else where)
+    steps = steps_of(store, conn, store.ops.find(chosen, limit=50, before_id=None))
+    assert steps <= 100_000, f"{steps} steps"
+
+
+HOT = ["claim", "enqueue", "settle", "reap", "cancel", "tick", "fleet"]
+
+
+@pytest.mark.parametrize("file", HOT)
+def test_no_statement_of_a_hot_verb_scans_a_table_on_sqlite(sqlite_crowd, file):
+    from headway.store.sqlite.sql import statements
+
+    _, conn = sqlite_crowd
+    for name, sql in statements(file).items():
+        plan = [row[3] for row in conn.execute("explain query plan " + sql, _nulls(sql))]
+        scans = [line for line in plan if line.startswith(("SCAN jobs", "SCAN attempts"))]
+        # what runs is little, and the first rows of an index in its order are no scan of the table
+        scans = [line for line in scans if "jobs_running" not in line and ("USING" not in line or "limit" not in sql)]
+        assert scans == [], f"{file}.{name}: {plan}"
+
+
+def _nulls(sql: str) -> list[None]:
+    import re
+
+    return [None] * max((int(number) for number in re.findall(r"\?(\d+)", sql)), default=0)

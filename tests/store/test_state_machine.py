@@ -19,13 +19,13 @@ from headway.model.ids import new_id, tenant_id
 from headway.model.job import Report, Settlement
 from headway.model.status import FINISHED, UNFINISHED
 
-SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("running",), ("queued", "running", "succeeded"))
+SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("queued", "running", "succeeded"))
 TABLES = ("jobs", "attempts", "workers", "queues", "audit")
 
 jobs = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["x", "y"]),
-        "queue": st.sampled_from(["a", "b"]),
+        "queue": st.sampled_from(["a", "a", "b"]),
         "priority": st.sampled_from([100, 1, 2]),
         "delay_ms": st.sampled_from([None, None, 0, 5_000, 60_000]),
         "expires_ms": st.sampled_from([None, None, None, 8_000, 100_000]),
@@ -308,12 +308,13 @@ class Stores(RuleBasedStateMachine):
         self.both(verb)
 
     @rule(queue=st.sampled_from(["a", "b"]))
-    def pause(self, queue: str) -> None:
-        self.both(lambda side, ops: side.db.run(ops.pause(queue, actor="dan")))
+    def pause_or_resume(self, queue: str) -> None:
+        paused = queue in self.seen["queues"] and self.seen["queues"][queue]["paused"]
 
-    @rule(queue=st.sampled_from(["a", "b"]))
-    def resume(self, queue: str) -> None:
-        self.both(lambda side, ops: side.db.run(ops.resume(queue, actor="eve")))
+        def verb(side: Side, ops: Any) -> Any:
+            return side.db.run(ops.resume(queue, actor="eve") if paused else ops.pause(queue, actor="dan"))
+
+        self.both(verb)
 
     # the worker
 
@@ -350,10 +351,13 @@ class Stores(RuleBasedStateMachine):
     @rule(data=st.data(), queue=st.sampled_from(["a", "b"]), limit=st.integers(1, 4))
     def claim(self, data: st.DataObject, queue: str, limit: int) -> None:
         worker = data.draw(st.sampled_from(self.workers[-2:] + self.workers[:1]), label="worker")
-        before = self.seen
-        if worker not in before["workers"]:
+        if worker in self.seen["workers"]:
+            self._claim(worker, queue, limit)
+        else:
             self._claim_of_nobody(worker, queue, limit)
-            return
+
+    def _claim(self, worker: str, queue: str, limit: int) -> None:
+        before = self.seen
 
         def verb(side: Side, ops: Any) -> Any:
             claims = side.db.run(ops.claim(worker, queue, limit))
@@ -381,6 +385,13 @@ class Stores(RuleBasedStateMachine):
             # only what would enter a taken scope is passed over
             assert self.seen["jobs"][name]["status"] == "canceled", f"{name} was passed over"
 
+    @precondition(lambda self: self.workers[-1] in self.seen["workers"])
+    @rule(batch=st.lists(jobs, min_size=1, max_size=3))
+    def enqueue_and_claim(self, batch: list[dict[str, Any]]) -> None:
+        """More of what makes the other rules interesting."""
+        self.enqueue([{**options, "queue": "a", "delay_ms": None} for options in batch])
+        self._claim(self.workers[-1], "a", 4)
+
     def _claim_of_nobody(self, worker: str, queue: str, limit: int) -> None:
         """LeaseLost; a store that found nothing to take need not have asked who wants it."""
         before = self.seen
@@ -391,8 +402,12 @@ class Stores(RuleBasedStateMachine):
         assert self.seen == before
 
     def _claims(self, data: st.DataObject, most: int) -> list[tuple[str, int, str, str]]:
-        recent = self.claims[-12:]
-        picked = data.draw(st.lists(st.sampled_from(recent), min_size=1, max_size=most, unique=True), label="claims")
+        rows = self.seen["jobs"]
+        live = [
+            c for c in self.claims if c[0] in rows and rows[c[0]]["status"] == "running" and rows[c[0]]["fence"] == c[1]
+        ]
+        known = (live * 4 + self.claims[-6:]) if live else self.claims[-6:]
+        picked = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=most, unique=True), label="claims")
         return list({name: claim for claim in picked for name in claim[:1]}.values())
 
     @precondition(lambda self: self.claims)
@@ -426,9 +441,7 @@ class Stores(RuleBasedStateMachine):
             lost = side.db.run(ops.settle(worker, settlements))
             return sorted((side.name(job_id), fence) for job_id, fence in lost)
 
-        live = {
-            (name, job["fence"]) for name, job in self.seen["jobs"].items() if job["status"] == "running"
-        }
+        live = {(name, job["fence"]) for name, job in self.seen["jobs"].items() if job["status"] == "running"}
         before = self.seen
         self.both(verb)
         if not any((name, fence + stale) in live for name, fence, _, _ in claims):

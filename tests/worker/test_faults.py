@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from workshop import FaultyStore, Workshop
 
-from headway.errors import StoreError
+from headway.errors import StoreError, StoreUnavailable
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
 from headway.worker import Event, Summary, machine
+from headway.worker.reach import Reach
 
 
 def test_outcomes_are_kept_while_the_database_is_away(shop: Workshop, lines: Any) -> None:
@@ -258,3 +261,47 @@ def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
     }
     workers = shop.store.run(shop.store.ops.workers())
     assert {worker.id: machine.is_gone(worker) for worker in workers} == ids
+
+
+def test_only_an_unbroken_time_within_reach_counts(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FaultyStore(shop.store)
+    now = [100.0]
+    monkeypatch.setattr("headway.worker.reach.time", SimpleNamespace(monotonic=lambda: now[0]))
+    reach = Reach(store)  # type: ignore[arg-type]
+
+    async def ask(*, away: bool, after_s: float) -> float:
+        now[0] += after_s
+        store.away = away
+        with suppress(StoreUnavailable):
+            await reach.run(store.ops.workers())
+        return reach.steady_s
+
+    async def story() -> None:
+        assert await ask(away=False, after_s=1) == 0
+        assert await ask(away=False, after_s=10) == 10
+        assert await ask(away=True, after_s=10) == 0
+        assert await ask(away=False, after_s=10) == 0
+        assert await ask(away=False, after_s=10) == 10
+        reach.doubt()
+        assert await ask(away=False, after_s=3) == 3
+
+    shop.run(story())
+
+
+def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.worker.tick.PRUNE_EVERY_S", 0.01)
+
+    @shop.job(max_attempts=1)
+    async def works(*, well: bool) -> None:
+        if not well:
+            raise ValueError
+
+    async def story() -> tuple[str, str]:
+        good, bad = shop.enqueue(works.build(well=True), works.build(well=False))
+        await shop.until_status(bad, "dead")
+        await shop.until(lambda: not shop.store.run(shop.store.ops.get([good], tenant_id=None)))
+        return good, bad
+
+    retention = {"succeeded": 0, "dead": 3_600_000}
+    (_, bad), _ = shop.while_working(shop.worker(settings={"retention_ms": retention}), story)
+    assert shop.get(bad).status == "dead"

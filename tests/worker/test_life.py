@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from workshop import Workshop, run
+from workshop import Workshop
 
 from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
@@ -49,19 +49,24 @@ def test_a_job_enqueued_elsewhere_is_found_by_polling(shop: Workshop) -> None:
 def test_slots_are_never_exceeded_neither_of_a_queue_nor_in_all(shop: Workshop) -> None:
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
+    full = asyncio.Event()
 
     @shop.job
     async def counts(ctx: Context) -> None:
         for key in (ctx.queue, "all"):
             now[key] += 1
             most[key] = max(most[key], now[key])
-        await asyncio.sleep(0)
+        if now["all"] == 6:
+            full.set()
+        await full.wait()
         for key in (ctx.queue, "all"):
             now[key] -= 1
 
     shop.enqueue(*(counts.using(queue=queue).build() for queue in ("mail", "slow") for _ in range(60)))
     assert shop.drain(queues={"mail": 5, "slow": 2}, concurrency=6) == Summary(succeeded=120)
-    assert (most["mail"], most["slow"], most["all"]) == (5, 2, 6)
+    assert most["mail"] <= 5
+    assert most["slow"] <= 2
+    assert most["all"] == 6
 
 
 def test_no_queue_starves_behind_another_queues_backlog(shop: Workshop) -> None:
@@ -278,7 +283,7 @@ def test_a_worker_whose_task_is_cancelled_gives_its_jobs_back(shop: Workshop) ->
             await task
         return job_id
 
-    job_id = run(story())
+    job_id = shop.run(story())
     assert (shop.get(job_id).status, shop.get(job_id).losses) == ("queued", 0)
 
 

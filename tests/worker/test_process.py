@@ -30,6 +30,7 @@ time.sleep(60)
 
 WORKER = """
 import sys
+from headway import logs
 from headway.config import Settings
 from headway.define import Registry
 from headway.store.sqlite.store import SqliteStore
@@ -43,6 +44,7 @@ def stuck() -> None:
     import threading
     threading.Event().wait(600)
 
+logs.configure(json=True)
 store = SqliteStore(sys.argv[1])
 job = stuck.build()
 store.run(store.ops.enqueue([job]))
@@ -95,17 +97,21 @@ def test_a_worker_that_cannot_start_ends_the_supervisor_with_its_code(tmp_path: 
 @pytest.mark.parametrize(("grace_ms", "signals"), [(0, 1), (600_000, 2)])
 def test_a_signal_ends_a_worker_even_if_a_thread_never_does(tmp_path: Path, grace_ms: int, signals: int) -> None:
     arguments = [sys.executable, "-c", WORKER, str(tmp_path / "headway.db"), str(grace_ms)]
-    worker = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "started\n"
-        for _ in range(signals):
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stderr is not None
+            assert worker.stdout.readline() == "started\n"
             worker.send_signal(signal.SIGTERM)
-        out, err = worker.communicate(timeout=30)
-        assert (worker.returncode, out) == (0, "queued 0 0 1\n"), err
-    finally:
-        worker.kill()
-        worker.wait()
+            if signals == 2:
+                # two at once would be one
+                while "waits for running jobs" not in worker.stderr.readline():
+                    pass
+                worker.send_signal(signal.SIGTERM)
+            out, err = worker.communicate(timeout=30)
+            assert (worker.returncode, out) == (0, "queued 0 0 1\n"), err
+        finally:
+            worker.kill()
 
 
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:

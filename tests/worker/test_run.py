@@ -17,6 +17,7 @@ from headway.define import Cancel, Context, Retry, Snooze
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.worker import Summary
+from headway.worker.run import Runner
 
 
 def test_async_and_sync_handlers_run_and_their_results_are_kept(shop: Workshop) -> None:
@@ -272,7 +273,7 @@ def test_a_sync_handler_past_its_timeout_is_settled_but_keeps_its_slot(shop: Wor
 def test_an_async_handler_that_ignores_its_timeout_is_settled_without_it(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.worker.run.STUBBORN_S", 0.02)
+    monkeypatch.setattr(sys.modules[Runner.__module__], "STUBBORN_S", 0.02)
     settled = asyncio.Event()
 
     @shop.job(timeout="20ms", max_attempts=1)

@@ -82,7 +82,7 @@ class Workshop:
         )
 
     def drain(self, **options: Any) -> Summary:
-        return asyncio.run(self.worker(**options).run(until_idle=True))
+        return self.run(self.worker(**options).run(until_idle=True))
 
     def get(self, job_id: str) -> Job:
         (job,) = self.store.run(self.store.ops.get([job_id], tenant_id=None))
@@ -120,12 +120,16 @@ class Workshop:
                 worker.stop()
             return await told, await task
 
-        return run(both())
+        return self.run(both())
 
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it on an event loop of its own."""
 
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    async def limited() -> T:
-        async with asyncio.timeout(60):
-            return await coroutine
+        async def limited() -> T:
+            try:
+                async with asyncio.timeout(60):
+                    return await coroutine
+            finally:
+                await self.store.leave_loop()
 
-    return asyncio.run(limited())
+        return asyncio.run(limited())

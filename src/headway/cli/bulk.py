@@ -31,7 +31,7 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 @click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_state
-def cancel(state: State, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any) -> None:
+def cancel(state: State, /, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any) -> None:
     """Cancel jobs: at once, or by asking those that run.
 
     \b
@@ -60,7 +60,7 @@ def cancel(state: State, ids: tuple[str, ...], reason: str | None, dry_run: bool
 @click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_state
-def retry(state: State, ids: tuple[str, ...], dry_run: bool, yes: bool, **filters: Any) -> None:
+def retry(state: State, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **filters: Any) -> None:
     """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
 
     \b

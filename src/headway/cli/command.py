@@ -94,10 +94,10 @@ class LazyGroup(Group):
         super().__init__(*args, **kwargs)
         self._lazy = lazy
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self._lazy)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return None
         module, _, name = self._lazy[cmd_name].partition(":")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_APP = "none"
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Enqueue one job, print its id.")
 @click.argument("kind")
 @click.argument("payload", metavar="[JSON | -]", required=False)
 @click.option(
@@ -52,7 +52,7 @@ NO_APP = "none"
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
 @pass_state
 def enqueue(
-    state: State, kind: str, payload: str | None, spec: str | None, app_dir: str | None, **options: Any
+    state: State, /, kind: str, payload: str | None, spec: str | None, app_dir: str | None, **options: Any
 ) -> None:
     """Enqueue one job and print its id; it is durable once the id is printed.
 
@@ -109,9 +109,11 @@ def _payload(text: str | None) -> dict[str, Any]:
         if sys.stdin.isatty():
             note("reading the payload from the terminal: end with Ctrl-D")
         text = sys.stdin.read()
-    ctx = click.get_current_context()
-    param = next(param for param in ctx.command.params if param.name == "payload")
-    found: dict[str, Any] = JsonObject().convert(text, param, ctx)
+    try:
+        found: dict[str, Any] = JsonObject().convert(text, None, click.get_current_context())
+    except click.BadParameter as error:
+        error.param_hint = "the payload"
+        raise
     return found
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 import click
 
@@ -33,9 +35,9 @@ _FIXES = (
 class Refused(click.ClickException):
     """A failure in the command line's own words."""
 
-    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+    def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.code = code
 
 
 def report(error: BaseException, args: Sequence[str]) -> int:
@@ -50,7 +52,8 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     if "--json" in args:
         import json
 
-        click.echo(json.dumps({"error": kind, "message": message, "exit_code": code}), err=True)
+        failure = {"error": kind, "message": message, "exit_code": code}
+        click.echo(json.dumps(failure, ensure_ascii=False), err=True)
     elif message:
         click.echo(click.style("error: ", fg="red", bold=True) + message, err=True, color=_colors())
         if hint:
@@ -62,8 +65,10 @@ def describe(error: BaseException) -> str:
     """The message of an error of Headway's, with the cause of an unreachable database spelled out."""
     cause = error.__cause__
     text = str(cause).strip() if cause is not None else ""
-    if type(error).__name__ != "StoreUnavailable" or "connection" not in text.lower():
-        return str(error)
+    unreachable = type(cause).__name__ in ("OperationalError", "ConnectionTimeout", "PoolTimeout")
+    if type(error).__name__ != "StoreUnavailable" or not unreachable:
+        # a command with a hidden password cannot be typed
+        return re.sub(r"headway --url \S*…\S* ", "headway ", str(error))
     where = str(error).partition(" cannot be used right now")[0]
     # psycopg says first to which addresses it tried to connect; the reason comes last
     reason = text.splitlines()[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
@@ -86,8 +91,8 @@ def _judge(error: BaseException) -> tuple[int, str, str, str]:
             help_of = error.ctx.command_path if error.ctx else "headway"
             message = error.format_message()
             return WRONG, "UsageError", message[:1].lower() + message[1:], f"help: {help_of} --help"
-        case click.ClickException():
-            return error.exit_code, "Error", error.format_message(), ""
+        case Refused():
+            return error.code, "Refused", error.message, ""
         case ConfigError() | InvalidJob() | InvalidPayload() | UnknownKind():
             return WRONG, type(error).__name__, str(error), ""
         case HeadwayError():
@@ -101,7 +106,7 @@ def _judge(error: BaseException) -> tuple[int, str, str, str]:
 def _debugging(args: Sequence[str]) -> bool:
     if "--log-level=debug" in args or os.environ.get("HEADWAY_LOG_LEVEL", "").lower() == "debug":
         return True
-    return any(pair == ("--log-level", "debug") for pair in zip(args, args[1:], strict=False))
+    return any(pair == ("--log-level", "debug") for pair in pairwise(args))
 
 
 def _colors() -> bool | None:

@@ -12,7 +12,7 @@ from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
 from headway.cli.output import Cell, Column, ago, emit, first_line, merged, note, say, status, table
 from headway.cli.params import Duration, JsonObject, Moment, as_flags, filter_options, given
-from headway.cli.state import State, actor, pass_state
+from headway.cli.state import State, actor, pass_state, program
 
 _MOST = 10_000
 
@@ -38,7 +38,7 @@ jobs.add_command(retry)
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
 @click.option("--before", metavar="ID", help="Continue after the page that ended with this job.")
 @pass_state
-def list_(state: State, limit: int, before: str | None, **filters: Any) -> None:
+def list_(state: State, /, limit: int, before: str | None, **filters: Any) -> None:
     """List the newest jobs that match, newest first.
 
     \b
@@ -60,7 +60,7 @@ def list_(state: State, limit: int, before: str | None, **filters: Any) -> None:
     if more:
         url = ["--url", state.url] if state.url else []
         flags = [*as_flags(filters), *(["--limit", str(limit)] if limit != 50 else []), "--before", found[-1].id]
-        note(f"next page: {shlex.join(['headway', *url, 'jobs', 'list', *flags])}")
+        note(f"next page: {shlex.join([*program().split(), *url, 'jobs', 'list', *flags])}")
 
 
 _COLUMNS = (
@@ -142,7 +142,7 @@ def why(state: State, job_id: str) -> None:
 @click.option("--expires-at", type=Moment("never"), help="Cancel it if it is not done by then, or never.")
 @click.option("--payload", type=JsonObject(), help="Other arguments; only for a job that never ran.")
 @pass_state
-def change(state: State, job_id: str, **options: Any) -> None:
+def change(state: State, /, job_id: str, **options: Any) -> None:
     """Change a job that waits: not while it runs, and not once it is over.
 
     \b

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headway.store.run import Store
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Install the schema, or bring it up to date.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--sql", is_flag=True, help="Print the SQL instead of running it.")
 @click.option(
@@ -83,9 +83,8 @@ def _schema(state: State, store: Store, to: int | None, dry_run: bool, sql: bool
 def _headline(store: Store, before: int, target: int, changes: bool) -> str:
     if not changes:
         return f"{store.describe()} has schema version {before}: nothing to do"
-    return (
-        f"{store.describe()} has {f'schema version {before}' if before else 'no schema'}, to become {target or 'none'}:"
-    )
+    found = f"schema version {before}" if before else "no schema"
+    return f"{store.describe()} has {found}; to get to version {target}:"
 
 
 def _confirm(state: State, store: Store, before: int, target: int, yes: bool) -> None:

@@ -63,7 +63,7 @@ _COLUMNS = (
 def _row(queue: Queue) -> list[Cell]:
     by = f" by {queue.paused_by}" if queue.paused_by else ""
     paused: Cell = (f"paused {ago(queue.paused_at)}{by}", "bold yellow")
-    counts: dict[str, int] = {**queue.counts}
+    counts: Any = queue.counts
     idle = queue.workers == 0 and counts.get("queued", 0) > 0
     return [
         queue.name,

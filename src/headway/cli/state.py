@@ -71,6 +71,20 @@ class State:
 pass_state = click.make_pass_decorator(State, ensure=True)
 
 
+def program() -> str:
+    """How this program was called, so that a command we print can be typed as it is."""
+    import shutil
+    import sys
+
+    called = sys.argv[0]
+    if os.path.basename(called) == "__main__.py":
+        return "python -m headway"
+    if os.path.basename(called) != "headway":
+        return "headway"
+    found = shutil.which("headway")
+    return "headway" if found and os.path.realpath(found) == os.path.realpath(called) else called
+
+
 def actor() -> str:
     """Who did it, for the audit trail: user@host."""
     import getpass

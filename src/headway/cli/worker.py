@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Queues = list[str] | dict[str, int] | None
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, short_help="Run the jobs of an app.")
 @click.argument("app", metavar="MODULE:APP", required=False)
 @click.option("--queues", metavar="NAMES", help="mail,default or mail=5,default=20. Default: those of the kinds.")
 @click.option("--concurrency", type=click.IntRange(1), help="How many jobs at a time. Default: 20.")
@@ -38,6 +38,7 @@ Queues = list[str] | dict[str, int] | None
 @pass_state
 def worker(
     state: State,
+    /,
     app: str | None,
     queues: str | None,
     concurrency: int | None,
@@ -143,9 +144,13 @@ def _prepared(state: State, spec: str, app_dir: str | None, given: dict[str, Any
 def _announce(app: Headway, chosen: Queues, concurrency: int | None) -> None:
     from headway.logs import get_logger
 
+    log = get_logger("headway.worker")
+    for name in chosen or ():
+        if name.rpartition(":")[2].isdigit():
+            log.warning(f"queue {name} is taken as a name: for slots write {name.replace(':', '=')}")
     names = chosen or sorted({kind.options.queue for kind in app.kinds} | {"default"})
     slots = names.items() if isinstance(names, dict) else ((name, concurrency) for name in names)
-    get_logger("headway.worker").info(
+    log.info(
         "headway worker",
         database=app.store.describe(),
         queues=", ".join(f"{name}={count}" for name, count in slots),

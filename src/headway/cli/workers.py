@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headway.model.fleet import Worker
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True, short_help="List the workers, stale ones marked.")
 @click.pass_context
 def workers(ctx: click.Context) -> None:
     """List the registered workers; a stale one has not renewed its lease in time.

@@ -171,20 +171,20 @@ class Fetcher:
         lane.woken = False
         try:
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
+            now = time.monotonic()
+            lane.full = len(claims) == limit
+            if claims:
+                lane.worked_at = now
+            lane.poll_at = now + self._interval(lane, now)
+            if claims:
+                await self._start(claims, worker_id, now)
         except LeaseLost:
-            await self._lease.renew("the database does not know this worker any more")
+            await self._lease.renew(worker_id, "the database does not know this worker any more")
             return 0
         except BaseException:
-            # it may have been committed: ask before the next one
+            # the store may have them running without anybody who runs them: ask before the next claim
             self._doubtful = True
             raise
-        now = time.monotonic()
-        lane.full = len(claims) == limit
-        if claims:
-            lane.worked_at = now
-        lane.poll_at = now + self._interval(lane, now)
-        if claims:
-            await self._start(claims, worker_id, now)
         return len(claims)
 
     def _interval(self, lane: Lane, now: float) -> float:
@@ -241,11 +241,7 @@ class Fetcher:
         await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=delay_ms)
 
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
-        try:
-            await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
-        except BaseException:
-            self._doubtful = True
-            raise
+        await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
 
     async def reconcile(self) -> None:
         """Give back what the store has running under this worker and this worker does not know of."""

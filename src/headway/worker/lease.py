@@ -69,12 +69,11 @@ class Lease:
         beat = await self._reach.run(self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy()))
         if beat.alive:
             self._take(beat)
-        elif worker_id == self.worker_id:
-            await self.renew("its lease was over and its jobs were taken")
+        else:
+            await self.renew(worker_id, "it was over and its jobs were taken")
 
-    async def renew(self, reason: str) -> None:
-        """Everything that ran under the old id is lost; begin again under a new one."""
-        worker_id = self.worker_id
+    async def renew(self, worker_id: str, reason: str) -> None:
+        """Everything that ran under that id is lost; begin again under a new one."""
         async with self._renewing:
             if worker_id != self.worker_id:
                 return  # another loop noticed first

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from headway.logs import get_logger
 from headway.worker.pace import spread
@@ -66,7 +67,8 @@ class Supervisor:
             began = time.monotonic()
             code = await self._run_once(index)
             if code == 0 or self._stopping.is_set():
-                self._code = self._code or code
+                # as a shell would say it
+                self._code = self._code or (code if code >= 0 else 128 - code)
                 return
             if code == CANNOT_START:
                 self._code = code
@@ -89,7 +91,7 @@ class Supervisor:
         )
         self._children.add(child)
         if self._signals:
-            child.send_signal(signal.SIGTERM)
+            _send(child, signal.SIGTERM)
         try:
             return await child.wait()
         finally:
@@ -110,7 +112,12 @@ class Supervisor:
         self._stopping.set()
         number = signal.SIGKILL if self._signals > 2 else signal.SIGTERM
         for child in self._children:
-            child.send_signal(number)
+            _send(child, number)
+
+
+def _send(child: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has just ended
+        child.send_signal(number)
 
 
 def _how(code: int) -> str:

@@ -24,16 +24,20 @@ class Reach:
         self._store = store
         self._since: float | None = None
         self._away_since: float | None = None
+        self._failed_at = 0.0
+        self._told = False
         self._says = Seldom(30)
 
     async def run(self, op: Op[T]) -> T:
         """Run the op; raises what the store raises, having said that it is away (twice a minute at most)."""
+        began_at = time.monotonic()
         try:
             result = await self._store.arun(op)
         except StoreUnavailable as error:
             self._away(error)
             raise
-        if self._since is None:
+        # the answer to what was asked before the outage does not end it
+        if self._since is None and began_at > self._failed_at:
             self._back()
         return result
 
@@ -48,20 +52,22 @@ class Reach:
             self._since = time.monotonic()
 
     def _away(self, error: StoreUnavailable) -> None:
+        now = self._failed_at = time.monotonic()
         self._since = None
         if self._away_since is None:
-            self._away_since = time.monotonic()
+            self._away_since = now
         if self._says():
+            self._told = True
             log.warning(
                 "the database cannot be reached: running jobs go on, outcomes are kept, it is tried again",
                 database=self._store.describe(),
-                away=show_ms((time.monotonic() - self._away_since) * 1_000),
+                away=show_ms((now - self._away_since) * 1_000),
                 error=str(error),
             )
 
     def _back(self) -> None:
-        self._since = time.monotonic()
-        if self._away_since is not None:
-            away_ms = (self._since - self._away_since) * 1_000
-            self._away_since = None
+        now = self._since = time.monotonic()
+        if self._told:
+            away_ms = (now - (self._away_since or now)) * 1_000
             log.warning("the database is back", database=self._store.describe(), away=show_ms(away_ms))
+        self._away_since, self._told = None, False

@@ -90,10 +90,11 @@ class Settler:
             batch = pending[:BATCH]
             written = await self._write(self._worker_id(), batch)
             del pending[: len(batch)]
-            if not pending:
+            if not self._pending:
                 self._empty.set()
             self._account(written)
-            if len(written) < len(batch):
+            # those of a dropped list were counted when it was
+            if len(written) < len(batch) and pending is self._pending:
                 self._account_lost(batch, written)
             self._on_flush()
 

@@ -44,7 +44,7 @@ class Watchdog:
 
     def _tick(self) -> None:
         awake = _awake()
-        if awake - self._awake_at > self._late_s:
+        if awake - self._awake_at - TICK_S > self._late_s:
             self._on_late()
         self._awake_at = awake
         self._ticked_at = time.monotonic()
@@ -61,7 +61,7 @@ class Watchdog:
 
     def _warn(self, blocked_s: float) -> None:
         task = asyncio.current_task(self._loop)
-        fields: dict[str, object] = {"worker": "itself"}
+        fields: dict[str, object] = {}
         for run in list(self._runner.running.values()):
             if run.task is task:
                 fields = dict(run.log_fields())

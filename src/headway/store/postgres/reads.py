@@ -93,7 +93,7 @@ class PostgresReads:
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
         return _read(
-            "select j.id, j.status, j.result, j.error from headway.jobs j"
+            "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end from headway.jobs j"
             " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
             [list(ids), tenant_id],
             lambda rows: {job_id: Outcome(status, _decode(result), error) for job_id, status, result, error in rows},

@@ -31,6 +31,7 @@ except ImportError as missing:  # pragma: no cover
 
 T = TypeVar("T")
 
+_TRIES = (3, 2, 1, 0)  # how many more are left
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
 # SQLSTATE classes that mean "not now": connection, resources, shutdown, serialization
 _PASSING = ("08", "53", "57", "40", "55P03", "58", "25006")
@@ -60,21 +61,23 @@ class PostgresStore:
 
     def run(self, op: Op[T]) -> T:
         with self._errors():
-            try:
-                return self._run(op)
-            except psycopg.OperationalError as error:
-                if not (op.repeatable and _is_lost(error)):
-                    raise
-                return self._run(op)
+            for left in _TRIES:
+                try:
+                    return self._run(op)
+                except psycopg.Error as error:
+                    if not (left and _worth_another(error, op)):
+                        raise
+        raise AssertionError
 
     async def arun(self, op: Op[T]) -> T:
         with self._errors():
-            try:
-                return await self._arun(op)
-            except psycopg.OperationalError as error:
-                if not (op.repeatable and _is_lost(error)):
-                    raise
-                return await self._arun(op)
+            for left in _TRIES:
+                try:
+                    return await self._arun(op)
+                except psycopg.Error as error:
+                    if not (left and _worth_another(error, op)):
+                        raise
+        raise AssertionError
 
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
@@ -182,6 +185,9 @@ async def _aexecute(cursor: psycopg.AsyncRawCursor[Any], request: Statement | Ba
     return await cursor.fetchall() if cursor.description else []
 
 
-def _is_lost(error: psycopg.Error) -> bool:
-    """Whether the connection broke, so that the op may or may not have been done."""
-    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
+def _worth_another(error: psycopg.Error, op: Op[Any]) -> bool:
+    """Whether the op may be run again at once: it was undone, or the connection broke and it can be repeated."""
+    if error.sqlstate in ("40001", "40P01"):
+        return True
+    lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith(("08", "57P"))
+    return lost and op.repeatable

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from headway.clock import to_micros
 from headway.errors import Duplicate, StoreError
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Row, Statement, Steps
@@ -31,7 +32,7 @@ class EnqueueVerbs(Verbs):
                 _row(job, now, start, None if wait else next(places))
                 for job, start, wait in zip(jobs, starts, later, strict=True)
             ]
-            tenants = {job.tenant_id: (job.tenant_id, job.tenant or job.tenant_id, now) for job in jobs}
+            tenants = {job.tenant_id: (job.tenant_id, _slug(job), now) for job in jobs}
             yield Batch(_SQL["tenant"], list(tenants.values()))
             ((before,),) = yield Statement(_SQL["changes"])
             yield Batch(_SQL["insert"], rows)
@@ -41,6 +42,12 @@ class EnqueueVerbs(Verbs):
             return (yield from _answers(jobs))
 
         return SqliteOp(steps, writes=True)
+
+
+def _slug(job: NewJob) -> str:
+    if job.tenant is not None:
+        return job.tenant
+    return "default" if job.tenant_id == DEFAULT_TENANT_ID else job.tenant_id
 
 
 def _starts_at(job: NewJob, now: int) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.errors import ConfigError, SchemaOutdated, StoreError
-from headway.store.ops import Statement, Steps
+from headway.store.ops import Batch, Statement, Steps
 from headway.store.run import drive
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.reads import read_version
@@ -34,7 +34,7 @@ class Migration:
         """Its SQL text, for people and for other tools."""
         return "\n\n".join(f"{_inline(statement)};" for statement in self.statements()) + "\n"
 
-    def statements(self) -> Iterator[Statement]:
+    def statements(self) -> Steps[None]:
         """What it runs, with its note in `schema_version`."""
         up = self.after > self.before
         if self.before == 0:
@@ -69,8 +69,7 @@ def migration(to: int | None = None) -> Steps[list[str]]:
     if before == 0 and steps:
         yield from _refuse_strangers()
     for step in steps:
-        for statement in step.statements():
-            yield statement  # noqa: UP028 - an iterator, not steps that are sent rows
+        yield from step.statements()
     return [step.title for step in steps]
 
 
@@ -81,7 +80,8 @@ def migrate(conn: Connection, to: int | None = None) -> list[str]:
         done = drive(migration(to), conn.run)
         conn.execute("commit", ())
     except BaseException:
-        conn.execute("rollback", ())
+        if conn.in_transaction:
+            conn.execute("rollback")
         raise
     return done
 
@@ -121,8 +121,9 @@ def split(text: str) -> Iterator[str]:
         raise StoreError(f"a migration ends inside a statement: {statement.strip()[:80]}")
 
 
-def _inline(statement: Statement) -> str:
+def _inline(statement: Statement | Batch) -> str:
     """A statement as text: the parameters here are version numbers only."""
+    assert isinstance(statement, Statement)
     return re.sub(r"\?(\d+)", lambda match: str(int(statement.params[int(match[1]) - 1])), statement.sql)
 
 

@@ -157,15 +157,23 @@ class Writer:
                     self._roll_back()
                     if patience.wait():
                         continue
+                elif len(group) > 1:
+                    self._give_up()
+                    self._write_apart(group)
+                    return
                 failure: BaseException = explain(error, self._file.path)
                 failure.__cause__ = error
             except BaseException as error:
                 failure = error
-            self._roll_back()
-            self._disconnect_quietly()
+            self._give_up()
             for request in group:
                 request.error = failure if len(group) == 1 else _copy_of(failure)
             return
+
+    def _write_apart(self, group: list[_Request]) -> None:
+        """Each for itself after the file failed the group: the disk may lack room for one of them only."""
+        for request in group:
+            self._write([request])
 
     def _run_each(self, conn: Connection, group: list[_Request]) -> None:
         for request in group:
@@ -196,6 +204,10 @@ class Writer:
             self._conn = self._file.open()
             self._identity = self._file.identity()
         return self._conn
+
+    def _give_up(self) -> None:
+        self._roll_back()
+        self._disconnect_quietly()
 
     def _roll_back(self) -> None:
         try:

@@ -15,6 +15,7 @@ set plan_cache_mode = force_custom_plan
 as $$
 declare
   v_now timestamptz;
+  v_superseded bigint;
 begin
   perform from headway.jobs j where j.queue = p_queue and j.status = 'queued' limit 1;
   if not found then
@@ -31,36 +32,71 @@ begin
       using errcode = 'HW002';
   end if;
   v_now := headway.now();
-  return query
-    -- materialized: a subquery under `in` may run again and claim more than the limit
-    with candidate as materialized (
-      select j.id
-        from headway.jobs j
-       where j.queue = p_queue
-         and j.status = 'queued'
-         and (j.expires_at is null or j.expires_at > v_now)
-       order by j.priority, j.position, j.id
-       limit p_limit
-         for update skip locked
-    ), claimed as (
-      update headway.jobs j
-         set status = 'running',
-             fence = j.fence + 1,
-             worker_id = p_worker,
-             attempt_started_at = v_now,
-             started_at = coalesce(j.started_at, v_now),
-             progress = null,
-             progress_note = null,
-             log_tail = null
-        from candidate c
-       where j.id = c.id
-      returning j.*
-    )
-    select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
-           c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-           c.delivery, c.correlation_id, c.trace_id, c.meta
-      from claimed c
-     order by c.priority, c.position, c.id;
+  loop
+    begin
+      return query
+        -- materialized: a subquery under `in` may run again and claim more than the limit
+        with candidate as materialized (
+          select j.id
+            from headway.jobs j
+           where j.queue = p_queue
+             and j.status = 'queued'
+             and (j.expires_at is null or j.expires_at > v_now)
+           order by j.priority, j.position, j.id
+           limit p_limit
+             for update skip locked
+        ), claimed as (
+          update headway.jobs j
+             set status = 'running',
+                 fence = j.fence + 1,
+                 worker_id = p_worker,
+                 attempt_started_at = v_now,
+                 started_at = coalesce(j.started_at, v_now),
+                 progress = null,
+                 progress_note = null,
+                 log_tail = null
+            from candidate c
+           where j.id = c.id
+          returning j.*
+        )
+        select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
+               c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
+               c.delivery, c.correlation_id, c.trace_id, c.meta
+          from claimed c
+         order by c.priority, c.position, c.id;
+      return;
+    exception when unique_violation then
+      -- some would enter a unique scope by running, and it is taken: end those, then take the others
+      with candidate as materialized (
+        select j.id, j.priority, j.position
+          from headway.jobs j
+         where j.queue = p_queue
+           and j.status = 'queued'
+           and (j.expires_at is null or j.expires_at > v_now)
+         order by j.priority, j.position, j.id
+         limit p_limit
+           for update skip locked
+      ), entering as (
+        select j.id,
+               headway.holder(j) as holder,
+               first_value(j.id) over (
+                 partition by j.tenant_id, j.kind, j.unique_key order by j.priority, j.position, j.id) as first
+          from candidate c
+          join headway.jobs j on j.id = c.id
+         where j.unique_key is not null
+           and 'running' = any (j.unique_scope)
+           and not 'queued' = any (j.unique_scope)
+      )
+      select count(headway.supersede(e.id, v_now, coalesce(e.holder, e.first)))
+        into v_superseded
+        from entering e
+       where e.holder is not null
+          or e.first <> e.id;
+      if v_superseded = 0 then
+        raise;
+      end if;
+    end;
+  end loop;
 end
 $$;
 
@@ -101,9 +137,10 @@ begin
          set status = case when j.cancel_requested_at is null then v_status else 'canceled' end,
              finished_at = case when j.cancel_requested_at is not null then v_now end,
              error = case when j.cancel_requested_at is null then j.error else j.cancel_reason end,
-             scheduled_for = case when p_delay_ms > 0 then v_now + p_delay_ms * interval '1 millisecond'
+             scheduled_for = case when p_delay_ms > 0 and j.cancel_requested_at is null
+                                  then v_now + p_delay_ms * interval '1 millisecond'
                                   else j.scheduled_for end,
-             queued_at = case when p_delay_ms > 0 then j.queued_at else v_now end,
+             queued_at = case when p_delay_ms > 0 or j.cancel_requested_at is not null then j.queued_at else v_now end,
              -- the claim that never ran was no start
              started_at = case when j.started_at = j.attempt_started_at then null else j.started_at end,
              worker_id = null,

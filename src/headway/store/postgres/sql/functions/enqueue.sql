@@ -58,38 +58,50 @@ begin
       using errcode = 'HW004';
   end if;
 
-  -- unnest keeps the order of the call, and with it the positions
+  -- positions follow the order of the call; the rows go in by their keys, so that two batches that wait for each
+  -- other's keys never do so in a circle
   insert into headway.jobs (
     id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
     expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
     delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
     source, source_ref, created_by, meta, created_at)
-  select u.id, coalesce(u.tenant_id, v_own), u.kind, coalesce(u.queue, 'default'), coalesce(u.payload, '{}'),
-         coalesce(u.priority, 100),
-         case when d.due > v_now then 'scheduled' else 'queued' end,
-         d.due,
-         case when d.due > v_now then null else v_now end,
-         case when d.due > v_now then null else nextval('headway.position') end,
-         u.expires_at, coalesce(u.max_attempts, 5), coalesce(u.max_losses, u.max_attempts, 5),
-         coalesce(u.backoff_base_ms, 1000), coalesce(u.backoff_cap_ms, 3600000), u.timeout_ms,
-         coalesce(u.delivery, 'at_least_once'), u.idempotency_key, u.unique_key,
-         case when u.unique_key is not null
-              then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}') end,
-         u.correlation_id, u.trace_id,
-         coalesce(u.source, 'manual'), u.source_ref, u.created_by, u.meta, v_now
-    from unnest(
-           p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
-           p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
-           p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
-           p_sources, p_source_refs, p_created_by, p_metas)
-         as u (
-           id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
-           expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-           delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-           source, source_ref, created_by, meta)
-    cross join lateral (
-      select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
-    ) d
+  select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority,
+         case when g.position is null then 'scheduled' else 'queued' end,
+         g.due,
+         case when g.position is null then null else v_now end,
+         g.position,
+         g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
+         g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.correlation_id, g.trace_id,
+         g.source, g.source_ref, g.created_by, g.meta, v_now
+    from (
+      select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
+             coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
+             d.due,
+             case when d.due > v_now then null else nextval('headway.position') end as position,
+             u.expires_at, coalesce(u.max_attempts, 5) as max_attempts,
+             coalesce(u.max_losses, u.max_attempts, 5) as max_losses,
+             coalesce(u.backoff_base_ms, 1000) as backoff_base_ms,
+             coalesce(u.backoff_cap_ms, 3600000) as backoff_cap_ms, u.timeout_ms,
+             coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
+             case when u.unique_key is not null
+                  then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
+             end as unique_scope,
+             u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta
+        from unnest(
+               p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
+               p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
+               p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
+               p_sources, p_source_refs, p_created_by, p_metas)
+             as u (
+               id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
+               expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+               delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+               source, source_ref, created_by, meta)
+        cross join lateral (
+          select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
+        ) d
+    ) g
+   order by g.unique_key, g.idempotency_key
   on conflict do nothing;
   get diagnostics v_inserted = row_count;
 

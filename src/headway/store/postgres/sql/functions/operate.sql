@@ -65,10 +65,14 @@ begin
     id := v_job.id;
     begin
       if v_job.delivery = 'at_most_once' and v_job.fence > 0 then
-        select n into strict runs_as from headway.retry_as_new(array[v_job.id], null) n;
+        select n into strict runs_as from headway.retry_as_new(array[v_job.id], null, array[v_job.unique_key]) n;
         update headway.jobs j
            set tries = 0, losses = 0, expires_at = null
-         where j.id = runs_as;
+         where j.id = runs_as
+           and j.status = 'queued';
+        if not found then
+          raise unique_violation;
+        end if;
       else
         runs_as := v_job.id;
         update headway.jobs j
@@ -84,13 +88,7 @@ begin
          where j.id = v_job.id;
       end if;
     exception when unique_violation then
-      select j.id
-        into v_holder
-        from headway.jobs j
-       where j.retry_of = v_job.id
-          or (j.tenant_id = v_job.tenant_id and j.kind = v_job.kind and j.unique_key = v_job.unique_key
-              and j.status = any (j.unique_scope))
-       limit 1;
+      v_holder := coalesce((select j.id from headway.jobs j where j.retry_of = v_job.id), headway.holder(v_job));
       raise exception 'job % cannot be retried: job % has its unique key or is its retry', v_job.id, v_holder
         using errcode = 'HW001', detail = coalesce(v_holder, v_job.id)::text;
     end;
@@ -162,7 +160,7 @@ begin
      where j.id = p_id;
   exception when unique_violation then
     raise exception 'job % cannot be changed so: its unique key "%" is taken there', p_id, v_job.unique_key
-      using errcode = 'HW001', detail = p_id::text;
+      using errcode = 'HW001', detail = coalesce(headway.holder(v_job), p_id)::text;
   end;
   insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
   values (v_job.tenant_id, p_id, v_now, p_actor, 'change', p_change::text);

@@ -1,6 +1,7 @@
 -- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
--- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would re-enter a unique
--- scope now taken ends canceled and gives up its key; one that goes to failed gets the job that retries it.
+-- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
+-- now taken gives up its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
+-- retries it.
 -- Locks the rows in order of id. Gives the rows it changed and where they went.
 create function headway.end_attempts(
   p_ids uuid[],
@@ -27,9 +28,13 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_superseded uuid[] := '{}';
+  v_holders uuid[] := '{}';
+  v_found uuid[];
+  v_found_holders uuid[];
   v_ended uuid[];
   v_fences integer[];
   v_nexts text[];
+  v_keys text[];
   v_failed boolean;
 begin
   loop
@@ -41,19 +46,25 @@ begin
                as u (id, fence, status, next, charge, loss, delay_ms, result, error,
                      exit_code, stdout_tail, stderr_tail)
       ), locked as materialized (
-        select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, g.status, g.charge, g.loss, g.delay_ms,
+        select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
+               g.status, g.charge, g.loss, g.delay_ms,
                g.result, g.exit_code, g.stderr_tail,
                coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
                case
-                 when j.id = any (v_superseded)
-                   then 'superseded: unique key "' || j.unique_key || '" is taken by another job'
                  when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
                    then coalesce(g.error, j.cancel_reason)
                  else g.error
                end as error,
+               j.unique_key is not null and (
+                 -- a job over at_most_once hands its key on to its retry
+                 g.next = 'failed' and 'failed' = any (j.unique_scope)
+                 or j.id = any (v_superseded)) as drops_key,
+               case when j.id = any (v_superseded) and g.next in ('scheduled', 'queued')
+                    then headway.superseded(j.unique_key, v_holders[array_position(v_superseded, j.id)])
+               end as superseded,
                case
-                 when j.id = any (v_superseded) then 'canceled'
                  when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed') then 'canceled'
+                 when j.id = any (v_superseded) and g.next in ('scheduled', 'queued') then 'canceled'
                  when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
                  else g.next
                end as next
@@ -69,12 +80,12 @@ begin
                tries = j.tries + coalesce(l.charge, 0),
                losses = j.losses + coalesce(l.loss, 0),
                result = l.result,
-               error = l.error,
+               error = coalesce(l.superseded, l.error),
                finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
                scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
                                     else j.scheduled_for end,
                queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
-               unique_key = case when j.id = any (v_superseded) then null else j.unique_key end,
+               unique_key = case when l.drops_key then null else j.unique_key end,
                worker_id = null,
                attempt_started_at = null,
                cancel_requested_at = null,
@@ -88,42 +99,47 @@ begin
         select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
                l.exit_code, l.stdout_tail, l.stderr_tail
           from locked l
+        on conflict do nothing
       )
-      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), bool_or(l.next = 'failed')
-        into v_ended, v_fences, v_nexts, v_failed
+      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed')
+        into v_ended, v_fences, v_nexts, v_keys, v_failed
         from locked l;
       exit;
     exception when unique_violation then
       -- who else is in scope: another job, or an earlier one of this very batch
       with entering as (
         select j.id, j.tenant_id, j.kind, j.unique_key,
-               row_number() over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as nth
-          from unnest(p_ids, p_fences, p_tos) as u (id, fence, next)
+               first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
+          from unnest(p_ids, p_fences, p_tos, p_delays_ms) as u (id, fence, next, delay_ms)
           join headway.jobs j on j.id = u.id and j.fence = u.fence
          where (j.status = 'running') is true
            and j.unique_key is not null
-           and u.next = any (j.unique_scope)
            and not 'running' = any (j.unique_scope)
+           and case when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued' else u.next end
+               = any (j.unique_scope)
+      ), blocked as (
+        select e.id, coalesce(o.id, case when e.first <> e.id then e.first end) as holder
+          from entering e
+          left join headway.jobs o
+            on o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
+           and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id
       )
-      select array_agg(e.id)
-        into v_ended
-        from entering e
-       where e.nth > 1
-          or exists (
-               select
-                 from headway.jobs o
-                where o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
-                  and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id);
-      if v_ended is null or v_ended <@ v_superseded then
+      select array_agg(b.id), array_agg(b.holder)
+        into v_found, v_found_holders
+        from blocked b
+       where b.holder is not null
+         and b.id <> all (v_superseded);
+      if v_found is null then
         raise;
       end if;
-      v_superseded := v_superseded || v_ended;
+      v_superseded := v_superseded || v_found;
+      v_holders := v_holders || v_found_holders;
     end;
   end loop;
   if v_failed then
-    perform headway.retry_as_new(f.ids, f.delays)
-       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays
-               from unnest(v_ended, v_nexts) as e (id, next)
+    perform headway.retry_as_new(f.ids, f.delays, f.keys)
+       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
+               from unnest(v_ended, v_nexts, v_keys) as e (id, next, unique_key)
                join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
               where e.next = 'failed') f;
   end if;
@@ -132,8 +148,8 @@ end
 $$;
 
 -- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
--- place. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
-create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[]) returns setof uuid
+-- place, with the unique key. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
+create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[]) returns setof uuid
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -141,6 +157,7 @@ declare
   v_now timestamptz := headway.now();
   v_old headway.jobs;
   v_new headway.jobs;
+  v_place integer;
   v_delay bigint;
 begin
   for v_old in
@@ -149,14 +166,16 @@ begin
      where j.id = any (p_ids)
      order by j.id
   loop
-    v_delay := p_delays_ms[array_position(p_ids, v_old.id)];
+    v_place := array_position(p_ids, v_old.id);
+    v_delay := coalesce(p_delays_ms[v_place], 0);
     v_new := v_old;
     v_new.id := headway.uuid7();
     v_new.retry_of := v_old.id;
+    v_new.unique_key := p_keys[v_place];
     v_new.idempotency_key := null;
     v_new.fence := 0;
-    v_new.status := case when coalesce(v_delay, 0) > 0 then 'scheduled' else 'queued' end;
-    v_new.scheduled_for := v_now + coalesce(v_delay, 0) * interval '1 millisecond';
+    v_new.status := case when v_delay > 0 then 'scheduled' else 'queued' end;
+    v_new.scheduled_for := v_now + v_delay * interval '1 millisecond';
     v_new.queued_at := case when v_new.status = 'queued' then v_now end;
     v_new.created_at := v_now;
     v_new.started_at := null;
@@ -172,7 +191,7 @@ begin
       if exists (select from headway.jobs j where j.retry_of = v_old.id) then
         raise;
       end if;
-      v_new.error := 'superseded: unique key "' || v_new.unique_key || '" is taken by another job';
+      v_new.error := headway.superseded(v_new.unique_key, headway.holder(v_new));
       v_new.unique_key := null;
       v_new.status := 'canceled';
       v_new.queued_at := null;
@@ -184,14 +203,34 @@ begin
 end
 $$;
 
+-- The job, other than this one, that has its unique key in scope.
+create function headway.holder(p_job headway.jobs) returns uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select o.id
+    from headway.jobs o
+   where o.tenant_id = p_job.tenant_id
+     and o.kind = p_job.kind
+     and o.unique_key = p_job.unique_key
+     and o.unique_key is not null
+     and o.status = any (o.unique_scope)
+     and o.id <> p_job.id
+   limit 1
+$$;
+
+create function headway.superseded(p_key text, p_holder uuid) returns text
+language sql immutable
+as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
+
 -- A job that would enter a unique scope that is taken gives up its key and ends.
-create function headway.supersede(p_id uuid, p_now timestamptz) returns void
+create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
   update headway.jobs j
      set status = 'canceled',
-         error = 'superseded: unique key "' || j.unique_key || '" is taken by another job',
+         error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
          unique_key = null,
          finished_at = p_now,
          worker_id = null,
@@ -199,6 +238,7 @@ as $$
          cancel_requested_at = null,
          cancel_reason = null
    where j.id = p_id
+  returning j.id
 $$;
 
 -- Write how executions ended (see end_attempts). Gives those that were not this worker's to end; one that was written
@@ -222,9 +262,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_ended uuid[];
+  v_fences integer[];
 begin
-  select array_agg(e.id)
-    into v_ended
+  select array_agg(e.id), array_agg(e.fence)
+    into v_ended, v_fences
     from headway.end_attempts(
            p_ids, p_fences, p_statuses, p_tos, p_charges, null, p_delays_ms, p_results, p_errors,
            p_exit_codes, p_stdout_tails, p_stderr_tails) e;
@@ -234,7 +275,7 @@ begin
   return query
     select u.id, u.fence
       from unnest(p_ids, p_fences) as u (id, fence)
-     where u.id <> all (coalesce(v_ended, '{}'))
+     where not exists (select from unnest(v_ended, v_fences) as e (id, fence) where e.id = u.id and e.fence = u.fence)
        and not exists (
              select
                from headway.attempts a

@@ -33,6 +33,7 @@ begin
     return query
       with lost as materialized (
         select j.id, j.fence, j.kind, j.worker_id, j.delivery, j.max_attempts, j.max_losses, j.tries,
+               j.cancel_requested_at,
                j.losses + 1 as losses,
                least(j.backoff_base_ms * 2 ^ least(j.losses, 40), j.backoff_cap_ms) * random() * 2 as delay_ms,
                'lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text) as error
@@ -46,6 +47,7 @@ begin
       ), judged as (
         select l.*,
                case
+                 when l.cancel_requested_at is not null then 'canceled'
                  when l.losses >= l.max_losses then 'dead'
                  when l.delivery = 'at_most_once' and l.tries + l.losses >= l.max_attempts then 'dead'
                  when l.delivery = 'at_most_once' then 'failed'
@@ -93,6 +95,29 @@ declare
 begin
   queued := 0;
   expired := 0;
+  with late as materialized (
+    select j.id
+      from headway.jobs j
+     where j.expires_at <= v_now
+       and j.expires_at is not null
+       and j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+       and (j.status <> 'running' or j.cancel_requested_at is null)
+     order by j.expires_at
+     limit p_limit
+       for update skip locked
+  ), ended as (
+    update headway.jobs j
+       set status = case j.status when 'running' then 'running' else 'canceled' end,
+           cancel_requested_at = case j.status when 'running' then v_now end,
+           cancel_reason = case j.status when 'running' then 'expired' end,
+           error = case j.status when 'running' then j.error else 'expired' end,
+           finished_at = case j.status when 'running' then null else v_now end
+      from late l
+     where j.id = l.id
+    returning 1
+  )
+  select count(*) into expired from ended;
+
   select array_agg(d.id), array_agg(d.place)
     into v_ids, v_places
     from (
@@ -126,29 +151,6 @@ begin
     end;
     queued := cardinality(v_ids);
   end if;
-
-  with late as materialized (
-    select j.id
-      from headway.jobs j
-     where j.expires_at <= v_now
-       and j.expires_at is not null
-       and j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
-       and (j.status <> 'running' or j.cancel_requested_at is null)
-     order by j.expires_at
-     limit p_limit
-       for update skip locked
-  ), ended as (
-    update headway.jobs j
-       set status = case j.status when 'running' then 'running' else 'canceled' end,
-           cancel_requested_at = case j.status when 'running' then v_now end,
-           cancel_reason = case j.status when 'running' then 'expired' end,
-           error = case j.status when 'running' then j.error else 'expired' end,
-           finished_at = case j.status when 'running' then null else v_now end
-      from late l
-     where j.id = l.id
-    returning 1
-  )
-  select count(*) into expired from ended;
 
   select greatest(0, extract(epoch from j.scheduled_for - v_now) * 1000)::bigint
     into next_due_ms

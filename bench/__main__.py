@@ -1,0 +1,171 @@
+"""`python -m bench`: measures rounds of everything, one after another, and prints one table of medians and ratios."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from bench import drain, enqueue, idle, latency, raw
+from bench.plan import PARTS, QUICK, Plan
+from bench.servers import Postgres, Site, sites
+from bench.table import as_json, table
+
+Step = tuple[str, Callable[[], None]]
+
+
+class Bench:
+    """Collects the samples of a run."""
+
+    def __init__(self, plan: Plan, opened: Sequence[Site]) -> None:
+        self.plan = plan
+        self.samples: dict[str, list[float]] = {}
+        self._sites = opened
+        self._full: dict[str, str] = {}  # by store, the database with finished jobs
+
+    def steps(self) -> Iterator[Step]:
+        """Everything to do, in order: rounds first, then what is measured once."""
+        parts = self.plan.parts
+        if "finished" in parts:
+            for site in self._sites:
+                yield f"{site.store}: make {self.plan.finished:,} finished jobs", partial(self._fill, site)
+        for n in range(1, self.plan.rounds + 1):
+            for site in self._sites:
+                for name, step in self._round(site):
+                    yield f"round {n}, {site.store}: {name}", partial(self._measure, site, step)
+        for site in self._sites:
+            if "idle" in parts and isinstance(site, Postgres):
+                yield "postgres: idle workers", partial(self._idle, site)
+            if "memory" in parts:
+                yield f"{site.store}: memory", partial(self._measure, site, partial(self._memory, site.store))
+
+    def _round(self, site: Site) -> Iterator[tuple[str, Callable[[str], None]]]:
+        plan, store, parts = self.plan, site.store, self.plan.parts
+        if {"drain", "enqueue"} & set(parts):
+            yield "raw limits", partial(self._raw, store)
+        if "drain" in parts or "finished" in parts:
+            yield "drain, 1 worker", partial(self._drain, f"{store}.drain.1", 1)
+        if "drain" in parts:
+            yield "drain, 2 workers", partial(self._drain, f"{store}.drain.2", 2)
+        if "finished" in parts:
+            yield "drain beside finished jobs", lambda _: self._drain(f"{store}.drain.finished", 1, self._full[store])
+        if "enqueue" in parts:
+            yield "enqueue", partial(self._enqueue, store)
+        if "pickup" in parts:
+            yield "pick-up", lambda url: self._take(f"{store}.pickup.across", *latency.across(url, plan.pings))
+            yield "pick-up inside", lambda url: self._take(f"{store}.pickup.within", *latency.within(url, plan.pings))
+
+    def _measure(self, site: Site, step: Callable[[str], None]) -> None:
+        """In a database of its own, on a server that has nothing left to write."""
+        site.settle()
+        url = site.create()
+        step(url)
+        site.drop(url)
+
+    def _raw(self, store: str, url: str) -> None:
+        measure = raw.postgres if store == "postgres" else raw.sqlite
+        for key, value in measure(url, jobs=self.plan.jobs, singles=self.plan.singles).items():
+            self._take(key, value)
+
+    def _drain(self, key: str, workers: int, url: str) -> None:
+        self._take(key, drain.drain(url, jobs=self.plan.jobs, workers=workers))
+
+    def _enqueue(self, store: str, url: str) -> None:
+        self._take(f"{store}.single", enqueue.single(url, self.plan.singles))
+        self._take(f"{store}.bulk", enqueue.bulk(url, self.plan.jobs))
+
+    def _fill(self, site: Site) -> None:
+        self._full[site.store] = site.create("full")
+        drain.add_finished(self._full[site.store], self.plan.finished)
+
+    def _idle(self, site: Postgres) -> None:
+        for key, value in idle.queries(site, self.plan.fleets, idle_minutes=self.plan.idle_minutes).items():
+            self._take(key, value)
+
+    def _memory(self, store: str, url: str) -> None:
+        for name, size in drain.memory(url, few=self.plan.few_memory_jobs, many=self.plan.memory_jobs).items():
+            self._take(f"{store}.memory.{name}", size)
+
+    def _take(self, key: str, *values: float) -> None:
+        self.samples.setdefault(key, []).extend(values)
+
+
+def main() -> None:
+    options = _options()
+    plan = QUICK if options.quick else Plan()
+    if options.rounds:
+        plan = replace(plan, rounds=options.rounds)
+    if options.only:
+        plan = replace(plan, parts=tuple(options.only))
+    if options.idle_minutes is not None:
+        plan = replace(plan, idle_minutes=options.idle_minutes)
+    stores = [options.store] if options.store else ["postgres", "sqlite"]
+    console = Console()
+    began = time.monotonic()
+    with sites(stores) as opened:
+        bench = Bench(plan, opened)
+        _run(list(bench.steps()), console)
+        console.print(table(stores, plan, bench.samples))
+        about = [f"{os.cpu_count()} cores, {platform.platform(terse=True)}, Python {platform.python_version()}"]
+        about += [site.about for site in opened]
+    for line in [*about, *_notes(plan, time.monotonic() - began)]:
+        console.print(f"[dim]{line}[/]", highlight=False)
+    if options.json:
+        found = {"about": about, "rounds": plan.rounds, "rows": as_json(stores, plan, bench.samples)}
+        Path(options.json).write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _run(steps: Sequence[Step], console: Console) -> None:
+    columns = (
+        SpinnerColumn(),
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(steps))
+        for name, step in steps:
+            progress.update(task, description=name)
+            began = time.monotonic()
+            step()
+            progress.advance(task)
+            if not console.is_terminal:
+                console.print(f"{name} ({time.monotonic() - began:.1f} s)", highlight=False)
+
+
+def _notes(plan: Plan, took_s: float) -> list[str]:
+    return [
+        f"Medians of {plan.rounds} interleaved rounds; a ratio is the median of the rounds' own ratios; "
+        f"{took_s:.0f} s in all.",
+        "Raw: a plain table with its primary key and a claim index, the same payload, no attempts, one connection. "
+        f"Drain: {plan.jobs:,} no-op async jobs, concurrency {drain.CONCURRENCY} a process, attempts recorded, from "
+        "the first claim to the last batch by the database's times. Beside finished jobs: the limit is the drain "
+        "without them.",
+        "Pick-up: from the call of enqueue to the handler's first line, idle worker, at random moments. Idle: growth "
+        f"of xact_commit + xact_rollback of the fleet's database in {idle.WINDOW_S:g} s, read from another one.",
+    ]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="how often everything is measured (3)")
+    parser.add_argument("--quick", action="store_true", help="one small round, without idle workers")
+    parser.add_argument("--only", action="append", choices=PARTS, help="measure only this; may be repeated")
+    parser.add_argument("--store", choices=("sqlite", "postgres"), help="measure only this store")
+    parser.add_argument("--idle-minutes", type=float, help="when to look at idle workers again (1; 0: not at all)")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers there as well")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

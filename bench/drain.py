@@ -1,0 +1,135 @@
+"""Drains: jobs a second from the first claim to the last commit, and what they do to a worker's memory."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Any
+
+import apsw
+import psycopg
+
+from bench.jobs import QUEUE, enqueue, make_app
+from bench.servers import path_of
+from bench.worker import processes
+
+CONCURRENCY = 500
+FINISHED = 1_000_000
+
+# Jobs whose end was written before the last batch, over the time from the first start to the last batch's begin: the
+# last batch is neither counted nor waited for, so that a commit that has not happened is never counted.
+_SPAN = """
+select min(started_at), max(finished_at), count(*) filter (where finished_at < last), count(*)
+from attempts, (select max(finished_at) as last from attempts where started_at >= {since}) as l
+where started_at >= {since}
+"""
+
+
+def drain(url: str, *, jobs: int, workers: int) -> float:
+    """Jobs a second with so many worker processes, which have started and wait for the queue to be resumed."""
+    app = make_app(url)
+    try:
+        app.pause(QUEUE)
+        enqueue(app, jobs)
+        since = _now(url)
+        with processes(url, workers, concurrency=CONCURRENCY):
+            app.resume(QUEUE)
+            _wait(app)
+            first, last, before_last, ended = _ask(url, _SPAN, since)
+    finally:
+        app.close()
+    assert ended == jobs, f"{ended} attempts are recorded of {jobs} jobs"
+    return before_last / _seconds(last, first)
+
+
+def memory(url: str, *, few: int, many: int) -> dict[str, float]:
+    """A worker's resident memory in MiB: idle, and after so many jobs."""
+    app = make_app(url)
+    sizes: dict[str, float] = {}
+    try:
+        with processes(url, 1, concurrency=CONCURRENCY) as (worker,):
+            time.sleep(1)
+            sizes["idle"] = worker.rss()
+            for name, jobs in (("few", few), ("many", many - few)):
+                app.pause(QUEUE)  # the whole backlog is there when the worker begins
+                enqueue(app, jobs)
+                app.resume(QUEUE)
+                _wait(app)
+                time.sleep(1)
+                sizes[name] = worker.rss()
+    finally:
+        app.close()
+    return sizes
+
+
+def add_finished(url: str, count: int) -> None:
+    """Put finished jobs with their attempts into the database, by SQL, as a long-lived one has them."""
+    if url.startswith("sqlite"):
+        conn = apsw.Connection(str(path_of(url)))
+        conn.execute(_SQLITE_FINISHED, {"count": count, "now": time.time_ns() // 1_000})
+        conn.execute("pragma wal_checkpoint(truncate); analyze").fetchall()
+        conn.close()
+        return
+    with psycopg.connect(url, autocommit=True) as conn:
+        for statement in _POSTGRES_FINISHED:
+            conn.execute(statement, {"count": count})
+        conn.execute("vacuum (analyze) headway.jobs, headway.attempts")
+
+
+def _wait(app: Any) -> None:
+    """Until nothing is queued or running; looks seldom, as every look takes time from those who work."""
+    while True:
+        time.sleep(0.1)
+        if not app.count_jobs(status="queued") and not app.count_jobs(status="running"):
+            return
+
+
+def _now(url: str) -> datetime | int:
+    return time.time_ns() // 1_000 if url.startswith("sqlite") else _ask(url, "select clock_timestamp()")[0]
+
+
+def _ask(url: str, sql: str, *params: Any) -> Any:
+    if url.startswith("sqlite"):
+        conn = apsw.Connection(str(path_of(url)), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return conn.execute(sql.format(since="?1"), params).fetchone()
+        finally:
+            conn.close()
+    with psycopg.connect(url, options="-c search_path=headway") as conn:
+        cursor = psycopg.RawCursor(conn)
+        return cursor.execute(sql.format(since="$1"), params or None).fetchone()
+
+
+def _seconds(last: Any, first: Any) -> float:
+    return (last - first).total_seconds() if isinstance(last, datetime) else (last - first) / 1e6
+
+
+_POSTGRES_FINISHED = (
+    """
+    insert into headway.jobs (
+      id, tenant_id, position, created_at, queued_at, started_at, finished_at, fence, status, kind, queue, payload)
+    select headway.uuid7(), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', nextval('headway.position'), t, t, t, t, 1,
+           'succeeded', 'noop', 'bench', '{"number":7,"to":"somebody@example.com"}'
+      from generate_series(1, %(count)s) as n,
+           lateral (select clock_timestamp() - n * interval '100 milliseconds' as t) as at
+    """,
+    """
+    insert into headway.attempts (job_id, tenant_id, fence, status, started_at, finished_at)
+    select id, tenant_id, 1, 'succeeded', started_at, finished_at from headway.jobs
+    """,
+)
+_SQLITE_FINISHED = """
+begin immediate;
+with recursive n (n) as (select 1 union all select n + 1 from n where n < :count)
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, fence, max_attempts, max_losses, backoff_base_ms,
+  backoff_cap_ms, delivery, unique_scope, created_at, queued_at, started_at, finished_at, source, payload)
+select printf('00000000-0000-7000-8000-%012x', n), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', 'noop', 'bench', 'succeeded',
+  100, n, 1, 5, 5, 1000, 3600000, 'at_least_once', '["queued","scheduled","held","running","waiting"]',
+  :now - n * 100000, :now - n * 100000, :now - n * 100000, :now - n * 100000, 'manual',
+  '{"number":7,"to":"somebody@example.com"}'
+from n;
+insert into attempts (job_id, fence, status, started_at, finished_at)
+select id, 1, 'succeeded', started_at, finished_at from jobs;
+commit
+"""

@@ -1,0 +1,36 @@
+"""How much is measured: the sizes of a run, and of a quick one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PARTS = ("drain", "finished", "enqueue", "pickup", "idle", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    rounds: int = 3
+    parts: tuple[str, ...] = PARTS
+    jobs: int = 20_000  # of a drain and of a bulk enqueue
+    singles: int = 1_000
+    finished: int = 1_000_000
+    pings: int = 110  # a round
+    memory_jobs: int = 200_000
+    fleets: tuple[int, ...] = (1, 8, 60)
+    idle_minutes: float = 1.0  # 0: only while the queue counts as in use
+
+    @property
+    def few_memory_jobs(self) -> int:
+        return self.memory_jobs // 10
+
+
+QUICK = Plan(
+    rounds=1,
+    parts=("drain", "finished", "enqueue", "pickup", "memory"),
+    jobs=10_000,
+    singles=400,
+    finished=200_000,
+    pings=60,
+    memory_jobs=50_000,
+    idle_minutes=0,
+)

@@ -1,0 +1,174 @@
+"""What is measured, what it is compared with, what it shall reach, and the table of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from bench.plan import Plan
+
+Samples = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line: the samples it is made of, and its goal (a ratio to the limit `over`, or a number not to exceed)."""
+
+    key: str
+    label: str
+    unit: str = "/s"
+    percentile: int = 50
+    over: str = ""
+    least_ratio: float | None = None
+    most_ratio: float | None = None
+    most: float | None = None
+
+    def value(self, samples: Samples) -> float | None:
+        found = samples.get(self.key)
+        if not found:
+            return None
+        if self.percentile == 50 or len(found) < 2:
+            return median(found)
+        return quantiles(found, n=100, method="inclusive")[self.percentile - 1]
+
+    def ratio(self, samples: Samples) -> float | None:
+        """The median of the rounds' ratios, each to the limit of its own round."""
+        found, limits = samples.get(self.key), samples.get(self.over)
+        if not found or not limits:
+            return None
+        return median(one / limit for one, limit in zip(found, limits, strict=True))
+
+    @property
+    def goal(self) -> str:
+        if self.least_ratio is not None:
+            return f"≥ {self.least_ratio:g} ×"
+        if self.most_ratio is not None:
+            return f"≤ {self.most_ratio:g} ×"
+        return "" if self.most is None else f"≤ {self.most:g}"
+
+    def reached(self, samples: Samples) -> bool | None:
+        value, ratio = self.value(samples), self.ratio(samples)
+        if self.least_ratio is not None:
+            return None if ratio is None else ratio >= self.least_ratio
+        if self.most_ratio is not None:
+            return None if ratio is None else ratio <= self.most_ratio
+        return None if self.most is None or value is None else value <= self.most
+
+
+def rows(store: str, plan: Plan) -> Iterator[Row]:
+    """The lines of one store, in the table's order."""
+    yield from _raw(store)
+    yield from _speeds(store, plan)
+    yield from _pickups(store)
+    if store == "postgres":
+        yield from _idle(plan)
+    yield from _memory(store, plan)
+
+
+def table(stores: Sequence[str], plan: Plan, samples: Samples) -> Table:
+    """All that was measured; what was not is left out."""
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    made.add_column("")
+    for name in ("median", "limit", "ratio", "goal"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("")
+    for store in stores:
+        made.add_section()
+        made.add_row(f"[bold]{store}[/]")
+        for row in rows(store, plan):
+            if (value := row.value(samples)) is not None:
+                made.add_row(*_cells(row, value, samples))
+    return made
+
+
+def as_json(stores: Sequence[str], plan: Plan, samples: Samples) -> list[dict[str, Any]]:
+    return [
+        {
+            "store": store,
+            "what": row.label,
+            "unit": row.unit,
+            "median" if row.percentile == 50 else f"p{row.percentile}": row.value(samples),
+            "ratio": row.ratio(samples),
+            "goal": row.goal,
+            "reached": row.reached(samples),
+            "samples": list(samples[row.key]),
+        }
+        for store in stores
+        for row in rows(store, plan)
+        if row.key in samples
+    ]
+
+
+def _cells(row: Row, value: float, samples: Samples) -> list[str]:
+    limit, ratio = samples.get(row.over), row.ratio(samples)
+    mark = {None: "", True: "[green]✓[/]", False: "[red]✗[/]"}[row.reached(samples)]
+    return [
+        f"  {row.label}",
+        f"{_number(value)} {row.unit}",
+        _number(median(limit)) if limit else "",
+        "" if ratio is None else f"{ratio:.2f} ×",
+        row.goal,
+        mark,
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _raw(store: str) -> Iterator[Row]:
+    if store == "postgres":
+        yield Row(key="postgres.raw.drain", label="raw: claim 200 and complete 200 by update, serial")
+        yield Row(key="postgres.raw.single", label="raw: one-row insert commits")
+        yield Row(key="postgres.raw.bulk", label="raw: insert from unnest, 1,000 a statement")
+    else:
+        yield Row(key="sqlite.raw.drain", label="raw: claim 100 and complete 100, serial")
+        yield Row(key="sqlite.raw.single", label="raw: one-row insert commits")
+        yield Row(key="sqlite.raw.bulk", label="raw: inserts, 100 a transaction")
+
+
+def _speeds(store: str, plan: Plan) -> Iterator[Row]:
+    raw, own = f"{store}.raw", f"{store}.drain.1"
+    least = 1.1 if store == "postgres" else 0.35
+    yield Row(key=own, label="drain, 1 worker process", over=f"{raw}.drain", least_ratio=least)
+    yield Row(key=f"{store}.drain.2", label="drain, 2 worker processes", over=f"{raw}.drain")
+    label = f"drain beside {plan.finished:,} finished jobs"
+    yield Row(key=f"{store}.drain.finished", label=label, over=own, least_ratio=0.9)
+    yield Row(key=f"{store}.single", label="enqueue one by one", over=f"{raw}.single", least_ratio=0.6)
+    yield Row(key=f"{store}.bulk", label="enqueue 1,000 a call", over=f"{raw}.bulk", least_ratio=0.6)
+
+
+def _pickups(store: str) -> Iterator[Row]:
+    for where, label, goals in (
+        ("across", "across processes", {50: 25, 95: 80, 99: None}),
+        ("within", "in one process", {50: 2, 95: None, 99: None}),
+    ):
+        for percentile, most in goals.items():
+            yield Row(
+                key=f"{store}.pickup.{where}",
+                label=f"pick-up {label}, p{percentile}",
+                unit="ms",
+                percentile=percentile,
+                most=most,
+            )
+
+
+def _idle(plan: Plan) -> Iterator[Row]:
+    later = f"after {plan.idle_minutes:g} min without work"
+    for when, label, most in (("", "queue in use", 45), (".later", later, 12)):
+        for size in plan.fleets:
+            workers = "1 idle worker" if size == 1 else f"{size} idle workers"
+            yield Row(key=f"postgres.idle.{size}{when}", label=f"{workers}, {label}", unit="q/s", most=most)
+
+
+def _memory(store: str, plan: Plan) -> Iterator[Row]:
+    few, many = f"{store}.memory.few", f"{store}.memory.many"
+    yield Row(key=f"{store}.memory.idle", label="memory of an idle worker", unit="MiB")
+    yield Row(key=few, label=f"memory after {plan.few_memory_jobs:,} jobs", unit="MiB")
+    label = f"memory after {plan.memory_jobs:,} jobs"
+    yield Row(key=many, label=label, unit="MiB", over=few, most_ratio=1.1)

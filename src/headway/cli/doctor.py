@@ -1,0 +1,149 @@
+"""`headway doctor`: looks at everything that can stop work, and says how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.check import Check, note, ok, problem
+from headway.cli.command import Command
+from headway.cli.failure import FAILED, describe
+from headway.cli.output import clean, console, emit
+from headway.cli.state import State, pass_state
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.status import Status
+    from headway.store.run import Store
+
+_MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bold red")}
+
+
+@click.command(cls=Command, short_help="Find what is wrong, and its fix.")
+@pass_state
+def doctor(state: State) -> None:
+    """Check settings, database, schema, queues and workers; ends with 1 if something is wrong.
+
+    ✓ is well, – is worth knowing, ✗ is wrong and comes with its fix.
+
+    \b
+    headway doctor
+    headway --url postgresql:///work doctor --json
+    """
+    checks: list[Check] = []
+    for check in examine(state):
+        checks.append(check)
+        if not state.json:
+            _print(check)
+    problems = sum(check.status == "problem" for check in checks)
+    if state.json:
+        emit({"ok": not problems, "checks": checks})
+    else:
+        console().print()
+        console().print(f"{problems} problem{'' if problems == 1 else 's'}" if problems else "all is well")
+    if problems:
+        raise click.exceptions.Exit(FAILED)
+
+
+def examine(state: State) -> Iterator[Check]:
+    """The checks, in the order in which one stands on the other; ends early where nothing more can be asked."""
+    from headway.errors import HeadwayError
+
+    try:
+        found = sorted(state.settings)
+        yield ok("settings", f"readable ({', '.join(found) if found else 'none given: defaults'})")
+        app = state.app
+        app.settings  # noqa: B018 - reads and checks them
+        store = app.store
+    except HeadwayError as error:
+        yield problem("settings", str(error), "correct the flag, the HEADWAY_* variable or headway.toml")
+        return
+    yield ok("database", f"{store.dialect} at {store.describe()}")
+    try:
+        if store.dialect == "postgres":
+            from headway.cli.health_postgres import examine as of_store
+        else:
+            from headway.cli.health_sqlite import examine as of_store
+        yield from of_store(store)
+        usable = yield from _schema(store)
+        if usable:
+            yield from _work(app)
+    except HeadwayError as error:
+        yield problem("reach", describe(error), "see above; then run headway doctor again")
+
+
+def _schema(store: Store) -> Generator[Check, None, bool]:
+    """Gives whether the schema can be used."""
+    from headway.store import migrate
+
+    found, latest = migrate.current(store), migrate.latest(store)
+    if found > latest:
+        yield problem(
+            "schema",
+            f"version {found}, newer than this library's {latest}",
+            "upgrade here: pip install --upgrade headway",
+        )
+    elif found < latest:
+        have = f"version {found}" if found else "none"
+        yield problem("schema", f"{have}, this library needs {latest}", "headway migrate")
+    elif migrate.plan(store):
+        yield problem("schema", f"version {found}, but its functions are another release's", "headway migrate")
+    else:
+        yield ok("schema", f"version {found}")
+        return True
+    return False
+
+
+def _work(app: Headway) -> Iterator[Check]:
+    from headway.cli.workers import database_now, is_stale
+
+    queues, workers, counts = app.queues(), app.workers(), app.counts()
+    stuck = [queue for queue in queues if queue.paused and _waiting(queue.counts)]
+    for queue in stuck:
+        by = f" by {queue.paused_by}" if queue.paused_by else ""
+        yield problem(
+            "queues",
+            f"{queue.name} is paused{by}, {_waiting(queue.counts):,} jobs wait",
+            f"headway queues resume {queue.name}",
+        )
+    alone = [queue for queue in queues if not queue.workers and queue.counts.get("queued")]
+    for queue in alone:
+        yield problem(
+            "queues",
+            f"{queue.name} has {queue.counts['queued']:,} queued jobs and no worker",
+            f"headway worker module:app --queues {queue.name}",
+        )
+    for queue in queues:
+        if not queue.workers and queue.counts.get("scheduled") and not queue.counts.get("queued"):
+            yield note("queues", f"{queue.name} has {queue.counts['scheduled']:,} scheduled jobs and no worker yet")
+    if not stuck and not alone:
+        yield ok("queues", f"{len(queues)} in use; wherever a job waits for one, there is a worker")
+    now = database_now(app)
+    stale = [worker for worker in workers if is_stale(worker, now)]
+    live = len(workers) - len(stale)
+    for worker in stale:
+        detail = f"{worker.hostname} pid {worker.pid} is stale: its lease ended {worker.lease_expires_at.isoformat()}"
+        if live:
+            yield note("workers", f"{detail}; a live worker will take its jobs over")
+        else:
+            yield problem("workers", detail, "start a worker: it takes its jobs over")
+    if live or not stale:
+        yield ok("workers", f"{live} live") if live else note("workers", "none is running")
+    if counts.get("dead"):
+        yield note("jobs", f"{counts['dead']:,} are dead: headway jobs list --status dead")
+
+
+def _waiting(counts: Mapping[Status, int]) -> int:
+    return counts.get("queued", 0) + counts.get("scheduled", 0)
+
+
+def _print(check: Check) -> None:
+    from rich.text import Text
+
+    mark, style = _MARKS[check.status]
+    out = console()
+    out.print(Text.assemble((mark, style), f" {check.name:<12}", clean(check.detail)))
+    if check.fix:
+        out.print(Text.assemble("  " + " " * 12, ("fix: ", "bold"), check.fix))

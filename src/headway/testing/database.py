@@ -1,0 +1,33 @@
+"""Points an app at another database for a while: apps are made at import time, databases of tests later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headway.app import Headway
+
+_OPENED = ("url", "_store", "_results")  # what an app keeps of its database once it was used
+
+
+@contextmanager
+def on_database(app: Headway, url: str) -> Iterator[Headway]:
+    """Let an app use the database of this URL until the block ends, then its own again.
+
+        @pytest.fixture(autouse=True)
+        def database(headway_url):
+            with on_database(shop.app, headway_url):
+                yield
+
+    `app.tenant(…)` objects made outside of the block stay on the database of then.
+    """
+    before = app._url, {name: app.__dict__.pop(name) for name in _OPENED if name in app.__dict__}
+    app._url = url
+    try:
+        yield app
+    finally:
+        app.close()
+        for name in _OPENED:
+            app.__dict__.pop(name, None)
+        app._url = before[0]
+        app.__dict__.update(before[1])

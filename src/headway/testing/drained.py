@@ -1,0 +1,120 @@
+"""Runs what there is to run, in this process, and comes back when nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+
+from headway.app import Headway
+from headway.clock import from_micros
+from headway.errors import ConfigError, HeadwayError
+from headway.model.job import Job
+from headway.testing.clock import clock_of
+from headway.worker import Summary
+
+Queues = str | Sequence[str] | Mapping[str, int]
+
+ROUNDS = 1_000
+"""How often work that was scheduled is brought forward before `drain` takes it for endless."""
+_PAGE = 1_000
+
+
+def drain(
+    app: Headway,
+    queues: Queues | None = None,
+    *,
+    with_scheduled: bool = False,
+    concurrency: int = 1,
+) -> Summary:
+    """Run every job that can run now, and those that these enqueue, in this process; gives what happened.
+
+    A real worker does it, with the app's hooks, middleware and lifespan: a failure is recorded and retried by
+    the kind's policy, never raised (`inline` raises). One job at a time, in order, unless `concurrency` says
+    otherwise. Without `queues` it takes those of the app's kinds and all others that have jobs.
+
+    `with_scheduled` also runs what is scheduled (delays, retries, snoozes) until nothing is: in order of time,
+    advancing the clock of `held` where there is one; without one each job is changed to be due now. Raises
+    `HeadwayError` when that does not come to an end. What is paused, or of a kind unknown here, stays.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise ConfigError("this thread already runs an event loop: use `await adrain(app, …)` there")
+
+    async def run() -> Summary:
+        try:
+            return await adrain(app, queues, with_scheduled=with_scheduled, concurrency=concurrency)
+        finally:
+            if app.store.dialect == "postgres":
+                await app.aclose()  # the connections of this event loop, which ends here
+
+    # not app.run: that one takes Ctrl-C for a wish to stop in good order, and the test would go on
+    with asyncio.Runner() as runner:
+        return runner.run(run())
+
+
+async def adrain(
+    app: Headway,
+    queues: Queues | None = None,
+    *,
+    with_scheduled: bool = False,
+    concurrency: int = 1,
+) -> Summary:
+    """The same inside a running event loop, on which async handlers run too."""
+    summary = Summary()
+    for _ in range(ROUNDS):
+        names: Queues = sorted(await _all_queues(app)) if queues is None else queues
+        _add(summary, await app.arun(names, until_idle=True, concurrency=concurrency))
+        if queues is None and not (await _all_queues(app)) <= set(names):
+            continue  # a handler enqueued into a queue that was not there before
+        if not with_scheduled or not await _bring_forward(app, set([names] if isinstance(names, str) else names)):
+            return summary
+    raise HeadwayError(
+        f"after {ROUNDS:,} rounds there is still something scheduled: {await _some_scheduled(app)}. "
+        "A job that snoozes or starts itself again for ever cannot be drained with_scheduled: "
+        "call clock.advance(…) and drain(app) as often as the test needs it"
+    )
+
+
+async def _all_queues(app: Headway) -> set[str]:
+    there = {queue.name for queue in await app.aqueues() if any(queue.counts.values())}
+    return {"default", *(kind.options.queue for kind in app.kinds)} | there
+
+
+async def _bring_forward(app: Headway, queues: set[str]) -> bool:
+    """Make the next of the scheduled jobs due, and those of the same time; whether there was one."""
+    paused = {queue.name for queue in await app.aqueues() if queue.paused}
+    jobs = [job for job in await _scheduled(app) if job.queue in queues - paused and job.kind in app.kinds]
+    clock = clock_of(app)
+    if clock is None:
+        for job in jobs:
+            await app.achange(job.id, scheduled_for=None, actor="headway.testing.drain")
+        return bool(jobs)
+    due = min((job.scheduled_for for job in jobs if job.scheduled_for), default=None)
+    if due is None:
+        return False
+    clock.move_to(max(due, from_micros(app.clock.now())))
+    return True
+
+
+async def _scheduled(app: Headway) -> list[Job]:
+    jobs: list[Job] = []
+    while page := await app.ajobs(status="scheduled", limit=_PAGE, before=jobs[-1].id if jobs else None):
+        jobs += page
+        if len(page) < _PAGE:
+            break
+    return jobs
+
+
+async def _some_scheduled(app: Headway) -> str:
+    jobs = await _scheduled(app)
+    kinds = ", ".join(sorted({job.kind for job in jobs}))
+    return f"{len(jobs)} of kind {kinds}" if jobs else "it came and went"
+
+
+def _add(summary: Summary, more: Summary) -> None:
+    for field in fields(more):
+        summary.count(field.name, getattr(more, field.name))

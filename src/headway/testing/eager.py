@@ -1,0 +1,145 @@
+"""Inline mode: what is enqueued runs before the enqueue returns, and its errors are the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from headway.app import Headway, Verbs
+from headway.define import Cancel, Context, Retry, Snooze
+from headway.errors import HeadwayError
+from headway.model.job import Enqueued, Job, NewJob
+from headway.testing.drained import adrain, drain
+
+_PAUSE_S = 0.005
+
+# the jobs of the enqueue that a handler runs for: those that it enqueues are added here
+_enqueued: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("headway_inline", default=None)
+
+
+@contextmanager
+def inline(app: Headway) -> Iterator[None]:
+    """Let every enqueue in this block run its job at once, in this process, before it returns.
+
+        with inline(app):
+            job = welcome.enqueue(user_id=7)      # runs here; raises what the handler raises
+        assert app.get(job.id).result == "hello 7"
+
+    It is the real path: the job is stored, then `drain` runs a worker until nothing that can run now is left, so
+    rows, attempts and results are there to look at, what was waiting before runs too, and what handlers enqueue
+    runs before the outermost enqueue returns. An error of a handler is recorded as ever (the job may be
+    scheduled for its retry) and then raised to the caller; Retry, Snooze and Cancel are no errors. A job with a
+    delay is not due and stays scheduled. One enqueued with `conn=` is not committed yet and stays too.
+    """
+    mode = _Inline(app)
+    make_tenant = app.tenant
+    mode.take_over(app)
+    app.tenant = lambda tenant: mode.take_over(make_tenant(tenant))  # type: ignore[method-assign]
+    app._middleware.insert(0, mode.watch)
+    try:
+        yield
+    finally:
+        mode.active = False
+        app._middleware.remove(mode.watch)
+        for name in ("enqueue_many", "aenqueue_many", "tenant"):
+            delattr(app, name)
+
+
+class _Inline:
+    def __init__(self, app: Headway) -> None:
+        self.active = True
+        self._app = app
+        self._raised: dict[str, BaseException] = {}  # by job id
+
+    def take_over(self, verbs: Verbs) -> Verbs:
+        """Replace the two verbs that every enqueue goes through, on this object alone."""
+        enqueue_many, aenqueue_many = verbs.enqueue_many, verbs.aenqueue_many
+
+        def run_many(jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+            done = enqueue_many(jobs, conn=conn)
+            if new := self._to_run(done, conn):
+                _beside(lambda: self._answer(self._run(new)))
+            return done
+
+        async def arun_many(jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+            done = await aenqueue_many(jobs, conn=conn)
+            if new := self._to_run(done, conn):
+                self._answer(await self._arun(new))
+            return done
+
+        verbs.enqueue_many = run_many  # type: ignore[method-assign]
+        verbs.aenqueue_many = arun_many  # type: ignore[method-assign]
+        return verbs
+
+    async def watch(self, ctx: Context, call_next: Any) -> Any:
+        """The outermost middleware: remembers what a handler raised, as the object it was."""
+        try:
+            return await call_next()
+        except BaseException as error:
+            self._raised[ctx.job_id] = error
+            raise
+
+    def _to_run(self, done: list[Enqueued], conn: Any) -> list[str]:
+        """The jobs that the caller shall run and answer for."""
+        if not self.active or conn is not None:
+            return []
+        new = [job.id for job in done if job.created]
+        outer = _enqueued.get()
+        if outer is None:
+            return new
+        # enqueued by a handler: the worker that runs it finds them, and the outermost enqueue answers
+        outer += new
+        return []
+
+    def _run(self, ids: list[str]) -> list[Job]:
+        """Run them, and what they enqueue; gives them all as they are then."""
+        token = _enqueued.set(ids)
+        try:
+            drain(self._app)
+        finally:
+            _enqueued.reset(token)
+        jobs = [self._app.get(job_id) for job_id in ids]
+        while any(job.status == "running" for job in jobs):  # in the worker of another thread
+            time.sleep(_PAUSE_S)
+            jobs = [self._app.get(job_id) for job_id in ids]
+        return jobs
+
+    async def _arun(self, ids: list[str]) -> list[Job]:
+        token = _enqueued.set(ids)
+        try:
+            await adrain(self._app)
+        finally:
+            _enqueued.reset(token)
+        jobs = [await self._app.aget(job_id) for job_id in ids]
+        while any(job.status == "running" for job in jobs):
+            await asyncio.sleep(_PAUSE_S)
+            jobs = [await self._app.aget(job_id) for job_id in ids]
+        return jobs
+
+    def _answer(self, jobs: list[Job]) -> None:
+        """Raise the first error of the jobs."""
+        for job in jobs:
+            error = self._raised.pop(job.id, None)
+            if isinstance(error, Retry | Snooze | Cancel):
+                continue
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                raise error
+            # without an exception of its own: a timeout, a result that cannot be stored
+            if job.status in ("dead", "failed") or job.tries:
+                raise HeadwayError(f'job {job.id} of kind "{job.kind}" is {job.status}: {job.error}')
+
+
+def _beside(run: Callable[[], None]) -> None:
+    """Call it, in a thread where the caller runs an event loop: its enqueue blocks, and so does its job."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        run()
+        return
+    with ThreadPoolExecutor(1, "headway-inline") as thread:
+        thread.submit(contextvars.copy_context().run, run).result()

@@ -1,0 +1,59 @@
+"""What tests of the application's API ask for: a database of each store in turn, an app on it, both colours."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Headway
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "store" / "foreign"))  # the users of other libraries live there
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest) -> str:
+    """An empty database of each store in turn, ready to use."""
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('sqlite_path')}"
+    return str(request.getfixturevalue("postgres_migrated_url"))
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Headway]:
+    app = Headway(url)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def both(sqlite_path: Path, postgres_migrated_url: str) -> Iterator[list[Headway]]:
+    """An app on each store, to compare their answers."""
+    apps = [Headway(f"sqlite:///{sqlite_path}"), Headway(postgres_migrated_url)]
+    yield apps
+    for app in apps:
+        app.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Calls a verb in each colour: `call(app, "enqueue", …)` is app.enqueue(…), or await app.aenqueue(…)."""
+    if request.param == "sync":
+        yield lambda on, verb, *args, **kwargs: getattr(on, verb)(*args, **kwargs)
+        return
+    used: list[Any] = []
+
+    with asyncio.Runner() as runner:
+
+        def call_async(on: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
+            used.append(on)
+            return runner.run(getattr(on, f"a{verb}")(*args, **kwargs))
+
+        yield call_async
+        for app in used:
+            if isinstance(app, Headway):
+                runner.run(app.aclose())

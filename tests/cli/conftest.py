@@ -1,0 +1,135 @@
+"""Runs the command line: in this process where nothing but the answer matters, as a process where it does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headway import Headway
+from headway.cli import main
+
+APP = """
+import asyncio
+from headway import Context, Headway, Registry
+
+app = Headway()
+empty = Headway()
+shop = Registry()
+number = 5
+
+
+@app.job(queue="mail", max_attempts=3, timeout="30s")
+async def welcome(user_id: int) -> str:
+    if user_id == 13:
+        raise ValueError("unlucky")
+    return f"hello {user_id}"
+
+
+@app.job
+async def forever(ctx: Context) -> None:
+    ctx.progress(0.5, "half way")
+    await asyncio.sleep(3600)
+
+
+@shop.job
+def sell(article: str) -> str:
+    return article
+
+
+def make():
+    return app
+
+
+def broken():
+    raise RuntimeError("no settings here")
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of its own to be in, with an app, and no settings from outside."""
+    for name in [name for name in os.environ if name.startswith("HEADWAY_")]:
+        monkeypatch.delenv(name)
+    for name in ("HEADWAY_CONFIG", "HEADWAY_URL"):
+        # so that what a command sets is taken back
+        monkeypatch.setenv(name, "x")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("USER", "ada")
+    monkeypatch.setenv("LOGNAME", "ada")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "shopapp.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+class Cli:
+    """Calls `headway` in this process."""
+
+    def __call__(self, *args: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(main, list(args), input=stdin)
+
+    def ok(self, *args: str, stdin: str | None = None) -> str:
+        """Its stdout; it must have ended well."""
+        result = self(*args, stdin=stdin)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def json(self, *args: str, stdin: str | None = None) -> Any:
+        return json.loads(self.ok(*args, "--json", stdin=stdin))
+
+    def refused(self, *args: str, code: int, stdin: str | None = None) -> str:
+        """Its one message; it must have ended with that code, without a stack trace and without an answer."""
+        result = self(*args, stdin=stdin)
+        assert result.exit_code == code, result.output
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert "Traceback" not in result.stderr
+        return result.stderr
+
+
+@pytest.fixture
+def cli() -> Cli:
+    return Cli()
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    return f"sqlite:///{folder / 'headway.db'}"
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Headway]:
+    """An app on the same file, to look at what a command did."""
+    app = Headway(url)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `headway` as a process of its own; whatever still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*args: str, **options: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-m", "headway", *args], text=True, **(pipes | options))
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

@@ -1,0 +1,243 @@
+"""`headway enqueue` and `headway jobs`, on a SQLite file."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Headway
+from headway.model.ids import new_id
+from headway.model.job import Job
+
+Cli = Any
+
+
+def test_enqueue_prints_the_id_and_says_that_it_made_a_file(cli: Cli, app: Headway, folder: Path) -> None:
+    result = cli("enqueue", "welcome", '{"user_id": 7}')
+    assert result.exit_code == 0
+    job = app.get(result.stdout.strip())
+    assert job.payload == {"user_id": 7}
+    assert job.queue == "default"
+    assert f"made a new database, {folder / 'headway.db'}" in result.stderr
+    assert cli("enqueue", "welcome", '{"user_id": 8}').stderr == ""
+
+
+def test_enqueue_takes_every_option_of_a_job(cli: Cli, app: Headway) -> None:
+    scheduled = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=2)
+    expires = scheduled + timedelta(hours=1)
+    flags = {
+        "--queue": "slow",
+        "--tenant": "acme",
+        "--priority": "7",
+        "--scheduled-for": scheduled.isoformat(),
+        "--expires-at": expires.isoformat(),
+        "--max-attempts": "4",
+        "--max-losses": "2",
+        "--backoff": "3s",
+        "--timeout": "1m30s",
+        "--delivery": "at_most_once",
+        "--idempotency-key": "i1",
+        "--unique-key": "u1",
+        "--unique-scope": "queued,scheduled",
+        "--on-conflict": "raise",
+        "--correlation-id": "c1",
+        "--trace-id": "t1",
+        "--source-ref": "r1",
+    }
+    made = cli.json(
+        "enqueue", "bill", "-", *[part for pair in flags.items() for part in pair],
+        "--meta", "a=1", "--meta", '{"b": 2}', stdin='{"order": 1}',
+    )  # fmt: skip
+    assert made["created"] is True
+    assert made["status"] == "scheduled"
+    job = app.get(made["id"])
+    assert job.payload == {"order": 1}
+    assert (job.queue, job.tenant, job.priority) == ("slow", "acme", 7)
+    assert (job.scheduled_for, job.expires_at) == (scheduled, expires)
+    assert (job.max_attempts, job.max_losses, job.backoff_base_ms, job.timeout_ms) == (4, 2, 3_000, 90_000)
+    assert (job.delivery, job.idempotency_key, job.unique_key) == ("at_most_once", "i1", "u1")
+    assert set(job.unique_scope) == {"queued", "scheduled"}
+    assert (job.correlation_id, job.trace_id, job.source_ref) == ("c1", "t1", "r1")
+    assert job.meta == {"a": "1", "b": 2}
+    assert job.created_by is not None
+    assert job.created_by.startswith("ada@")
+
+
+def test_enqueue_with_an_app_uses_its_options_and_checks_the_arguments(cli: Cli, app: Headway) -> None:
+    job = app.get(cli.ok("enqueue", "welcome", '{"user_id": 7}', "--app", "shopapp:app").strip())
+    assert (job.queue, job.max_attempts) == ("mail", 3)
+    assert "user_id" in cli.refused("enqueue", "welcome", '{"user_id": "x"}', "--app", "shopapp", code=2)
+    said = cli.refused("enqueue", "welcom", "--app", "shopapp", code=2)
+    assert "did you mean welcome?" in said
+    assert "--app none" in said
+
+
+def test_a_repeated_enqueue_says_that_the_job_was_there(cli: Cli) -> None:
+    first = cli("enqueue", "welcome", "--idempotency-key", "k")
+    second = cli("enqueue", "welcome", "--idempotency-key", "k")
+    assert first.stdout == second.stdout
+    assert "was there already, and is queued" in second.stderr
+    cli.ok("enqueue", "welcome", "--unique-key", "u")
+    said = cli.refused("enqueue", "welcome", "--unique-key", "u", "--on-conflict", "raise", code=1)
+    assert "u" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("welcome", '{"user_id": 7'), "invalid value for the payload: this is not JSON"),
+        (("welcome", "[1]"), "an object is needed"),
+        (("welcome", "--meta", "x"), "'x' is neither KEY=VALUE nor a JSON object"),
+        (("welcome", "--unique-key", "u", "--unique-scope", "lost"), "'lost' is no status"),
+        (("welcome", "--scheduled-for", "2031-01-01T00:00:00"), "carries no zone: write 2031-01-01T00:00:00Z"),
+        (("welcome", "--scheduled-for", "soon"), "'soon' is not a time"),
+        (("welcome", "--delay", "5 bananas"), "is not a duration"),
+        (("welcome", "--delay", "5m", "--scheduled-for", "2031-01-01T00:00:00Z"), "exclude each other"),
+        (("wel come",), "is not a valid name"),
+    ],
+)
+def test_enqueue_refuses_what_cannot_be(cli: Cli, args: tuple[str, ...], message: str) -> None:
+    assert message in cli.refused("enqueue", *args, code=2)
+
+
+def test_looking_makes_no_file(cli: Cli, folder: Path) -> None:
+    for command in (("jobs", "list"), ("queues",), ("workers",), ("jobs", "why", new_id())):
+        assert f"there is no database file {folder / 'headway.db'}" in cli.refused(*command, code=1)
+    assert not (folder / "headway.db").exists()
+
+
+def test_list_is_a_table_for_people_and_the_model_for_programs(cli: Cli, app: Headway) -> None:
+    app.enqueue("welcome", {"user_id": 7}, queue="mail")
+    made = app.enqueue("bill", {"order": 1})
+    table = cli.ok("jobs", "list")
+    assert table.splitlines()[0].split()[:4] == ["ID", "STATUS", "KIND", "QUEUE"]
+    assert table.splitlines()[1].split()[:4] == [made.id, "queued", "bill", "default"]
+    assert "\x1b" not in table
+    found = cli.json("jobs", "list", "--kind", "bill")
+    assert [job["id"] for job in found] == [made.id]
+    assert set(found[0]) == set(Job.__struct_fields__)
+    assert found[0]["created_at"].endswith("Z")
+
+
+def test_pages_follow_each_other_by_the_printed_command(cli: Cli, app: Headway) -> None:
+    ids = [app.enqueue("bill", {"order": number}).id for number in range(5)]
+    seen: list[str] = []
+    flags: list[str] = ["--kind", "bill", "--limit", "2"]
+    while True:
+        result = cli("jobs", "list", *flags)
+        seen += [line.split()[0] for line in result.stdout.splitlines()[1:]]
+        if not result.stderr:
+            break
+        flags = result.stderr.split("jobs list ")[1].split()
+    assert seen == ids[::-1]
+
+
+def test_list_filters_by_time_and_says_when_nothing_matches(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("bill", {})
+    assert made.id in cli.ok("jobs", "list", "--created-after", "1h")
+    result = cli("jobs", "list", "--created-before", "1h", "--kind", "bill")
+    assert result.stdout == ""
+    assert "no jobs for --kind bill" in result.stderr
+
+
+def test_show_has_everything(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("welcome", {"user_id": 13}, queue="mail", max_attempts=1)
+    cli.ok("worker", "shopapp:app", "--until-idle", "--log-level", "error")
+    cli.ok("jobs", "retry", made.id)
+    page = cli.ok("jobs", "show", made.id)
+    for words in (
+        "welcome  queued",
+        "mail, priority 100",
+        '"user_id": 13',
+        "attempts (1)",
+        "failed",
+        "ValueError: unlucky",
+        "retry",
+        "ada@",
+    ):
+        assert words in page
+    job = cli.json("jobs", "show", made.id)
+    assert job["attempts"][0]["status"] == "failed"
+    assert job["audit"][0]["action"] == "retry"
+
+
+def test_what_a_job_said_cannot_drive_the_terminal(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("bill", {})
+    app.cancel(made.id, reason="\x1b]0;gotcha\x07 clear \x1b[2J")
+    for page in (cli.ok("jobs", "show", made.id), cli.ok("jobs", "list"), cli.ok("jobs", "why", made.id)):
+        assert "gotcha" in page
+        assert "\x1b" not in page
+        assert "\x07" not in page
+
+
+def test_why_gives_the_way_out(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("welcome", {"user_id": 7}, queue="mail")
+    assert "headway worker module:app --queues mail" in cli.ok("jobs", "why", made.id)
+    assert cli.json("jobs", "why", made.id)["status"] == "queued"
+
+
+def test_change_changes_and_takes_back(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("bill", {}, timeout="5s", delay="1h")
+    assert "it is queued" in cli.ok(
+        "jobs", "change", made.id, "--priority", "1", "--scheduled-for", "now", "--timeout", "none"
+    )
+    job = app.get(made.id)
+    assert (job.priority, job.status, job.timeout_ms) == (1, "queued", None)
+    assert cli.json("jobs", "change", made.id, "--queue", "slow", "--payload", '{"order": 2}')["payload"] == {
+        "order": 2
+    }
+    assert app.audit(made.id)[0].actor == cli.json("jobs", "show", made.id)["audit"][0]["actor"]
+    assert "nothing to change" in cli.refused("jobs", "change", made.id, code=2)
+
+
+@pytest.mark.parametrize("verb", ["show", "why", "cancel", "retry"])
+def test_an_id_must_be_whole_and_known(cli: Cli, app: Headway, verb: str) -> None:
+    made = app.enqueue("bill", {})
+    assert "ids are UUIDs" in cli.refused("jobs", verb, made.id[:8], code=2)
+    assert "there is no job" in cli.refused("jobs", verb, new_id(), code=1)
+
+
+def test_several_ids_get_an_answer_each(cli: Cli, app: Headway) -> None:
+    one, other = app.enqueue("bill", {}), app.enqueue("bill", {})
+    result = cli("jobs", "cancel", one.id, new_id(), other.id, "--reason", "by hand", "--json")
+    assert result.exit_code == 1
+    answers = json.loads(result.stdout)
+    assert [answer.get("status", "error") for answer in answers] == ["canceled", "error", "canceled"]
+    assert app.get(one.id).error == "by hand"
+
+
+def test_bulk_counts_asks_and_does(cli: Cli, app: Headway) -> None:
+    for number in range(7):
+        app.enqueue("bill", {"order": number})
+    app.enqueue("welcome", {"user_id": 7})
+    assert cli.ok("jobs", "cancel", "--kind", "bill", "--dry-run") == "would cancel 7 jobs\n"
+    assert app.counts() == {"queued": 8}
+    assert "there is no terminal to ask: add --yes" in cli.refused("jobs", "cancel", "--kind", "bill", code=2)
+    assert cli.ok("jobs", "cancel", "--kind", "bill", "--yes") == "7 jobs canceled or asked to stop\n"
+    assert app.counts() == {"queued": 1, "canceled": 7}
+    assert cli.json("jobs", "retry", "--status", "canceled", "--dry-run") == {"dry_run": True, "jobs": 7}
+    assert cli.json("jobs", "retry", "--status", "canceled", "--yes") == {"dry_run": False, "jobs": 7, "refused": []}
+    assert app.counts() == {"queued": 8}
+
+
+def test_bulk_needs_to_know_which(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("bill", {})
+    assert "which jobs?" in cli.refused("jobs", "retry", code=2)
+    assert "exclude each other" in cli.refused("jobs", "cancel", made.id, "--kind", "bill", code=2)
+
+
+def test_one_taken_key_does_not_keep_the_others_from_being_retried(cli: Cli, app: Headway) -> None:
+    ended = [app.enqueue("bill", {"order": number}, unique_key=f"o{number}") for number in range(5)]
+    for each in ended:
+        app.cancel(each.id)
+    app.enqueue("bill", {"order": 3}, unique_key="o3")
+    result = cli("jobs", "retry", "--status", "canceled", "--yes", "--json")
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout)
+    assert answer["jobs"] == 4
+    assert [each["id"] for each in answer["refused"]] == [ended[3].id]
+    assert app.counts() == {"queued": 5, "canceled": 1}

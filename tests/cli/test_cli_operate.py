@@ -1,0 +1,281 @@
+"""`headway queues`, `workers`, `migrate`, `doctor`, on both stores where they differ; and how every command ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway import Headway
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
+
+Cli = Any
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def register(app: Headway, *, lease_ms: int = 60_000, queue: str = "mail") -> str:
+    worker = NewWorker(
+        id=new_id(), hostname="elsewhere", pid=77, machine=None, process_started=None, version="1",
+        queues={queue: 5}, kinds=("welcome",), concurrency=5, lease_ms=lease_ms,
+    )  # fmt: skip
+    app.store.run(app.store.ops.register(worker))
+    return worker.id
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An app on each store in turn, which is also the one that commands mean."""
+    chosen = url if request.param == "sqlite" else request.getfixturevalue("postgres_migrated_url")
+    monkeypatch.setenv("HEADWAY_URL", chosen)
+    app = Headway(chosen)
+    app.counts()
+    yield app
+    app.close()
+
+
+def test_queues_are_paused_and_go_on(cli: Cli, either: Headway) -> None:
+    either.enqueue("welcome", {"user_id": 7}, queue="mail")
+    assert "paused" in cli.ok("queues", "pause", "mail")
+    row = next(line for line in cli.ok("queues").splitlines() if line.startswith("mail"))
+    assert "paused" in row
+    assert "by ada@" in row
+    assert cli.json("queues", "list")[0]["paused"] is True
+    assert cli.ok("queues", "resume", "mail") == "mail: goes on\n"
+    assert cli.json("queues", "pause", "mail")[0]["paused"] is True
+    assert cli.json("queues", "resume", "mail")[0]["paused"] is False
+    assert cli.ok("queues", "resume", "mail") == "mail: was not paused\n"
+
+
+def test_a_queue_that_nobody_uses_is_pointed_out(cli: Cli, either: Headway) -> None:
+    either.enqueue("welcome", {"user_id": 7}, queue="mail")
+    assert "no job and no worker uses queue mial yet (known: mail)" in cli("queues", "pause", "mial").stderr
+
+
+def test_stale_workers_are_marked(cli: Cli, either: Headway) -> None:
+    live, stale = register(either), register(either, lease_ms=0)
+    found = {worker["id"]: worker["stale"] for worker in cli.json("workers")}
+    assert found == {live: False, stale: True}
+    lines = {line.split()[0]: line for line in cli.ok("workers", "list").splitlines()}
+    assert "stale" in lines[stale]
+    assert "live" in lines[live]
+
+
+def test_doctor_finds_nothing_wrong_with_a_new_database(cli: Cli, either: Headway) -> None:
+    answer = cli.json("doctor")
+    assert answer["ok"] is True
+    names = [check["name"] for check in answer["checks"]]
+    assert {"settings", "database", "reach", "schema", "queues", "workers", "clock"} <= set(names)
+    dialect = (
+        {"library", "durability", "disk"}
+        if either.store.dialect == "sqlite"
+        else {"server", "tenants", "roles", "horizon", "vacuum"}
+    )
+    assert dialect <= set(names)
+    assert "all is well" in cli.ok("doctor")
+
+
+def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -> None:
+    either.enqueue("welcome", {"user_id": 7}, queue="mail")
+    either.enqueue("welcome", {"user_id": 7}, queue="slow")
+    either.pause("slow", actor="ada")
+    register(either, lease_ms=0)
+    result = cli("doctor", "--json")
+    assert result.exit_code == 1
+    fixes = {check["fix"] for check in json.loads(result.stdout)["checks"] if check["status"] == "problem"}
+    assert {
+        "headway queues resume slow",
+        "headway worker module:app --queues mail",
+        "start a worker: it takes its jobs over",
+    } <= fixes
+    page = cli("doctor")
+    assert page.exit_code == 1
+    assert "✗ queues" in page.stdout
+    assert "fix: headway queues resume slow" in page.stdout
+
+
+def test_doctor_says_what_keeps_it_from_looking(cli: Cli, folder: Path) -> None:
+    for url, words in (
+        ("sqlite:///missing.db", "there is no file"),
+        ("postgresql://me@127.0.0.1:1/work", "Connection refused"),
+        ("mysql://x", "is not a database that Headway knows"),
+    ):
+        result = cli("--url", url, "doctor")
+        assert result.exit_code == 1
+        assert words in result.stdout
+        assert "fix: " in result.stdout
+    (folder / "headway.toml").write_text("url = \n")
+    result = cli("doctor")
+    assert result.exit_code == 1
+    assert "is not valid TOML" in result.stdout
+    assert not (folder / "missing.db").exists()
+
+
+def test_doctor_finds_a_missing_schema_and_open_tables(cli: Cli, postgres_url: str) -> None:
+    result = cli("--url", postgres_url, "doctor")
+    assert result.exit_code == 1
+    assert "✗ schema" in result.stdout
+    assert "fix: headway migrate" in result.stdout
+    cli.ok("--url", postgres_url, "migrate")
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute("alter table headway.jobs disable row level security")
+    result = cli("--url", postgres_url, "doctor")
+    assert result.exit_code == 1
+    assert "row-level security is off for jobs" in result.stdout
+
+
+def test_doctor_finds_what_holds_vacuum_back(
+    cli: Cli, postgres_migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.cli.health_postgres._LONG_S", 0)
+    with psycopg.connect(postgres_migrated_url) as conn:
+        conn.execute("set transaction isolation level repeatable read")
+        pid = conn.execute("select pg_backend_pid(), count(*) from headway.jobs").fetchone()
+        assert pid is not None
+        result = cli("--url", postgres_migrated_url, "doctor")
+    assert result.exit_code == 1
+    assert "keeps dead rows from being removed" in result.stdout
+    assert f"fix: select pg_terminate_backend({pid[0]});" in result.stdout
+
+
+def test_migrate_goes_up_and_down(cli: Cli, postgres_url: str) -> None:
+    at = ("--url", postgres_url, "migrate")
+    assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
+    assert "create table headway.jobs" in cli.ok(*at, "--sql")
+    assert cli.json(*at, "--dry-run")["plan"][0] == {"title": "migrate up to version 1"}
+    done = cli.json(*at)
+    assert (done["before"], done["version"]) == (0, 1)
+    assert "nothing to do" in cli.ok(*at)
+    assert "-- nothing to do" in cli.ok(*at, "--sql")
+    Headway(postgres_url).enqueue("welcome", {})
+    said = cli.refused(*at, "--down", code=2)
+    assert "removes Headway's schema and every job in it (1 jobs)" in said
+    assert "add --yes" in said
+    assert cli.json(*at, "--down", "--yes")["version"] == 0
+    assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
+
+
+def test_migrate_makes_roles(cli: Cli, postgres_migrated_url: str) -> None:
+    at = ("--url", postgres_migrated_url, "migrate", "--roles")
+    assert "create role headway_worker" in cli.ok(*at, "--sql")
+    assert "would make the roles" in cli.ok(*at, "--dry-run")
+    assert cli.json(*at)["roles"] == ["headway_worker", "headway_app"]
+    assert "headway_worker and headway_app exist" in cli.ok("--url", postgres_migrated_url, "doctor")
+
+
+def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:
+    assert "no schema" in cli.ok("migrate", "--dry-run")
+    assert not (folder / "headway.db").exists()
+    assert f"{folder / 'headway.db'} has schema version 1" in cli.ok("migrate")
+    assert "nothing to do" in cli.ok("migrate")
+    cli.ok("enqueue", "welcome")
+    assert "(1 jobs)" in cli.refused("migrate", "--down", code=2)
+    cli.ok("migrate", "--down", "--yes")
+    assert "a SQLite file has no roles" in cli.refused("migrate", "--roles", code=2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--to", "99"), "there is no schema version 99"),
+        (("--down", "--to", "1"), "--down goes alone"),
+        (("--roles", "--to", "1"), "exclude each other"),
+    ],
+)
+def test_migrate_refuses_what_cannot_be(cli: Cli, flags: tuple[str, ...], message: str) -> None:
+    assert message in cli.refused("migrate", *flags, code=2)
+
+
+def test_errors_are_json_for_programs(cli: Cli, app: Headway) -> None:
+    app.counts()
+    result = cli("jobs", "show", new_id(), "--json")
+    assert result.exit_code == 1
+    failure = json.loads(result.stderr)
+    assert failure["error"] == "NotFound"
+    assert failure["exit_code"] == 1
+    failure = json.loads(cli("jobs", "lits", "--json").stderr)
+    assert failure["error"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("jbos",), "headway has no command 'jbos': did you mean jobs?"),
+        (("jobs", "lsit"), "headway jobs has no command 'lsit': did you mean list?"),
+        (("jobs", "list", "--statsu", "dead"), "--statsu"),
+        (("--config", "nowhere.toml", "queues"), "'nowhere.toml' does not exist"),
+        (("--log-level", "loud", "queues"), "loud"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_with_the_right_one(cli: Cli, args: tuple[str, ...], message: str) -> None:
+    said = cli.refused(*args, code=2)
+    assert message in said
+    assert "--help" in said
+
+
+def test_a_settings_file_can_be_named(cli: Cli, folder: Path) -> None:
+    (folder / "other.toml").write_text('url = "sqlite:///other.db"\n')
+    cli.ok("--config", "other.toml", "enqueue", "welcome")
+    assert (folder / "other.db").exists()
+
+
+def test_an_unexpected_error_is_one_message_too(cli: Cli, app: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.counts()
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr("headway.app.Headway.queues", fail)
+    said = cli.refused("queues", code=1)
+    assert "unexpected ZeroDivisionError: oh" in said
+    assert "--log-level debug" in said
+
+
+def test_a_reader_that_has_enough_is_no_error(app: Headway, start: Start) -> None:
+    app.enqueue_many(_many(app, 3_000))
+    process = start("jobs", "list", "--limit", "3000", "--json")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    err = process.stderr.read()
+    assert process.wait(60) == 141
+    assert err == ""
+
+
+def _many(app: Headway, count: int) -> Any:
+    @app.job
+    def bill(order: int) -> None: ...
+
+    return [bill.build(order=number) for number in range(count)]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_complete(cli: Cli, shell: str) -> None:
+    assert "_HEADWAY_COMPLETE" in cli.ok("completion", shell)
+
+
+def test_the_shell_is_given_the_commands() -> None:
+    env = {"_HEADWAY_COMPLETE": "bash_complete", "COMP_WORDS": "headway jobs l", "COMP_CWORD": "2", "PATH": ""}
+    found = subprocess.run(
+        [sys.executable, "-m", "headway"], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert found.stdout.split() == ["plain,list"]
+
+
+def test_every_command_teaches_by_example(cli: Cli) -> None:
+    from headway.cli import main
+
+    assert "headway demo" in cli.ok("--help")
+    assert cli.ok("--version").startswith("headway 0.")
+    for name in main.list_commands(None):
+        command = main.get_command(None, name)
+        inner = list(getattr(command, "commands", {}).values())
+        for each in [command, *inner]:
+            assert "headway" in (each.help or ""), each.name

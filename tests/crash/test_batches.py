@@ -1,0 +1,31 @@
+"""An enqueuer killed in the midst of its batches: what was acknowledged is there, and no batch is there in part."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from conftest import Ground
+from fleet import until
+
+SIZE = 1_500
+
+
+def test_a_killed_enqueuer_leaves_whole_batches_or_nothing(ground: Ground, request: pytest.FixtureRequest) -> None:
+    kills = max(3, request.config.getoption("--crash-kills") // 2)
+    ledger = ground.ledger
+    for number in range(kills):
+        enqueuer = ground.fleet.script("enqueue", f"e{number}", str(SIZE))
+        begun = f"e{number}-{1 + number % 3}"
+        until(lambda begun=begun: begun in ledger.subjects("begin"), "a batch is on its way")
+        time.sleep(random.uniform(0, 0.04))  # somewhere in it
+        enqueuer.kill()
+    sizes = ground.rows.sizes()
+    begun_batches, acknowledged = set(ledger.subjects("begin")), set(ledger.subjects("acknowledged"))
+    assert len(acknowledged) >= kills
+    assert sizes.keys() <= begun_batches
+    assert set(sizes.values()) == {SIZE}
+    assert acknowledged <= sizes.keys()
+    assert ledger.subjects("refused") == []
+    ground.rows.check()

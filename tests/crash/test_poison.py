@@ -1,0 +1,41 @@
+"""A job that takes its worker down is dead after `max_losses` runs, and its neighbours all succeed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from conftest import Ground
+from fleet import until
+from yard import neighbour, poison
+
+
+def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(ground: Ground) -> None:
+    app, fleet, rows = ground.app, ground.fleet, ground.rows
+    pills, neighbours = {}, {}
+    for queue, signaled in (("exits", False), ("signals", True)):
+        pills[queue] = poison.using(queue=queue).build(signaled)
+        neighbours[queue] = [neighbour.using(queue=queue).build() for _ in range(7)]
+        # claimed along: before and behind it in one claim
+        app.enqueue_many([*neighbours[queue][:3], pills[queue], *neighbours[queue][3:]])
+    workers = {queue: fleet.worker(queues=queue) for queue in pills}
+    codes = []
+
+    def is_over() -> bool:
+        for queue, worker in workers.items():
+            if worker.code is not None:
+                codes.append(worker.code)
+                workers[queue] = fleet.worker(queues=queue)
+        return not rows.statuses().keys() & {"queued", "scheduled", "running"}
+
+    until(is_over, "every job is over")
+    jobs, attempts, starts = rows.jobs(), rows.attempts(), Counter(ground.ledger.subjects("start"))
+    for queue, pill in pills.items():
+        row = jobs[pill.id]
+        assert (row["status"], row["losses"], row["tries"]) == ("dead", pill.max_losses, 0)
+        assert starts[pill.id] == pill.max_losses
+        assert [attempts[pill.id, fence]["status"] for fence in range(1, pill.max_losses + 1)] == ["lost"] * 4
+        assert (pill.id, pill.max_losses + 1) not in attempts
+        beside = [jobs[job.id] for job in neighbours[queue]]
+        assert [row["status"] for row in beside] == ["succeeded"] * 7
+        assert min(row["losses"] for row in beside) >= 1, "they were not taken along"
+    assert Counter(codes) == {9: 4, -9: 4}

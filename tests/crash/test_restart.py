@@ -1,0 +1,33 @@
+"""A worker that starts where another was killed takes over its jobs at once, whatever the lease."""
+
+from __future__ import annotations
+
+from conftest import Ground
+from fleet import until
+from yard import gated, gated_once, gated_plain
+
+
+def test_a_newcomer_reaps_the_killed_worker_of_its_machine_at_once(ground: Ground) -> None:
+    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    slow = {"lease": "10m", "heartbeat": "3m", "reap_every": "3m"}
+    victim = fleet.worker(**slow).started()
+    bystander = fleet.worker(queues="other", **slow).started()
+    jobs = [gated.build(["never", ""]), gated_plain.build(["never", ""])]
+    once = gated_once.build("never")
+    lives = gated.using(queue="other").build(["end"])
+    app.enqueue_many([*jobs, once, lives])
+    until(lambda: len(ledger.of("start")) == 4, "all run")
+    victim.kill()
+    newcomer = fleet.worker(**slow).started()
+    until(lambda: {app.get(job.id).status for job in jobs} == {"succeeded"}, "the newcomer runs them", within=60)
+    until(lambda: rows.jobs(retry_of=once.id, status="succeeded"), "the newcomer retries the failed one", within=60)
+    attempts = rows.attempts()
+    for job in jobs:
+        assert [attempts[job.id, fence]["status"] for fence in (1, 2)] == ["lost", "succeeded"]
+        assert attempts[job.id, 2]["worker_id"] == newcomer.worker_ids[0]
+    assert ledger.subjects("start").count(once.id) == 1
+    # the neighbour that lives was left alone
+    assert {worker.id for worker in app.workers()} == {bystander.worker_ids[0], newcomer.worker_ids[0]}
+    fleet.open_gate("end")
+    assert app.result(lives.id, timeout=60).status == "succeeded"
+    assert app.get(lives.id).fence == 1

@@ -1,0 +1,62 @@
+"""A worker that was stopped past its lease and goes on: nothing it says of its old claims is written."""
+
+from __future__ import annotations
+
+import signal
+
+from conftest import Ground
+from fleet import Process, state_of, until
+from yard import gated, gated_once, gated_plain, work
+
+
+def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
+    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    stale = fleet.worker(queues="main,own").started()
+    # the second run of some is over when the stale worker wakes, that of others goes on
+    over = [gated.build(["stale", ""]), gated.build(["stale", ""]), gated_plain.build(["stale", ""])]
+    goes_on = [gated.build(["stale", "later"]), gated.build(["stale", "later"]), gated_plain.build(["stale", "later"])]
+    failed = gated_once.build("stale")
+    ids = [each.id for each in app.enqueue_many([*over, *goes_on, failed])]
+    until(lambda: len(ledger.of("start")) == 7, "the stale worker runs all")
+
+    _suspend(stale, ground)
+    heir = fleet.worker().started()
+    until(lambda: rows.statuses_of(over) == {"succeeded"}, "the heir ends some")
+    until(lambda: rows.statuses_of(goes_on) == {"running"}, "the heir runs others")
+    (retry,) = until(lambda: rows.jobs(retry_of=failed.id, status="succeeded"), "the heir retries the failed one")
+    before = rows.of([*ids, retry])
+    assert {row["worker_id"] for row in rows.jobs(status="running").values()} == set(heir.worker_ids)
+
+    fleet.open_gate("stale")
+    stale.signal(signal.SIGCONT)
+    again = stale.says("begins again under a new id")
+    hello = app.enqueue(work.using(queue="own").build()).id
+    assert app.result(hello, timeout=60).status == "succeeded"
+    assert rows.of([*ids, retry]) == before
+    assert rows.attempts()[hello, 1]["worker_id"] == again["worker_id"] != again["before"]
+
+    fleet.open_gate("later")
+    until(lambda: rows.statuses_of(goes_on) == {"succeeded"}, "the heir ends the others")
+    attempts = rows.attempts()
+    for job in (*over, *goes_on):
+        assert [attempts[job.id, fence]["status"] for fence in (1, 2)] == ["lost", "succeeded"]
+        assert attempts[job.id, 2]["worker_id"] == heir.worker_ids[0]
+        assert (job.id, 3) not in attempts
+    assert rows.jobs()[failed.id]["status"] == "failed"
+    # the stale worker's handlers did end, and it did try to say so
+    assert {entry.subject for entry in ledger.of("end") if entry.pid == stale.pid} >= {*ids, hello}
+    assert stale.code is None
+
+
+def _suspend(process: Process, ground: Ground) -> None:
+    """SIGSTOP between two writes: a stopped process that holds the lock of a SQLite file keeps everybody out."""
+
+    def is_suspended() -> bool:
+        process.signal(signal.SIGSTOP)
+        until(lambda: state_of(process.pid) == "T", "it stops")
+        if ground.rows.can_be_written():
+            return True
+        process.signal(signal.SIGCONT)
+        return False
+
+    until(is_suspended, "it stops between two writes")

@@ -1,0 +1,240 @@
+"""The app whose jobs the crash tests run, and the processes beside its workers; every run is in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ledger
+
+from headway import Context, Headway, Registry
+from headway.errors import StoreUnavailable
+from headway.logs import configure
+
+kinds = Registry()
+app = Headway()  # its URL and its lease come from HEADWAY_* variables
+app.include(kinds)
+
+# losses come fast here: they wait a moment, not a second
+SOON = ("50ms", "200ms")
+
+
+def note(event: str, subject: str, fence: int = 0) -> None:
+    ledger.append(Path(os.environ["CRASH_FOLDER"]) / "ledger", event, subject, fence)
+
+
+def is_open(gate: str) -> bool:
+    return not gate or (Path(os.environ["CRASH_FOLDER"]) / gate).exists()
+
+
+def gate_of(ctx: Context, gates: list[str]) -> str:
+    """The gate of this run: the first one's is the first, and later runs than there are gates have the last."""
+    return gates[min(ctx.fence, len(gates)) - 1]
+
+
+# kinds
+
+
+@kinds.job(queue="main", backoff=SOON, max_losses=1_000)
+async def work(ctx: Context, ms: int = 0, fails: int = 0) -> None:
+    note("start", ctx.job_id, ctx.fence)
+    await asyncio.sleep(ms / 1_000)
+    if ctx.tries < fails:
+        note("raise", ctx.job_id, ctx.fence)
+        raise ValueError("not yet")
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=SOON, max_losses=1_000)
+def plain(ctx: Context, ms: int = 0) -> None:
+    note("start", ctx.job_id, ctx.fence)
+    time.sleep(ms / 1_000)
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=SOON, delivery="at_most_once", max_attempts=4)
+async def once(ctx: Context, ms: int = 0, fails: int = 0) -> None:
+    note("start", ctx.job_id, ctx.fence)
+    await asyncio.sleep(ms / 1_000)
+    if ctx.tries < fails:
+        note("raise", ctx.job_id, ctx.fence)
+        raise ValueError("not yet")
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=SOON)
+async def gated(ctx: Context, gates: list[str]) -> None:
+    """Ends when its gate is open: a file of that name in the test's folder."""
+    note("start", ctx.job_id, ctx.fence)
+    while not is_open(gate_of(ctx, gates)):
+        await asyncio.sleep(0.02)
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=SOON)
+def gated_plain(ctx: Context, gates: list[str]) -> None:
+    note("start", ctx.job_id, ctx.fence)
+    while not is_open(gate_of(ctx, gates)):
+        time.sleep(0.02)
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=SOON, delivery="at_most_once", max_attempts=3)
+async def gated_once(ctx: Context, gate: str) -> None:
+    note("start", ctx.job_id, ctx.fence)
+    while not is_open(gate) and ctx.losses == 0:
+        await asyncio.sleep(0.02)
+    note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=4)
+async def poison(ctx: Context, signaled: bool) -> None:
+    """Takes its worker down, a moment after its neighbours began."""
+    note("start", ctx.job_id, ctx.fence)
+    await asyncio.sleep(0.1)
+    if signaled:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(9)
+
+
+@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=4)
+async def neighbour(ctx: Context) -> None:
+    """Claimed along with the pill the first time, it is still running when that goes off; later it is quick."""
+    note("start", ctx.job_id, ctx.fence)
+    if ctx.losses == 0:
+        await asyncio.sleep(0.3)
+    note("end", ctx.job_id, ctx.fence)
+
+
+# processes
+
+
+def enqueue_batches(name: str, size: int) -> None:
+    """Enqueue batch after batch, and say so in the ledger before it and once it was acknowledged."""
+    number = 0
+    while True:
+        batch = f"{name}-{number}"
+        jobs = [work.using(queue="nobody", correlation_id=batch).build(ms=place) for place in range(size)]
+        note("begin", batch)
+        try:
+            app.enqueue_many(jobs)
+            note("acknowledged", batch)
+        except StoreUnavailable:
+            note("refused", batch)
+            time.sleep(0.05)
+        number += 1
+
+
+def join_crowd(jobs: int) -> None:
+    """Work, and from another thread enqueue and look, all on one file; what a caller is told goes into the ledger."""
+
+    def enqueue() -> None:
+        for number in range(jobs):
+            try:
+                if number % 4:
+                    ids = [app.enqueue(work.build()).id]
+                else:
+                    ids = [each.id for each in app.enqueue_many([plain.build(), once.build(), work.build(ms=5)])]
+                for job_id in ids:
+                    note("acknowledged", job_id)
+                app.get(ids[0])
+                app.counts()
+            except Exception as error:
+                note("told", f"{type(error).__name__}:{error}".replace(" ", "_"))
+        note("done", str(os.getpid()))
+
+    threading.Thread(target=enqueue, daemon=True).start()
+    app.run(["main"], concurrency=4)
+
+
+def hold_the_file(path: str, seconds: float) -> None:
+    """Hold the write lock again and again, as another program with a transaction of its own may."""
+    import apsw
+
+    conn = apsw.Connection(path)
+    while True:
+        try:
+            conn.execute("begin immediate")
+        except apsw.BusyError:
+            time.sleep(0.001)
+            continue
+        time.sleep(seconds)
+        conn.execute("commit")
+        note("held", "lock")
+        time.sleep(0.01)
+
+
+def fork_twice() -> None:
+    """Use the app, fork, use it in both, fork in the child, use it in all three; each ends as a worker."""
+    _use()
+    child = os.fork()
+    if child == 0:
+        _ends_with(_child)
+    _use()
+    app.run(["main"], concurrency=4, until_idle=True)
+    _expect_success(child)
+    app.close()
+
+
+def _child() -> None:
+    _use()
+    grandchild = os.fork()
+    if grandchild == 0:
+        _ends_with(_grandchild)
+    _use()
+    app.run(["main"], concurrency=4, until_idle=True)
+    _expect_success(grandchild)
+    app.close()
+
+
+def _grandchild() -> None:
+    _use()
+    app.run(["main"], concurrency=4, until_idle=True)
+    app.close()
+
+
+def _use() -> None:
+    for _ in range(5):
+        ids = [app.enqueue(work.build()).id, *(each.id for each in app.enqueue_many([plain.build(), once.build()]))]
+        for job_id in ids:
+            note("acknowledged", job_id)
+        assert app.get(ids[0]).id == ids[0]
+    assert app.counts()
+    assert app.result(ids[0], timeout=0).status
+
+
+def _ends_with(act: Callable[[], None]) -> None:
+    code = 1
+    try:
+        act()
+        code = 0
+    except BaseException as error:
+        note("told", f"{type(error).__name__}:{error}".replace(" ", "_"))
+    finally:
+        os._exit(code)
+
+
+def _expect_success(pid: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+if __name__ == "__main__":
+    configure(json=True)
+    match sys.argv[1:]:
+        case ["enqueue", name, size]:
+            enqueue_batches(name, int(size))
+        case ["crowd", jobs]:
+            join_crowd(int(jobs))
+        case ["hold", path, seconds]:
+            hold_the_file(path, float(seconds))
+        case ["fork"]:
+            fork_twice()
+        case _:
+            sys.exit(f"yard.py does not know {sys.argv[1:]}")

@@ -1,0 +1,96 @@
+"""The parts of the reference that are written by the code itself: the command line's help, the signatures of functions.
+
+To write them anew: python tests/docs/docs_generated.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import click
+import psycopg
+from docs_pages import ROOT
+
+SQL_PAGE = ROOT / "docs" / "reference" / "sql.md"
+CLI_PAGE = ROOT / "docs" / "reference" / "cli.md"
+_BEGIN, _END = "<!-- generated -->", "<!-- /generated -->"
+_WIDTH = 100
+
+
+def cli_help() -> str:
+    """The help of every command, as the page has it between its two markers."""
+    from headway.cli.root import main
+
+    parts = []
+    for path, command in _commands(main, "headway", None):
+        parts.append(f"{'###' if ' ' in path else '##'} {path}\n\n```help\n{command}\n```")
+    return "\n\n".join(parts)
+
+
+def with_cli_help(page: str) -> str:
+    """The page with the help as it is now."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n\n{cli_help()}\n\n{_END}{after}"
+
+
+def _commands(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
+    context = click.Context(
+        command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=_WIDTH, max_content_width=_WIDTH
+    )
+    yield path, "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None:
+                yield from _commands(found, f"{path} {name}", context)
+
+
+def signature(name: str, arguments: str, result: str) -> str:
+    """A PostgreSQL function for people, from what pg_get_function_arguments and pg_get_function_result give."""
+    text = arguments.replace("timestamp with time zone", "timestamptz")
+    text = re.sub(r"(NULL|'[^']*')::[\w\[\] ]+?(?=,|$)", r"\1", text)
+    text = text.replace(" DEFAULT ", " = ").replace("NULL", "null")
+    given = re.sub(r"\bTABLE\(", "table (", result.replace("timestamp with time zone", "timestamptz"))
+    given = given.replace("SETOF", "setof")
+    one_line = f"headway.{name}({text})"
+    if len(one_line) > 90:
+        one_line = f"headway.{name}(\n  " + text.replace(", ", ",\n  ") + "\n)"
+    return f"{one_line}\n  → {given}"
+
+
+def with_signatures(page: str, functions: Iterable[tuple[str, str, str]]) -> str:
+    """The page with the signature of each function that it has a heading for."""
+    for name, arguments, result in functions:
+        block = f"### headway.{name}\n\n```signature\n{signature(name, arguments, result)}\n```"
+        old = rf"### headway\.{name}\n\n```signature\n.*?\n```"
+        page = re.sub(old, lambda _, block=block: block, page, flags=re.DOTALL)  # type: ignore[misc]
+    return page
+
+
+def functions_of(url: str) -> list[tuple[str, str, str]]:
+    """Name, arguments and result of all functions in the schema."""
+    with psycopg.connect(url) as conn:
+        return conn.execute(
+            "select proname, pg_get_function_arguments(oid), pg_get_function_result(oid)"
+            " from pg_proc where pronamespace = 'headway'::regnamespace order by proname"
+        ).fetchall()
+
+
+def main() -> None:
+    from headway.testing import servers
+
+    CLI_PAGE.write_text(with_cli_help(CLI_PAGE.read_text("utf-8")), "utf-8")
+    with servers.server() as server:
+        databases = servers.Databases(server)
+        found = functions_of(databases.url(databases.create()))
+        databases.close()
+    page = SQL_PAGE.read_text("utf-8")
+    SQL_PAGE.write_text(with_signatures(page, found), "utf-8")
+    for name in {name for name, _, _ in found} ^ set(re.findall(r"^### headway\.(\w+)$", page, re.MULTILINE)):
+        print(f"add or remove by hand in {SQL_PAGE}: ### headway.{name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Every code block of the README and the docs runs, or is checked as far as it can be."""
+
+from __future__ import annotations
+
+import configparser
+import dataclasses
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+import docs_pages
+import pytest
+from docs_runner import commands
+
+from headway.app.settings import settings
+from headway.cli.root import main as headway
+from headway.config import read
+
+_LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help"}
+_RUNNER = Path(__file__).with_name("docs_runner.py")
+
+Flavour = tuple[Path, bool]  # a page, and whether with its PostgreSQL blocks
+
+
+def _flavours() -> list[Flavour]:
+    found: list[Flavour] = []
+    for page in docs_pages.PAGES:
+        for on_postgres in (False, True):
+            if any(block.runs and block.on_postgres is on_postgres for block in docs_pages.blocks_of(page)):
+                found.append((page, on_postgres))
+    return found
+
+
+def _steps(page: Path, on_postgres: bool) -> list[docs_pages.Block]:
+    """The blocks of one flavour; an `output` belongs to the block before it."""
+    steps: list[docs_pages.Block] = []
+    taken = False
+    for block in docs_pages.blocks_of(page):
+        if block.language != "output":
+            named = block.file is not None and not block.on_postgres and not on_postgres
+            taken = (block.runs and block.on_postgres is on_postgres) or named
+        if taken:
+            steps.append(block)
+    return steps
+
+
+def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
+    """Run the blocks in a process of their own; gives what went wrong, or nothing."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+    env |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
+        "COLUMNS": "160",
+        "NO_COLOR": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if url is not None:
+        env["HEADWAY_URL"] = url
+    steps = [
+        {"page": docs_pages.name_of(page), "file": block.file, **dataclasses.asdict(block)}
+        for block in _steps(page, on_postgres)
+    ]
+    done = subprocess.run(
+        [sys.executable, str(_RUNNER)],
+        input=json.dumps(steps),
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stderr[-6000:] + done.stdout[-2000:] or f"ended with {done.returncode}"
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Flavour, Any]]:
+    """The pages that were asked for, running side by side: most of the time a page waits."""
+    chosen = [item.callspec.params for item in request.session.items if _is_page(item)]
+    flavours = [(params["page"], params["on_postgres"]) for params in chosen]
+    databases: dict[Flavour, str] = {}
+    if any(on_postgres for _, on_postgres in flavours):
+        server = request.getfixturevalue("databases")
+        template = request.getfixturevalue("postgres_template")
+        databases = {flavour: server.create(template) for flavour in flavours if flavour[1]}
+    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1)) as pool:
+        yield {
+            flavour: pool.submit(
+                _run,
+                *flavour,
+                tmp_path_factory.mktemp("page"),
+                server.url(databases[flavour]) if flavour in databases else None,
+            )
+            for flavour in flavours
+        }
+    for name in databases.values():
+        server.drop(name)
+
+
+def _is_page(item: pytest.Item) -> bool:
+    return item.name.startswith("test_what_a_page_shows_happens[")
+
+
+@pytest.mark.parametrize(
+    ("page", "on_postgres"),
+    [
+        pytest.param(*flavour, id=docs_pages.name_of(flavour[0]) + ("-postgres" if flavour[1] else ""))
+        for flavour in _flavours()
+    ],
+)
+def test_what_a_page_shows_happens(page: Path, on_postgres: bool, runs: dict[Flavour, Any]) -> None:
+    fault = runs[page, on_postgres].result(timeout=120)
+    assert not fault, fault
+
+
+@pytest.mark.parametrize("page", docs_pages.PAGES, ids=docs_pages.name_of)
+def test_blocks_that_do_not_run_are_right_as_far_as_one_can_see(page: Path, tmp_path: Path) -> None:
+    for block in docs_pages.blocks_of(page):
+        where = f"{docs_pages.name_of(page)}:{block.line}"
+        assert block.language in _LANGUAGES, f"{where} has a block of the language {block.language!r}"
+        match block.language:
+            case "python":
+                compile(block.text, where, "exec")
+            case "json":
+                json.loads(block.text)
+            case "toml":
+                _check_toml(block.text, tmp_path)
+            case "systemd":
+                _check_unit(block.text, where)
+            case "console":
+                for command, _ in commands(block.text):
+                    _check_command(command, where)
+
+
+def _check_toml(text: str, folder: Path) -> None:
+    if "[project]" in text or "[tool." in text:
+        tomllib.loads(text)
+        return
+    file = folder / "headway.toml"
+    file.write_text(text, "utf-8")
+    settings(read({"HEADWAY_CONFIG": str(file)}))
+
+
+def _check_unit(text: str, where: str) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(text)
+    assert set(unit.sections()) <= {"Unit", "Service", "Install"}, where
+    for name in ("ExecStart", "ExecStartPre"):
+        if unit.has_option("Service", name):
+            _check_command(unit["Service"][name], where)
+
+
+def _check_command(command: str, where: str) -> None:
+    """A `headway` command has only flags that exist; `make` has that target; `pip install` has those extras."""
+    for part in re.split(r"\s(?:\||&&|;|>)\s?|[;&]|2>&1", command.replace("\\\n", " ")):
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:
+            continue
+        while words and ("=" in words[0] or words[0] in ("sudo", "(", "{")):
+            words.pop(0)
+        if not words:
+            continue
+        if Path(words[0]).name == "headway":
+            _check_headway(words[1:], f"{where}: {command}")
+        elif words[0] == "make":
+            makefile = (docs_pages.ROOT / "Makefile").read_text("utf-8")
+            assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), f"{where}: there is no `{part}`"
+        elif "pip" in words:
+            for extra in re.findall(r"\[([\w,]+)\]", part):
+                project = tomllib.loads((docs_pages.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+                assert set(extra.split(",")) <= set(project["optional-dependencies"]), f"{where}: {part}"
+
+
+def _check_headway(words: list[str], where: str) -> None:
+    command: click.Command = headway
+    context = click.Context(headway, info_name="headway")
+    flags = _flags(headway)
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        name, equals, _ = word.partition("=")
+        if name.startswith("-") and name != "-":
+            assert name in flags, f"{where}: {command.name} has no flag {name}"
+            if flags[name] and not equals:
+                index += 1
+        elif isinstance(command, click.Group):
+            found = command.get_command(context, word)
+            assert found is not None, f"{where}: there is no command {word}"
+            command = found
+            flags |= _flags(command)
+
+
+def _flags(command: click.Command) -> dict[str, bool]:
+    """The flags of a command, and whether they take a value."""
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    found = {flag: not option.is_flag for option in options for flag in (*option.opts, *option.secondary_opts)}
+    return found | {"--help": False}

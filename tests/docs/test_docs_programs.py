@@ -1,0 +1,55 @@
+"""The programs in examples/ run, on both stores where they take a URL, and print what they should."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import docs_pages
+import pytest
+
+EXAMPLES = docs_pages.ROOT / "examples"
+
+PRINTS = {
+    "first_job.py": "enqueued: queued, queued, queued\nhello, Ada\nhello, Grace\nhello, Edsger\n",
+    "webhooks.py": (
+        "/good: succeeded, executions: 1\n"
+        "/flaky: succeeded, executions: 3\n"
+        "/busy: succeeded, executions: 2\n"
+        "/gone: dead, executions: 1 (Refused: /gone answered 410)\n"
+    ),
+    "transactional_outbox.py": (
+        "rolled back: the card was declined\norders: 1\njobs: 1\norder 1: receipt for order 1 sent\n"
+    ),
+}
+
+
+def _run(name: str, folder: Path, *arguments: str) -> str:
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_is_tried_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTS)
+
+
+@pytest.mark.parametrize("name", PRINTS)
+def test_an_example_runs_on_a_file_of_its_own(name: str, tmp_path: Path) -> None:
+    assert _run(name, tmp_path) == PRINTS[name]
+
+
+@pytest.mark.parametrize("name", ["first_job.py", "webhooks.py"])
+def test_an_example_runs_on_postgresql(name: str, tmp_path: Path, postgres_migrated_url: str) -> None:
+    assert _run(name, tmp_path, postgres_migrated_url) == PRINTS[name]

@@ -1,0 +1,228 @@
+"""The reference says what the code says: every name is there, with its default, and none that does not exist."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import docs_generated
+import docs_pages
+import psycopg
+import pytest
+from docs_pages import section, table
+
+import headway
+from headway import Context, Headway, Registry, config, errors
+from headway.define import Kind
+from headway.define.change import NAMES as CHANGES
+from headway.define.options import KindOptions, Options, UsingOptions, kind_options
+from headway.model.duration import to_ms
+from headway.model.job import Attempt, Enqueued, Filter, Job, Outcome
+from headway.model.status import ATTEMPT_STATUSES, FINISHED, MOVES, STATUSES
+from headway.worker import EVENTS, Event
+
+REFERENCE = docs_pages.ROOT / "docs" / "reference"
+API = REFERENCE / "api.md"
+SQL = docs_pages.ROOT / "src" / "headway" / "store" / "postgres" / "sql"
+
+
+def _names(page: Path, heading: str) -> list[str]:
+    """The names in the first column, without their arguments; a cell may have several."""
+    cells = (row[0] for row in table(section(page, heading)))
+    codes = (code for cell in cells for code in re.findall(r"`([^`]+)`", cell) or [cell])
+    return [code.partition("(")[0] for code in codes]
+
+
+def _column(page: Path, heading: str, place: int) -> dict[str, str]:
+    return {row[0]: row[place] for row in table(section(page, heading))}
+
+
+def _public(thing: type) -> set[str]:
+    annotated = getattr(thing, "__annotations__", {})
+    return {name for name in {*dir(thing), *annotated} if not name.startswith("_")}
+
+
+def _same(documented: Iterable[str], existing: Iterable[str]) -> None:
+    documented = list(documented)
+    assert len(documented) == len(set(documented)), "documented twice"
+    assert set(documented) == set(existing)
+
+
+def test_every_exported_name_is_documented() -> None:
+    rows = table(API.read_text("utf-8").partition("\n## ")[0])
+    _same((row[0] for row in rows), headway.__all__)
+
+
+def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
+    text = section(API, "Headway").partition("\n### ")[0]
+    documented = {row[0]: row[1] for row in table(text)}
+    parameters = {**inspect.signature(Headway).parameters}
+    assert documented == {name: repr(parameter.default) for name, parameter in parameters.items()}
+
+
+def test_every_verb_of_an_app_is_documented() -> None:
+    parts = ("Define and run", "Enqueue", "Look", "Operate")
+    names = [name for part in parts for name in _names(API, part)]
+    _same(names, _public(Headway))
+
+
+def test_filters_and_changes_are_documented() -> None:
+    text = API.read_text("utf-8")
+    (filters,) = re.findall(r"^Filters: (.*)\.$", text, re.MULTILINE)
+    _same(re.findall(r"`(\w+)`", filters), {*Filter.__struct_fields__} - {"tenant_id"} | {"tenant"})
+    (changes,) = re.findall(r"^Changes: (.*)\.$", text, re.MULTILINE)
+    _same(re.findall(r"`(\w+)`", changes), CHANGES)
+
+
+def test_every_part_of_kinds_registries_and_contexts_is_documented() -> None:
+    _same((row[0].partition("(")[0] for row in table(section(API, "Kinds").partition("\n### ")[0])), _public(Kind))
+    _same(_names(API, "Registry"), _public(Registry))
+    _same(_names(API, "Context"), _public(Context))
+
+
+def test_every_option_of_a_kind_is_documented_with_its_default() -> None:
+    documented = _column(API, "Options of a kind", 1)
+    _same(documented, KindOptions.__annotations__)
+    default = Options()
+    for name in ("queue", "max_attempts", "priority", "delivery"):
+        assert documented[name] == repr(getattr(default, name))
+    assert documented["timeout"] == repr(default.timeout_ms)
+    given = kind_options({"backoff": eval(documented["backoff"])})
+    assert (given.backoff_base_ms, given.backoff_cap_ms) == (default.backoff_base_ms, default.backoff_cap_ms)
+    assert kind_options({"max_attempts": 9}).max_losses == 9, "documented as following max_attempts"
+
+
+def test_every_option_of_a_job_is_documented_with_its_default() -> None:
+    documented = _column(API, "Options of a job", 1)
+    both = set(KindOptions.__annotations__) & set(UsingOptions.__annotations__)
+    named = re.findall(r"`(\w+)`", section(API, "Options of a job").partition("as above")[0])
+    assert both <= set(named)
+    _same(documented, set(UsingOptions.__annotations__) - both)
+    default = Options()
+    for name, told in documented.items():
+        if name not in ("tenant", "delay", "unique_scope"):
+            assert told == repr(getattr(default, name)), name
+
+
+@pytest.mark.parametrize("struct", [Enqueued, Outcome, Attempt])
+def test_every_field_of_a_value_is_documented(struct: Any) -> None:
+    _same(_names(API, struct.__name__), struct.__struct_fields__)
+
+
+def test_a_job_has_the_columns_of_its_table() -> None:
+    columns = set(_column(REFERENCE / "tables.md", "jobs", 0))
+    assert set(Job.__struct_fields__) - {"tenant"} == columns - {"cancel_reason", "artifact_ref"}
+
+
+def test_every_event_is_documented() -> None:
+    rows = [row[0] for row in table(section(API, "Events"))]
+    _same((name for name in rows if "." in name), EVENTS)
+    _same((name for name in rows if "." not in name), _public(Event))
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    page = REFERENCE / "settings.md"
+    text = page.read_text("utf-8").partition("\n## ")[0]
+    rows = {row[0]: row for row in table(text)}
+    _same(rows, config.NAMES)
+    default = config.Settings()
+    for name, row in rows.items():
+        if hasattr(default, f"{name}_ms") and name != "retention":
+            assert to_ms(row[1]) == getattr(default, f"{name}_ms"), name
+        elif hasattr(default, name):
+            assert int(row[1]) == getattr(default, name), name
+    arguments = set(inspect.signature(Headway).parameters) - {"clock"}
+    assert {row[2] for row in rows.values()} - {"–"} == arguments
+    kept = _column(page, "retention", 1)
+    assert {status: to_ms(age) for status, age in kept.items()} == default.retention_ms
+
+
+def test_every_error_is_documented_with_its_base() -> None:
+    rows = {row[0]: row[1] for row in table((REFERENCE / "errors.md").read_text("utf-8").partition("\n## ")[0])}
+    found = {
+        name: each.__bases__[0].__name__
+        for name, each in vars(errors).items()
+        if inspect.isclass(each) and issubclass(each, errors.HeadwayError)
+    }
+    assert rows == found
+
+
+def test_every_exit_code_is_documented() -> None:
+    from headway.cli import failure
+
+    codes = _column(REFERENCE / "errors.md", "Exit codes of the command line", 0)
+    found = {failure.FAILED, failure.WRONG, failure.INTERRUPTED, failure.BROKEN_PIPE, 0}
+    _same(codes, map(str, found))
+
+
+def test_every_status_and_move_is_documented() -> None:
+    page = REFERENCE / "statuses.md"
+    finished = _column(page, "Jobs", 1)
+    _same(finished, STATUSES)
+    assert {name for name, told in finished.items() if told == "yes"} == set(FINISHED)
+    moves = [(row[0], row[1]) for row in table(section(page, "Moves"))]
+    assert len(moves) == len(set(moves))
+    assert set(moves) == MOVES
+    _same(_column(page, "Attempts", 0), ATTEMPT_STATUSES)
+
+
+def test_the_command_line_page_is_what_the_program_prints() -> None:
+    page = docs_generated.CLI_PAGE.read_text("utf-8")
+    again = docs_generated.with_cli_help(page)
+    assert page == again, f"run: python {Path(docs_generated.__file__).relative_to(docs_pages.ROOT)}"
+
+
+def test_every_sql_function_is_documented_with_its_signature(postgres_migrated_url: str) -> None:
+    page = docs_generated.SQL_PAGE.read_text("utf-8")
+    found = docs_generated.functions_of(postgres_migrated_url)
+    _same(re.findall(r"^### headway\.(\w+)$", page, re.MULTILINE), (row[0] for row in found))
+    assert page.count("```signature") == len(found)
+    again = docs_generated.with_signatures(page, found)
+    assert page == again, f"run: python {Path(docs_generated.__file__).relative_to(docs_pages.ROOT)}"
+
+
+def test_every_sqlstate_is_documented() -> None:
+    raised = set(re.findall(r"HW\d{3}", "".join(path.read_text("utf-8") for path in (SQL / "functions").glob("*.sql"))))
+    text = (REFERENCE / "sql.md").read_text("utf-8").partition("\n## ")[0]
+    rows = {row[0]: row[1] for row in table(text)}
+    assert set(rows) == raised
+    for code, name in rows.items():
+        from headway.store.sqlstate import from_sqlstate
+
+        assert type(from_sqlstate(code, "message", None)).__name__ == name
+
+
+_TYPES = {"timestamp with time zone": "timestamptz", "ARRAY": "text[]"}
+
+
+def test_every_column_is_documented_with_its_types(postgres_migrated_url: str, tmp_path: Path) -> None:
+    import apsw
+
+    from headway.store.sqlite.store import SqliteStore
+
+    page = REFERENCE / "tables.md"
+    documented = {}
+    for heading in re.findall(r"^## (\w+)$", page.read_text("utf-8"), re.MULTILINE):
+        for row in table(section(page, heading)):
+            documented[heading, row[0]] = (row[1], row[2])
+    with psycopg.connect(postgres_migrated_url) as conn:
+        rows = conn.execute(
+            "select table_name, column_name, data_type, is_nullable from information_schema.columns"
+            " where table_schema = 'headway'"
+        ).fetchall()
+    postgres = {(row[0], row[1]): _TYPES.get(row[2], row[2]) + ("" if row[3] == "YES" else "!") for row in rows}
+
+    store = SqliteStore(str(tmp_path / "headway.db"))
+    store.migrate()
+    store.close()
+    file = apsw.Connection(str(tmp_path / "headway.db"))
+    sqlite = {}
+    for (name,) in file.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"):
+        for _, column, kind, required, _, key in file.execute(f"pragma table_info({name})").fetchall():
+            sqlite[name, column] = kind.lower() + ("!" if required or key else "")
+    file.close()
+    existing = {key: (postgres.get(key, "–"), sqlite.get(key, "–")) for key in {**postgres, **sqlite}}
+    assert documented == existing

@@ -1,0 +1,36 @@
+"""One server for our suite's fixtures and for those that we give to users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+
+from headway import Headway
+
+
+@pytest.fixture(scope="session")
+def headway_postgres_server(postgres_server: str) -> str:
+    return postgres_server
+
+
+@pytest.fixture
+def app(headway_app: Headway) -> Headway:
+    """The users' own fixture: each store in turn."""
+    return headway_app
+
+
+@pytest.fixture
+def own_connection(app: Headway) -> Iterator[Any]:
+    """The application's own connection to the same database, in a transaction."""
+    app.counts()
+    if app.store.dialect == "sqlite":
+        conn: Any = apsw.Connection(app.store.describe())
+    else:
+        conn = psycopg.connect(app.url, autocommit=True)
+    conn.execute("begin")
+    yield conn
+    conn.close()

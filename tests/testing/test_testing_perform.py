@@ -1,0 +1,98 @@
+"""perform: one handler in isolation, its arguments written and read as a worker would."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import importlib
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headway import Context, Registry
+from headway.errors import ConfigError, InvalidJob, InvalidPayload
+from headway.testing import aperform, context, perform
+
+shop = Registry()
+
+
+@dataclass
+class Order:
+    number: int
+    at: datetime
+
+
+@shop.job(queue="mail", max_attempts=7)
+def ship(order: Order, ctx: Context, note: str = "none") -> list[Any]:
+    ctx.progress(0.5, "half")
+    ctx.log("shipped")
+    return [type(order).__name__, order.at, note, ctx.kind, ctx.queue, ctx.tries, ctx.meta, ctx.canceled]
+
+
+@shop.job
+async def ask(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_arguments_arrive_as_they_would_at_a_worker() -> None:
+    at = datetime(2031, 1, 2, tzinfo=UTC)
+    assert perform(ship, Order(1, at)) == ["Order", at, "none", "ship", "mail", 0, {}, False]
+    assert perform(ask, value=(1, at)) == [1, "2031-01-02T00:00:00Z"]
+
+
+def test_a_context_can_be_given_and_looked_at_afterwards() -> None:
+    ctx = context(ship, tries=2, meta={"a": 1}, tenant="acme", canceled=True)
+    done = perform(ship, Order(1, datetime(2031, 1, 2, tzinfo=UTC)), note="x", ctx=ctx)
+    assert done[2:] == ["x", "ship", "mail", 2, {"a": 1}, True]
+    assert (ctx.fence, ctx.tenant, ctx.losses) == (3, "acme", 0)
+    report = ctx.take_report()
+    assert report is not None
+    assert (report.progress, report.note, report.tail) == (0.5, "half", "shipped")
+
+
+def test_errors_are_the_handlers_own() -> None:
+    @shop.job
+    def breaks() -> None:
+        raise LookupError("no user")
+
+    with pytest.raises(LookupError, match="no user"):
+        perform(breaks)
+
+
+def test_what_could_not_be_enqueued_or_stored_is_refused() -> None:
+    with pytest.raises(InvalidJob, match="the argument order is missing"):
+        perform(ship)
+    with pytest.raises(InvalidPayload, match=r"ship\(order\.number=…\)"):
+        perform(ship, {"number": "one", "at": "2031-01-02T00:00:00Z"})
+
+    @shop.job
+    def unstorable() -> object:
+        return {1, object()}
+
+    with pytest.raises(InvalidPayload, match="the result cannot be stored"):
+        perform(unstorable)
+
+
+def test_async_tests_await_aperform() -> None:
+    @shop.job
+    def where() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    async def test() -> None:
+        assert await aperform(ask, "x") == "x"
+        assert await aperform(where) is False
+        with pytest.raises(ConfigError, match="await aperform"):
+            perform(ask, "x")
+
+    asyncio.run(test())
+    assert perform(where) is True
+
+
+def test_the_examples_of_the_docstrings_run() -> None:
+    result = doctest.testmod(importlib.import_module("headway.testing.performed"))
+    assert result.attempted > 0
+    assert result.failed == 0
