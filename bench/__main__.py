@@ -110,6 +110,8 @@ def main() -> None:
         plan = replace(plan, idle_minutes=options.idle_minutes)
     stores = [options.store] if options.store else ["postgres", "sqlite"]
     console = Console()
+    if not console.is_terminal:
+        console.width = 110
     began = time.monotonic()
     with sites(stores) as opened:
         bench = Bench(plan, opened)

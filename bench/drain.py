@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +16,12 @@ from bench.servers import path_of
 from bench.worker import processes
 
 CONCURRENCY = 500
-FINISHED = 1_000_000
+
+Ask = Callable[..., Any]
+
+_UNFINISHED = """
+select exists (select 1 from jobs where status = 'queued') or exists (select 1 from jobs where status = 'running')
+"""
 
 # Jobs whose end was written before the last batch, over the time from the first start to the last batch's begin: the
 # last batch is neither counted nor waited for, so that a commit that has not happened is never counted.
@@ -28,16 +35,15 @@ where started_at >= {since}
 def drain(url: str, *, jobs: int, workers: int) -> float:
     """Jobs a second with so many worker processes, which have started and wait for the queue to be resumed."""
     app = make_app(url)
-    try:
-        app.pause(QUEUE)
-        enqueue(app, jobs)
-        since = _now(url)
+    app.pause(QUEUE)
+    enqueue(app, jobs)
+    with _asking(url) as ask:
+        since = time.time_ns() // 1_000 if url.startswith("sqlite") else ask("select clock_timestamp()")[0]
         with processes(url, workers, concurrency=CONCURRENCY):
             app.resume(QUEUE)
-            _wait(app)
-            first, last, before_last, ended = _ask(url, _SPAN, since)
-    finally:
-        app.close()
+            _wait(ask)
+            first, last, before_last, ended = ask(_SPAN, since)
+    app.close()
     assert ended == jobs, f"{ended} attempts are recorded of {jobs} jobs"
     return before_last / _seconds(last, first)
 
@@ -46,19 +52,17 @@ def memory(url: str, *, few: int, many: int) -> dict[str, float]:
     """A worker's resident memory in MiB: idle, and after so many jobs."""
     app = make_app(url)
     sizes: dict[str, float] = {}
-    try:
-        with processes(url, 1, concurrency=CONCURRENCY) as (worker,):
+    with _asking(url) as ask, processes(url, 1, concurrency=CONCURRENCY) as (worker,):
+        time.sleep(1)
+        sizes["idle"] = worker.rss()
+        for name, jobs in (("few", few), ("many", many - few)):
+            app.pause(QUEUE)  # the whole backlog is there when the worker begins
+            enqueue(app, jobs)
+            app.resume(QUEUE)
+            _wait(ask)
             time.sleep(1)
-            sizes["idle"] = worker.rss()
-            for name, jobs in (("few", few), ("many", many - few)):
-                app.pause(QUEUE)  # the whole backlog is there when the worker begins
-                enqueue(app, jobs)
-                app.resume(QUEUE)
-                _wait(app)
-                time.sleep(1)
-                sizes[name] = worker.rss()
-    finally:
-        app.close()
+            sizes[name] = worker.rss()
+    app.close()
     return sizes
 
 
@@ -76,28 +80,24 @@ def add_finished(url: str, count: int) -> None:
         conn.execute("vacuum (analyze) headway.jobs, headway.attempts")
 
 
-def _wait(app: Any) -> None:
-    """Until nothing is queued or running; looks seldom, as every look takes time from those who work."""
-    while True:
-        time.sleep(0.1)
-        if not app.count_jobs(status="queued") and not app.count_jobs(status="running"):
-            return
+def _wait(ask: Ask) -> None:
+    """Until nothing is queued or running; looks seldom and cheaply, as a look takes time from those who work."""
+    while ask(_UNFINISHED)[0]:
+        time.sleep(0.05)
 
 
-def _now(url: str) -> datetime | int:
-    return time.time_ns() // 1_000 if url.startswith("sqlite") else _ask(url, "select clock_timestamp()")[0]
-
-
-def _ask(url: str, sql: str, *params: Any) -> Any:
+@contextmanager
+def _asking(url: str) -> Iterator[Ask]:
+    """A connection of its own that gives the first row of a question."""
     if url.startswith("sqlite"):
-        conn = apsw.Connection(str(path_of(url)), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            return conn.execute(sql.format(since="?1"), params).fetchone()
-        finally:
-            conn.close()
-    with psycopg.connect(url, options="-c search_path=headway") as conn:
-        cursor = psycopg.RawCursor(conn)
-        return cursor.execute(sql.format(since="$1"), params or None).fetchone()
+        conn = apsw.Connection(str(path_of(url)))
+        conn.set_busy_timeout(5_000)
+        yield lambda sql, *params: conn.execute(sql.format(since="?1"), params).fetchone()
+        conn.close()
+        return
+    with psycopg.connect(url, autocommit=True, options="-c search_path=headway") as server:
+        cursor = psycopg.RawCursor(server)
+        yield lambda sql, *params: cursor.execute(sql.format(since="$1"), params or None).fetchone()
 
 
 def _seconds(last: Any, first: Any) -> float:

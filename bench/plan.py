@@ -29,8 +29,8 @@ QUICK = Plan(
     parts=("drain", "finished", "enqueue", "pickup", "memory"),
     jobs=10_000,
     singles=400,
-    finished=200_000,
-    pings=60,
-    memory_jobs=50_000,
+    finished=100_000,
+    pings=40,
+    memory_jobs=20_000,
     idle_minutes=0,
 )

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import psutil
 
 from bench.jobs import QUEUE, make_app
+from headway import Headway
 
 READY = "ready"
 
@@ -83,7 +84,7 @@ def main(url: str, concurrency: int, workers: int, pings: int) -> None:
         asyncio.run(_several(app, workers, concurrency))
 
 
-async def _several(app: object, workers: int, concurrency: int) -> None:
+async def _several(app: Headway, workers: int, concurrency: int) -> None:
     await asyncio.gather(*(app.arun(QUEUE, concurrency=concurrency) for _ in range(workers)))
 
 

@@ -40,20 +40,11 @@ def both(sqlite_path: Path, postgres_migrated_url: str) -> Iterator[list[Headway
 
 
 @pytest.fixture(params=["sync", "async"])
-def call(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+def call(request: pytest.FixtureRequest, app: Headway) -> Iterator[Callable[..., Any]]:
     """Calls a verb in each colour: `call(app, "enqueue", …)` is app.enqueue(…), or await app.aenqueue(…)."""
     if request.param == "sync":
         yield lambda on, verb, *args, **kwargs: getattr(on, verb)(*args, **kwargs)
         return
-    used: list[Any] = []
-
     with asyncio.Runner() as runner:
-
-        def call_async(on: Any, verb: str, *args: Any, **kwargs: Any) -> Any:
-            used.append(on)
-            return runner.run(getattr(on, f"a{verb}")(*args, **kwargs))
-
-        yield call_async
-        for app in used:
-            if isinstance(app, Headway):
-                runner.run(app.aclose())
+        yield lambda on, verb, *args, **kwargs: runner.run(getattr(on, f"a{verb}")(*args, **kwargs))
+        runner.run(app.aclose())

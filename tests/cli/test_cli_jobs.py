@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from headway.model.ids import new_id
 from headway.model.job import Job
 
 Cli = Any
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def test_enqueue_prints_the_id_and_says_that_it_made_a_file(cli: Cli, app: Headway, folder: Path) -> None:
@@ -141,7 +146,7 @@ def test_list_filters_by_time_and_says_when_nothing_matches(cli: Cli, app: Headw
     assert made.id in cli.ok("jobs", "list", "--created-after", "1h")
     result = cli("jobs", "list", "--created-before", "1h", "--kind", "bill")
     assert result.stdout == ""
-    assert "no jobs for --kind bill" in result.stderr
+    assert result.stderr.startswith("no jobs for --kind bill --created-before 2")
 
 
 def test_show_has_everything(cli: Cli, app: Headway) -> None:
@@ -241,3 +246,23 @@ def test_one_taken_key_does_not_keep_the_others_from_being_retried(cli: Cli, app
     assert answer["jobs"] == 4
     assert [each["id"] for each in answer["refused"]] == [ended[3].id]
     assert app.counts() == {"queued": 5, "canceled": 1}
+
+
+@pytest.mark.parametrize(("answer", "code", "counts"), [("n", 1, {"queued": 3}), ("y", 0, {"canceled": 3})])
+def test_on_a_terminal_bulk_asks_first(
+    start: Start, app: Headway, answer: str, code: int, counts: dict[str, int]
+) -> None:
+    for number in range(3):
+        app.enqueue("bill", {"order": number})
+    controller, terminal = pty.openpty()
+    try:
+        process = start("jobs", "cancel", "--kind", "bill", stdin=terminal)
+        os.write(controller, f"{answer}\n".encode())
+        out, err = process.communicate(timeout=60)
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert process.returncode == code
+    assert "cancel 3 jobs? [y/N]" in err
+    assert out == ("" if code else "3 jobs canceled or asked to stop\n")
+    assert app.counts() == counts

@@ -153,9 +153,9 @@ def test_migrate_goes_up_and_down(cli: Cli, postgres_url: str) -> None:
     assert (done["before"], done["version"]) == (0, 1)
     assert "nothing to do" in cli.ok(*at)
     assert "-- nothing to do" in cli.ok(*at, "--sql")
-    Headway(postgres_url).enqueue("welcome", {})
+    cli.ok("--url", postgres_url, "enqueue", "welcome")
     said = cli.refused(*at, "--down", code=2)
-    assert "removes Headway's schema and every job in it (1 jobs)" in said
+    assert "removes Headway's schema and every job in it (1 job)" in said
     assert "add --yes" in said
     assert cli.json(*at, "--down", "--yes")["version"] == 0
     assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
@@ -175,7 +175,7 @@ def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:
     assert f"{folder / 'headway.db'} has schema version 1" in cli.ok("migrate")
     assert "nothing to do" in cli.ok("migrate")
     cli.ok("enqueue", "welcome")
-    assert "(1 jobs)" in cli.refused("migrate", "--down", code=2)
+    assert "(1 job)" in cli.refused("migrate", "--down", code=2)
     cli.ok("migrate", "--down", "--yes")
     assert "a SQLite file has no roles" in cli.refused("migrate", "--roles", code=2)
 
@@ -239,7 +239,7 @@ def test_an_unexpected_error_is_one_message_too(cli: Cli, app: Headway, monkeypa
 
 def test_a_reader_that_has_enough_is_no_error(app: Headway, start: Start) -> None:
     app.enqueue_many(_many(app, 3_000))
-    process = start("jobs", "list", "--limit", "3000", "--json")
+    process = start("jobs", "list", "--limit", "3000")
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
@@ -279,3 +279,16 @@ def test_every_command_teaches_by_example(cli: Cli) -> None:
         inner = list(getattr(command, "commands", {}).values())
         for each in [command, *inner]:
             assert "headway" in (each.help or ""), each.name
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """Start-up time, measured by what is imported and not by a clock."""
+    code = (
+        "import sys; from headway.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'apsw', 'asyncio', 'jsonschema_rs', 'psycopg', 'rich', 'structlog'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from headway import Headway
+from headway.cli.failure import describe
 from headway.cli.worker import parse_queues
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StoreUnavailable
 
 Cli = Any
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -82,8 +85,6 @@ def test_flags_go_before_variables_and_variables_before_the_file(start: Start, f
     )
     for name, url in (("file", None), ("variable", "sqlite:///variable.db"), ("flag", "sqlite:///variable.db")):
         flags = ["--url", "sqlite:///flag.db"] if name == "flag" else []
-        import os
-
         env = {**os.environ, **({"HEADWAY_URL": url} if url else {})}
         process = start(*flags, "worker", "--until-idle", "--log-format", "json", env=env)
         _, err = process.communicate(timeout=60)
@@ -171,6 +172,24 @@ def test_a_database_without_schema_comes_with_the_command_that_makes_it(cli: Cli
     said = cli.refused("--url", postgres_url, "worker", "shopapp:app", code=1)
     assert "has no Headway schema: run headway" in said
     assert said.rstrip().endswith("migrate")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('password authentication failed for user "me"', "the user name or the password of the URL is wrong"),
+        ("sorry, too many clients already", "raise max_connections"),
+        ("the database system is starting up", "try again in a moment"),
+    ],
+)
+def test_what_a_server_answers_is_translated(said: str, words: str) -> None:
+    error = StoreUnavailable("PostgreSQL at postgresql://db/work cannot be used right now: …")
+    error.__cause__ = psycopg.OperationalError(
+        f'connection failed: connection to server at "10.0.0.7", port 5432 failed: FATAL:  {said}'
+    )
+    message = describe(error)
+    assert message.startswith(f"PostgreSQL at postgresql://db/work cannot be reached: {said}: ")
+    assert words in message
 
 
 def test_a_wrong_setting_in_the_file_is_named(cli: Cli, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from datetime import UTC, datetime, timedelta
 
 from conftest import Ground
 from fleet import Process, state_of, until
@@ -46,6 +47,27 @@ def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
     # the stale worker's handlers did end, and it did try to say so
     assert {entry.subject for entry in ledger.of("end") if entry.pid == stale.pid} >= {*ids, hello}
     assert stale.code is None
+
+
+def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(ground: Ground) -> None:
+    """Whoever was away (the database, or the network between) must have the chance to beat first."""
+    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    worker = fleet.worker().started()
+    job = app.enqueue(gated.build(["end"])).id
+    until(lambda: ledger.of("start"), "it runs")
+    _suspend(worker, ground)
+    (suspended,) = app.workers()
+    until(lambda: suspended.lease_expires_at < datetime.now(UTC), "its lease is over")
+    newcomer = fleet.worker(queues="own").started()
+    hello = app.enqueue(work.using(queue="own").build()).id
+    assert app.result(hello, timeout=60).status == "succeeded"
+    worker.signal(signal.SIGCONT)
+    later = suspended.lease_expires_at + timedelta(seconds=8)
+    until(lambda: min(each.lease_expires_at for each in app.workers()) > later, "beats past the newcomer's patience")
+    assert {each.id for each in app.workers()} == {suspended.id, newcomer.worker_ids[0]}
+    fleet.open_gate("end")
+    assert app.result(job, timeout=60).status == "succeeded"
+    assert (rows.jobs()[job]["fence"], rows.jobs()[job]["losses"]) == (1, 0)
 
 
 def _suspend(process: Process, ground: Ground) -> None:

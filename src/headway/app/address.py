@@ -44,7 +44,5 @@ def _path(url: str) -> str:
         raise ConfigError(f"{url!r} has parameters, which a SQLite URL does not take: {_EXAMPLES}")
     path = unquote(parts.path.removeprefix("/"))
     if path in ("", ":memory:"):
-        raise ConfigError(
-            f"{url!r} names no file: work that must not be lost needs one, such as sqlite:///headway.db"
-        )
+        raise ConfigError(f"{url!r} names no file: work that must not be lost needs one, such as sqlite:///headway.db")
     return os.path.abspath(path)

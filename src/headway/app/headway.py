@@ -166,9 +166,7 @@ class Headway(Verbs):
     @cached_property
     def settings(self) -> Settings:
         """How this app and its workers behave."""
-        return settings(
-            self._config | {name: value for name, value in self._given.items() if value is not None}
-        )
+        return settings(self._config | {name: value for name, value in self._given.items() if value is not None})
 
     @cached_property
     def url(self) -> str:
@@ -198,17 +196,13 @@ class Headway(Verbs):
             return self._tenant
         return str(self._config.get("tenant", "default"))
 
-    def _worker(
-        self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None
-    ) -> Worker:
+    def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
         total = self.settings.concurrency if concurrency is None else concurrency
         if isinstance(total, bool) or not isinstance(total, int) or total < 1:
             raise ConfigError(f"concurrency={concurrency!r} must be a whole number from 1")
         match queues:
             case None:
-                caps = dict.fromkeys(
-                    sorted({kind.options.queue for kind in self._registry} | {"default"}), total
-                )
+                caps = dict.fromkeys(sorted({kind.options.queue for kind in self._registry} | {"default"}), total)
             case str():
                 caps = {queues: total}
             case Mapping():

@@ -46,14 +46,10 @@ class Requests:
         given: Any = {name: value for name, value in options.items() if name != "conn"}
         if isinstance(kind, NewJob):
             if payload is not None or given:
-                raise InvalidJob(
-                    "a job made by build() is complete: give its options to using(), before build()"
-                )
+                raise InvalidJob("a job made by build() is complete: give its options to using(), before build()")
             return kind
         if payload is not None and not isinstance(payload, Mapping):
-            raise InvalidJob(
-                f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}"
-            )
+            raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
         known = self._registry.get(kind)
         if known is not None:
             return known.using(**given).build_from(dict(payload or {}))
@@ -76,9 +72,7 @@ class Requests:
 
     def _get(self, job_id: str | UUID) -> Op[Job]:
         key = as_id(job_id)
-        return then(
-            self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else _missing(key)
-        )
+        return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else _missing(key))
 
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
@@ -124,9 +118,7 @@ class Requests:
     def _why(self, job_id: str | UUID) -> Op[Why]:
         key = as_id(job_id)
         now = from_micros(self.clock.now())
-        return then(
-            why(self._store.ops, key, tenant_id=self._seen, now=now), lambda answer: answer or _missing(key)
-        )
+        return then(why(self._store.ops, key, tenant_id=self._seen, now=now), lambda answer: answer or _missing(key))
 
     def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
         key = as_id(job_id)
@@ -155,9 +147,7 @@ class Requests:
 
     def _everyones(self, what: str, op: Op[T]) -> Op[T]:
         if self._seen is not None:
-            raise NotAllowed(
-                f"queues are shared by all tenants: {what} with the app itself, not for one tenant"
-            )
+            raise NotAllowed(f"queues are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
 
 

@@ -60,9 +60,6 @@ def _count(name: str, value: Any) -> int:
 def _retention(value: Any) -> dict[str, int]:
     if not isinstance(value, Mapping) or not set(value) <= set(FINISHED):
         raise ConfigError(
-            f"retention={value!r} must map statuses ({', '.join(FINISHED)}) to durations, such as "
-            '{"succeeded": "7d"}'
+            f'retention={value!r} must map statuses ({", ".join(FINISHED)}) to durations, such as {{"succeeded": "7d"}}'
         )
-    return _DEFAULTS.retention_ms | {
-        status: _duration(f"retention.{status}", age) for status, age in value.items()
-    }
+    return _DEFAULTS.retention_ms | {status: _duration(f"retention.{status}", age) for status, age in value.items()}

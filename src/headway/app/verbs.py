@@ -165,9 +165,7 @@ class Verbs(Requests):
         """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
         return self._run(self._cancel(job_id, reason, actor))
 
-    async def acancel(
-        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None
-    ) -> Status:
+    async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
         return await self._arun(self._cancel(job_id, reason, actor))
 
     def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
@@ -219,9 +217,7 @@ class Verbs(Requests):
 
     def pause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
-        self._run(
-            self._everyones("pause a queue", self._store.ops.pause(checked_name(queue, "queue"), actor=actor))
-        )
+        self._run(self._everyones("pause a queue", self._store.ops.pause(checked_name(queue, "queue"), actor=actor)))
 
     async def apause(self, queue: str, *, actor: str | None = None) -> None:
         await self._arun(
@@ -230,18 +226,12 @@ class Verbs(Requests):
 
     def resume(self, queue: str, *, actor: str | None = None) -> None:
         """Let a paused queue go on."""
-        self._run(
-            self._everyones(
-                "resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor)
-            )
-        )
+        self._run(self._everyones("resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor)))
         self._wake.poke(queue)
 
     async def aresume(self, queue: str, *, actor: str | None = None) -> None:
         await self._arun(
-            self._everyones(
-                "resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor)
-            )
+            self._everyones("resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor))
         )
         self._wake.poke(queue)
 

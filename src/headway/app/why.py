@@ -58,9 +58,7 @@ def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[s
         case "running":
             assert job.attempt_started_at is not None
             since = show_ms((now - job.attempt_started_at).total_seconds() * 1_000)
-            asked = (
-                ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
-            )
+            asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
             progress = f", {job.progress:.0%} done" if job.progress is not None else ""
             note = f" ({job.progress_note})" if job.progress_note else ""
             return [*asked, f"it has been running for {since} on worker {job.worker_id}{progress}{note}"]

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.failure import FAILED, WRONG, Refused, describe
-from headway.cli.output import console, emit, note, say
+from headway.cli.output import console, emit, many, note, say
 from headway.cli.params import filter_options, given
 from headway.cli.state import State, actor, pass_state
 
@@ -140,7 +140,7 @@ def _bulk(
         if state.json:
             emit({"dry_run": True, "jobs": matching})
         else:
-            say(f"would {verb} {matching:,} job{'' if matching == 1 else 's'}")
+            say(f"would {verb} {many(matching)}")
         return
     if matching and not yes:
         _ask(verb, matching)
@@ -156,7 +156,7 @@ def _bulk(
     else:
         past = {"cancel": "canceled or asked to stop", "retry": "queued again"}[verb]
         count = len(done) - len(refused)
-        say(f"{count:,} job{'' if count == 1 else 's'} {past}")
+        say(f"{many(count)} {past}")
         for each in refused[:20]:
             note(_told(each))
         if len(refused) > 20:
@@ -177,10 +177,10 @@ def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
 def _ask(verb: str, count: int) -> None:
     if not sys.stdin.isatty():
         raise Refused(
-            f"this would {verb} {count:,} jobs, and there is no terminal to ask: add --yes, or look with --dry-run",
+            f"this would {verb} {many(count)}, and there is no terminal to ask: add --yes, or look with --dry-run",
             WRONG,
         )
-    click.confirm(f"{verb} {count:,} jobs?", abort=True, err=True)
+    click.confirm(f"{verb} {many(count)}?", abort=True, err=True)
 
 
 class _progress:  # noqa: N801 - used like a function

@@ -9,8 +9,8 @@ import click
 
 from headway.cli.check import Check, note, ok, problem
 from headway.cli.command import Command
-from headway.cli.failure import FAILED, describe
-from headway.cli.output import clean, console, emit
+from headway.cli.failure import FAILED, diagnose
+from headway.cli.output import clean, console, emit, many
 from headway.cli.state import State, pass_state
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def doctor(state: State) -> None:
         emit({"ok": not problems, "checks": checks})
     else:
         console().print()
-        console().print(f"{problems} problem{'' if problems == 1 else 's'}" if problems else "all is well")
+        console().print(many(problems, "problem") if problems else "all is well")
     if problems:
         raise click.exceptions.Exit(FAILED)
 
@@ -71,7 +71,8 @@ def examine(state: State) -> Iterator[Check]:
         if usable:
             yield from _work(app)
     except HeadwayError as error:
-        yield problem("reach", describe(error), "see above; then run headway doctor again")
+        what, fix = diagnose(error)
+        yield problem("reach", what, fix or "mend that, then run headway doctor again")
 
 
 def _schema(store: Store) -> Generator[Check, None, bool]:
@@ -105,19 +106,19 @@ def _work(app: Headway) -> Iterator[Check]:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
         yield problem(
             "queues",
-            f"{queue.name} is paused{by}, {_waiting(queue.counts):,} jobs wait",
+            f"{queue.name} is paused{by}: {many(_waiting(queue.counts))} waiting",
             f"headway queues resume {queue.name}",
         )
-    alone = [queue for queue in queues if not queue.workers and queue.counts.get("queued")]
+    alone = [queue for queue in queues if not queue.workers and not queue.paused and queue.counts.get("queued")]
     for queue in alone:
         yield problem(
             "queues",
-            f"{queue.name} has {queue.counts['queued']:,} queued jobs and no worker",
+            f"{queue.name} has {many(queue.counts['queued'], 'queued job')} and no worker",
             f"headway worker module:app --queues {queue.name}",
         )
     for queue in queues:
         if not queue.workers and queue.counts.get("scheduled") and not queue.counts.get("queued"):
-            yield note("queues", f"{queue.name} has {queue.counts['scheduled']:,} scheduled jobs and no worker yet")
+            yield note("queues", f"{queue.name} has {many(queue.counts['scheduled'], 'scheduled job')} and no worker")
     if not stuck and not alone:
         yield ok("queues", f"{len(queues)} in use; wherever a job waits for one, there is a worker")
     now = database_now(app)

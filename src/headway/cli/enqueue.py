@@ -11,7 +11,7 @@ import click
 from headway.cli.command import Command
 from headway.cli.output import emit, note
 from headway.cli.params import Duration, JsonObject, Moment, given
-from headway.cli.state import State, actor, override, pass_state
+from headway.cli.state import State, actor, close_later, override, pass_state
 from headway.model.status import STATUSES
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _app(state: State, spec: str | None, app_dir: str | None, kind: str) -> Head
         app.kinds[kind]
     except UnknownKind as error:
         raise UnknownKind(f"{error}. To enqueue it by name anyway, add --app none") from None
-    click.get_current_context().call_on_close(app.close)
+    close_later(app)
     return app
 
 

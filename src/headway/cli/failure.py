@@ -63,20 +63,25 @@ def report(error: BaseException, args: Sequence[str]) -> int:
 
 def describe(error: BaseException) -> str:
     """The message of an error of Headway's, with the cause of an unreachable database spelled out."""
+    what, fix = diagnose(error)
+    return f"{what}: {fix}" if fix else what
+
+
+def diagnose(error: BaseException) -> tuple[str, str | None]:
+    """What happened and, for an unreachable database, what to do about it."""
     cause = error.__cause__
-    text = str(cause).strip() if cause is not None else ""
     unreachable = type(cause).__name__ in ("OperationalError", "ConnectionTimeout", "PoolTimeout")
     if type(error).__name__ != "StoreUnavailable" or not unreachable:
         # a command with a hidden password cannot be typed
-        return re.sub(r"headway --url \S*…\S* ", "headway ", str(error))
+        return re.sub(r"headway --url \S*…\S* ", "headway ", str(error)), None
+    text = str(cause).strip()
     where = str(error).partition(" cannot be used right now")[0]
     # psycopg says first to which addresses it tried to connect; the reason comes last
     reason = text.splitlines()[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
-    fix = next((fix for sign, fix in _FIXES if sign in text.lower()), None)
-    if 'database "' in text and "does not exist" in text:
-        name = reason.partition('database "')[2].partition('"')[0]
-        fix = f"create it with: createdb {name}"
-    return f"{where} cannot be reached: {reason}: {fix or 'check the URL and the server'}"
+    fix = next((fix for sign, fix in _FIXES if sign in text.lower()), "check the URL and the server")
+    if 'database "' in reason and "does not exist" in reason:
+        fix = f"create it with: createdb {reason.partition(chr(34))[2].partition(chr(34))[0]}"
+    return f"{where} cannot be reached: {reason}", fix
 
 
 def _judge(error: BaseException) -> tuple[int, str, str, str]:

@@ -11,7 +11,7 @@ from headway.cli.bulk import cancel, retry
 from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
 from headway.cli.output import Cell, Column, ago, emit, first_line, merged, note, say, status, table
-from headway.cli.params import Duration, JsonObject, Moment, as_flags, filter_options, given
+from headway.cli.params import FILTERS, Duration, JsonObject, Moment, as_flags, filter_options, given
 from headway.cli.state import State, actor, pass_state, program
 
 _MOST = 10_000
@@ -53,7 +53,7 @@ def list_(state: State, /, limit: int, before: str | None, **filters: Any) -> No
         emit(found)
         return
     if not found:
-        narrowed = " ".join(as_flags(filters))
+        narrowed = shlex.join(as_flags({name: filters[name] for name in FILTERS}))
         note(f"no jobs{' for ' + narrowed if narrowed else ''} in {state.app.store.describe()}")
         return
     table(_COLUMNS, [_row(job) for job in found])

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.failure import WRONG, Refused
-from headway.cli.output import emit, say
+from headway.cli.output import emit, many, say
 from headway.cli.state import State, pass_state
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _confirm(state: State, store: Store, before: int, target: int, yes: bool) ->
     if yes:
         return
     what = "removes Headway's schema and every job in it" if target == 0 else f"goes back from version {before}"
-    held = f" ({sum(state.app.counts().values()):,} jobs)" if target == 0 and before else ""
+    held = f" ({many(sum(state.app.counts().values()))})" if target == 0 and before else ""
     if not sys.stdin.isatty():
         raise Refused(
             f"this {what}{held} from {store.describe()}, and there is no terminal to ask: add --yes, "

@@ -117,6 +117,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("�", text.replace("\r\n", "\n"))
 
 
+def many(count: int, noun: str = "job") -> str:
+    """`1 job`, `2,000 jobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def first_line(text: str | None) -> str:
     """What fits into a cell."""
     lines = (text or "").strip().splitlines()

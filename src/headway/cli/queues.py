@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.command import Group
-from headway.cli.output import Cell, Column, ago, emit, note, say, table
+from headway.cli.output import Cell, Column, ago, emit, many, note, say, table
 from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def pause(state: State, names: tuple[str, ...]) -> None:
         app.pause(name, actor=actor())
         if not state.json:
             already = name in known and known[name].paused
-            say(f"{name}: paused{' already' if already else ''}, {_running(known.get(name))} go on to their end")
+            say(f"{name}: paused{' already' if already else ''}{_running(known.get(name))}")
             if name not in known:
                 note(f"no job and no worker uses queue {name} yet (known: {', '.join(known) or 'none'})")
     _answer(state, app, names)
@@ -124,4 +124,4 @@ def _answer(state: State, app: Headway, names: tuple[str, ...]) -> None:
 
 def _running(queue: Queue | None) -> str:
     count = queue.counts.get("running", 0) if queue else 0
-    return f"{count:,} running job{'' if count == 1 else 's'}"
+    return f"; {many(count, 'running job')} may finish" if count else ""

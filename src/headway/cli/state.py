@@ -38,7 +38,7 @@ class State:
         from headway.app import Headway
 
         app = Headway(self.settings.get("url"))
-        click.get_current_context().find_root().call_on_close(app.close)
+        close_later(app)
         return app
 
     @property
@@ -95,6 +95,11 @@ def actor() -> str:
     except (OSError, KeyError):  # a user id without a name, as in some containers
         user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
     return f"{user}@{socket.gethostname()}"
+
+
+def close_later(app: Headway) -> None:
+    """Close the app's connections when the command ends, if it opened any."""
+    click.get_current_context().find_root().call_on_close(lambda: app.close() if "_store" in app.__dict__ else None)
 
 
 def override(app: Headway, url: str | None, given: Mapping[str, Any]) -> None:

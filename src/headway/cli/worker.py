@@ -13,7 +13,7 @@ import click
 from headway.cli.command import Command
 from headway.cli.output import emit
 from headway.cli.params import Duration
-from headway.cli.state import State, override, pass_state
+from headway.cli.state import State, close_later, override, pass_state
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -132,6 +132,7 @@ def _prepared(state: State, spec: str, app_dir: str | None, given: dict[str, Any
         os.environ["HEADWAY_URL"] = state.url
     found = load(spec, app_dir)
     override(found, state.url, given)
+    close_later(found)
     if not found.kinds.names:
         raise ConfigError(
             f"{spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "

@@ -92,13 +92,9 @@ class Arguments:
 
     def _take_context(self, parameter: inspect.Parameter) -> None:
         if self.context is not None:
-            raise InvalidJob(
-                f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one"
-            )
+            raise InvalidJob(f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one")
         if parameter.kind is _P.POSITIONAL_ONLY:
-            raise InvalidJob(
-                f"{self._kind}: the context is given by name, so {parameter.name} may not be before /"
-            )
+            raise InvalidJob(f"{self._kind}: the context is given by name, so {parameter.name} may not be before /")
         self.context = parameter.name
 
     def _field(self, parameter: inspect.Parameter, annotation: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
@@ -114,13 +110,9 @@ class Arguments:
         self._optional += (name,)
         return name, annotation, _UNSET
 
-    def _make_decoder(
-        self, fields: list[tuple[str, Any] | tuple[str, Any, Any]]
-    ) -> msgspec.json.Decoder[Any]:
+    def _make_decoder(self, fields: list[tuple[str, Any] | tuple[str, Any, Any]]) -> msgspec.json.Decoder[Any]:
         try:
-            shape = msgspec.defstruct(
-                "Arguments", fields, kw_only=True, forbid_unknown_fields=self._extra is None
-            )
+            shape = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=self._extra is None)
             return msgspec.json.Decoder(shape, dec_hook=revive)
         except (TypeError, RuntimeError, ValueError) as error:
             names = ", ".join(field[0] for field in fields)
@@ -146,9 +138,7 @@ class Arguments:
         extras: dict[str, Any] = {}
         for name, raw in _raw_fields.decode(text).items():
             if name == self.context:
-                raise InvalidPayload(
-                    f"{self._kind}({name}=…): is the context, which the worker gives: leave it out"
-                )
+                raise InvalidPayload(f"{self._kind}({name}=…): is the context, which the worker gives: leave it out")
             if name not in decoded.__struct_fields__:
                 try:
                     extras[name] = self._extra.decode(raw)
@@ -185,9 +175,7 @@ def _parameters(fn: Callable[..., Any], kind: str) -> list[inspect.Parameter]:
     try:
         parameters = list(signature_of(fn).parameters.values())
     except (TypeError, ValueError) as error:
-        raise InvalidJob(
-            f"{kind}: {fn!r} has no signature to read ({error}): wrap it in a function"
-        ) from error
+        raise InvalidJob(f"{kind}: {fn!r} has no signature to read ({error}): wrap it in a function") from error
     for parameter in parameters:
         if parameter.kind is _P.VAR_POSITIONAL:
             raise InvalidJob(

@@ -35,9 +35,7 @@ def name(value: object, what: str) -> str:
 
 def unknown_option(option: str, known: list[str], where: str, *, elsewhere: Collection[str] = ()) -> str:
     if option in elsewhere:
-        return (
-            f"{option} cannot be set by {where}: it belongs to the kind, so give it to @app.job({option}=…)"
-        )
+        return f"{option} cannot be set by {where}: it belongs to the kind, so give it to @app.job({option}=…)"
     close = difflib.get_close_matches(option, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(sorted(known))}"
     return f"{where} has no option {option}: {hint}"
@@ -106,19 +104,13 @@ def delay(value: Any, option: str) -> dict[str, Any]:
 def moment(value: Any, option: str) -> dict[str, Any]:
     if value is not None:
         if not isinstance(value, datetime):
-            raise InvalidJob(
-                f"{option}={value!r} is not a datetime: give one with a zone, like datetime.now(UTC)"
-            )
+            raise InvalidJob(f"{option}={value!r} is not a datetime: give one with a zone, like datetime.now(UTC)")
         if value.utcoffset() is None:
-            raise InvalidJob(
-                f"{option}={value!r} carries no zone: use datetime.now(UTC) or .replace(tzinfo=…)"
-            )
+            raise InvalidJob(f"{option}={value!r} carries no zone: use datetime.now(UTC) or .replace(tzinfo=…)")
     return {option: value}
 
 
-def expiry(
-    expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None
-) -> None:
+def expiry(expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None) -> None:
     """Refuses a job that would expire before it may run; `now` in microseconds, or None."""
     if expires_at is None:
         return
@@ -142,13 +134,9 @@ def unique_scope(value: Any, option: str) -> dict[str, Any]:
     if value is None:
         return {"unique_scope": UNFINISHED, "own_scope": False}
     if isinstance(value, str) or not isinstance(value, Collection):
-        raise InvalidJob(
-            f"{option}={value!r} is not a set of statuses: give one like {{'queued', 'running'}}"
-        )
+        raise InvalidJob(f"{option}={value!r} is not a set of statuses: give one like {{'queued', 'running'}}")
     if not value:
-        raise InvalidJob(
-            f"{option} is empty, so no job would be in it: leave it out for all unfinished statuses"
-        )
+        raise InvalidJob(f"{option} is empty, so no job would be in it: leave it out for all unfinished statuses")
     for status in value:
         if status not in STATUSES:
             raise InvalidJob(f"{option} has the unknown status {status!r}: use some of {', '.join(STATUSES)}")
@@ -176,9 +164,7 @@ def error_classes(value: Any, option: str) -> dict[str, Any]:
     return {option: tuple(classes)}
 
 
-def error_classes_apart(
-    retry_on: tuple[type[Exception], ...] | None, discard_on: tuple[type[Exception], ...]
-) -> None:
+def error_classes_apart(retry_on: tuple[type[Exception], ...] | None, discard_on: tuple[type[Exception], ...]) -> None:
     for each in retry_on or ():
         if each in discard_on:
             raise InvalidJob(f"{each.__name__} is in retry_on and in discard_on: leave it in one of them")

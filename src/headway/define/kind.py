@@ -158,9 +158,7 @@ def _check_function(fn: Callable[..., Any], name: str) -> None:
         raise InvalidJob(f"{name}: {fn!r} is not a function: @job decorates functions")
     for each in (fn, getattr(fn, "func", fn), _call_of(fn)):
         if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-            raise InvalidJob(
-                f"{name}: a generator cannot be a job: return the value, or a list of the values"
-            )
+            raise InvalidJob(f"{name}: a generator cannot be a job: return the value, or a list of the values")
 
 
 def _is_async(fn: Callable[..., Any]) -> bool:

@@ -132,9 +132,7 @@ def kind_options(given: Mapping[str, Any]) -> Options:
     return _replaced(Options(), _checked(given, _KIND, "@job"))
 
 
-def new_job(
-    kind: str, payload: str, options: Mapping[str, Any], *, now: int, default: Options | None = None
-) -> NewJob:
+def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, default: Options | None = None) -> NewJob:
     """A job of a kind that may be unknown here, from JSON text and the options that `using()` takes.
 
     `now` is in microseconds; `default` are the options that the given ones are laid over.
@@ -153,8 +151,7 @@ def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where:
         changes |= check(value, option)
     if changes.get("delay_ms") is not None and changes.get("scheduled_for") is not None:
         raise InvalidJob(
-            f"delay={given['delay']!r} and scheduled_for={given['scheduled_for']!r} exclude each other: "
-            "give one"
+            f"delay={given['delay']!r} and scheduled_for={given['scheduled_for']!r} exclude each other: give one"
         )
     return changes
 
@@ -164,9 +161,7 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
         changes["max_losses"] = changes["max_attempts"]
     options = msgspec.structs.replace(options, **changes)
     if options.own_scope and options.unique_key is None:
-        raise InvalidJob(
-            f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both"
-        )
+        raise InvalidJob(f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both")
     if options.expires_at is not None:
         checks.expiry(options.expires_at, options.scheduled_for, None, None)
     checks.error_classes_apart(options.retry_on, options.discard_on)

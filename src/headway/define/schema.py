@@ -24,9 +24,7 @@ class Schema:
             )
         self.source: dict[str, Any] = dict(source)
         try:
-            self._validator = jsonschema_rs.validator_for(
-                self.source, validate_formats=True, retriever=_refuse_remote
-            )
+            self._validator = jsonschema_rs.validator_for(self.source, validate_formats=True, retriever=_refuse_remote)
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
             reason = str(error).partition("\n")[0]
             raise InvalidJob(f"the schema cannot be used: {reason}") from error
@@ -34,9 +32,7 @@ class Schema:
     def check(self, text: str, kind: str) -> None:
         """Raises `InvalidPayload` with the path of the first fault in this JSON text."""
         for error in self._validator.iter_errors(msgspec.json.decode(text)):
-            path = "".join(
-                f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path
-            )
+            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
             raise InvalidPayload(f"{kind}: the payload does not fit the schema at ${path}: {error.message}")
 
 

@@ -61,9 +61,7 @@ def dead(claim: Claim, error: str, *, status: AttemptStatus = "failed") -> Settl
 
 def snoozed(claim: Claim, delay: Duration) -> Settlement:
     """Put off by its handler: charges nothing."""
-    return Settlement(
-        id=claim.id, fence=claim.fence, status="snoozed", to="scheduled", delay_ms=to_ms(delay, "delay")
-    )
+    return Settlement(id=claim.id, fence=claim.fence, status="snoozed", to="scheduled", delay_ms=to_ms(delay, "delay"))
 
 
 def canceled(claim: Claim, reason: str | None) -> Settlement:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-Status = Literal[
-    "queued", "scheduled", "held", "running", "waiting", "succeeded", "failed", "dead", "canceled"
-]
+Status = Literal["queued", "scheduled", "held", "running", "waiting", "succeeded", "failed", "dead", "canceled"]
 AttemptStatus = Literal[
     "running", "succeeded", "failed", "timeout", "canceled", "lost", "released", "snoozed", "skipped"
 ]

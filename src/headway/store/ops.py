@@ -86,9 +86,7 @@ class Ops(Protocol):
         Raises `Duplicate` (nothing is written) where its unique key is taken. Audited."""
         ...
 
-    def change(
-        self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None
-    ) -> Op[Status | None]:
+    def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
         """Change a job that is neither running nor finished; gives its status after, or None if there is no such job.
         Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
         ...

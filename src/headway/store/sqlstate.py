@@ -29,9 +29,7 @@ def from_sqlstate(code: str | None, message: str, detail: str | None) -> Headway
     if code in _REFUSALS:
         return _REFUSALS[code](message)
     if code in _UNDEFINED and "headway" in message:
-        return SchemaMissing(
-            f"this database has no Headway schema, or an older one ({message}): run headway migrate"
-        )
+        return SchemaMissing(f"this database has no Headway schema, or an older one ({message}): run headway migrate")
     return None
 
 

@@ -48,8 +48,7 @@ def drain(
         try:
             return await adrain(app, queues, with_scheduled=with_scheduled, concurrency=concurrency)
         finally:
-            if app.store.dialect == "postgres":
-                await app.aclose()  # the connections of this event loop, which ends here
+            await app.store.leave_loop()  # which ends here, and with it what was opened on it
 
     # not app.run: that one takes Ctrl-C for a wish to stop in good order, and the test would go on
     with asyncio.Runner() as runner:

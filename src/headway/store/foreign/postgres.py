@@ -52,14 +52,10 @@ def postgres_session(conn: Any, *, refusable: bool = True) -> Session:
         case "asyncpg":
             session = _asyncpg(conn, inside)
         case "sqlalchemy":
-            session = sqlalchemy_session(
-                conn, partial(_choose_sqlalchemy, inside=inside), from_postgres_error
-            )
+            session = sqlalchemy_session(conn, partial(_choose_sqlalchemy, inside=inside), from_postgres_error)
         case "django" if is_django(conn):
             _check_vendor("Django's connection", conn.vendor)
-            session = SyncSession(
-                DjangoPort(conn, partial(_choose_django, inside=inside)), from_postgres_error
-            )
+            session = SyncSession(DjangoPort(conn, partial(_choose_django, inside=inside)), from_postgres_error)
         case _:
             session = None
     if session is None:

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 Library = Literal["apsw", "stdlib"]
 
-_ACCEPTED = (
-    "an apsw, sqlite3 or aiosqlite connection, an SQLAlchemy session or connection, or Django's connection"
-)
+_ACCEPTED = "an apsw, sqlite3 or aiosqlite connection, an SQLAlchemy session or connection, or Django's connection"
 _BUSY, _LOCKED, _BUSY_SNAPSHOT = 5, 6, 517
 
 # a lone op takes the write lock at once: upgrading later would fail without waiting for the busy timeout

@@ -89,8 +89,8 @@ create index jobs_due on headway.jobs (scheduled_for, id) where status = 'schedu
 create index jobs_running on headway.jobs (worker_id) where status = 'running';
 create index jobs_expiring on headway.jobs (expires_at)
   where expires_at is not null and status in ('queued', 'scheduled', 'held', 'running', 'waiting');
-create index jobs_finished on headway.jobs (status, finished_at) where finished_at is not null;
-create index jobs_problem on headway.jobs (tenant_id, status, id) where status in ('dead', 'failed', 'canceled');
+create index jobs_prune on headway.jobs (status, finished_at) where finished_at is not null;
+create index jobs_ended on headway.jobs (status, id) where finished_at is not null;
 create index jobs_tenant on headway.jobs (tenant_id, id) where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 create unique index jobs_idempotency on headway.jobs (tenant_id, kind, idempotency_key)
   where idempotency_key is not null;
