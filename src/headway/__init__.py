@@ -1,10 +1,14 @@
 """Headway: a durable work engine for Python, on a SQLite file or on PostgreSQL."""
 
-from headway.app import Headway
-from headway.define import Context, Registry
-from headway.model.job import Attempt, Enqueued, Job, Outcome
-from headway.model.outcome import Cancel, Retry, Snooze
-from headway.store.migrate import migrate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.define import Context, Registry
+    from headway.model.job import Attempt, Enqueued, Job, Outcome
+    from headway.model.outcome import Cancel, Retry, Snooze
+    from headway.store.migrate import migrate
 
 __version__ = "0.1.0"
 
@@ -21,3 +25,30 @@ __all__ = [
     "Snooze",
     "migrate",
 ]
+
+# loaded when first used, so that the command line answers without loading the engine
+_HOMES = {
+    "Attempt": "headway.model.job",
+    "Cancel": "headway.model.outcome",
+    "Context": "headway.define",
+    "Enqueued": "headway.model.job",
+    "Headway": "headway.app",
+    "Job": "headway.model.job",
+    "Outcome": "headway.model.job",
+    "Registry": "headway.define",
+    "Retry": "headway.model.outcome",
+    "Snooze": "headway.model.outcome",
+    "migrate": "headway.store.migrate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

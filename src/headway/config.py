@@ -64,7 +64,7 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
     The file is $HEADWAY_CONFIG, or headway.toml in the current folder if there is one.
     """
     env = os.environ if env is None else env
-    values = _from_file(env.get("HEADWAY_CONFIG"))
+    values = _from_file(env.get("HEADWAY_CONFIG") or None)
     for name in NAMES:
         value = env.get(f"HEADWAY_{name.upper()}")
         if value is not None and value != "":

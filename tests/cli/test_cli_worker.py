@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,9 @@ def test_a_signal_ends_it_in_good_order_and_a_second_at_once(
     job = app.enqueue("forever", {})
     process = start("worker", "shopapp:app", "--log-format", "json", "--grace", "10m")
     read_until(process, "worker started")
+    deadline = time.monotonic() + 30
     while app.get(job.id).status != "running":
-        pass
+        assert time.monotonic() < deadline
     process.send_signal(number)
     read_until(process, "waits for running jobs")
     process.send_signal(number)

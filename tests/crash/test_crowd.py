@@ -21,8 +21,8 @@ def test_eight_processes_share_one_file_and_none_is_told_that_it_is_locked(
         until(lambda: ledger.of("held"), "another program holds the file")
     # a lease that outlasts the crowding of this test: it is about locks
     crowd = [fleet.script("crowd", str(jobs), lease="60s", heartbeat="1s") for _ in range(PROCESSES)]
-    until(lambda: len(ledger.of("done")) == PROCESSES, "all are enqueued", within=120)
-    until(lambda: rows.statuses().keys() == {"succeeded"}, "all succeed", within=120)
+    until(lambda: len(ledger.of("done")) == PROCESSES, "all are enqueued")
+    until(lambda: rows.statuses().keys() == {"succeeded"}, "all succeed")
     for process in crowd:
         process.signal(15)
     assert [process.ended() for process in crowd] == [0] * PROCESSES

@@ -164,7 +164,15 @@ def measure(conn: psycopg.Connection[Any], op: Any) -> Cost:
     plan = (json.loads(text) if isinstance(text, str) else text)[0]["Plan"]
     after = cursor.execute(_TOUCHED).fetchone()
     pages = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    return Cost([], pages, int(after[0] - before[0]), int(after[1] - before[1]), json.dumps(plan, indent=1))
+    return Cost([], pages, int(after[0] - before[0]), int(after[1] - before[1]), _outline(plan))
+
+
+def _outline(node: dict[str, Any], depth: int = 0) -> str:
+    """The plan in a few lines: what each node reads, by which index, and how many rows come out."""
+    where = " ".join(str(node[key]) for key in ("Relation Name", "Function Name", "Index Name") if key in node)
+    removed = node.get("Rows Removed by Filter", 0)
+    line = f"{'  ' * depth}{node['Node Type']} {where}: {node['Actual Rows']} rows, {removed} removed"
+    return "\n".join([line, *(_outline(child, depth + 1) for child in node.get("Plans", []))])
 
 
 @pytest.fixture

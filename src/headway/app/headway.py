@@ -147,15 +147,32 @@ class Headway(Verbs):
         concurrency: int | None = None,
         until_idle: bool = False,
     ) -> Summary:
-        """The same inside a running event loop; cancel the task to stop it in good order."""
+        """The same inside a running event loop; cancel the task to end it at once (its jobs are given back)."""
         return await self._worker(queues, concurrency).run(until_idle=until_idle)
+
+    def configure(self, url: str | None = None, **changed: Any) -> None:
+        """Change what the constructor was given, before the app is used: the command line's flags go over the code.
+
+        Takes the constructor's settings by name; None leaves one as it is. Raises `ConfigError`.
+        """
+        unknown = set(changed) - set(self._given)
+        if unknown:
+            raise ConfigError(f"{sorted(unknown)[0]!r} is not a setting: use url, {', '.join(self._given)}")
+        given = self._given | {name: value for name, value in changed.items() if value is not None}
+        settings(given)
+        self.close()
+        self._url, self._given = url or self._url, given
+        for name in ("settings", "payload_limit", "url", "_store", "_results"):
+            self.__dict__.pop(name, None)
 
     def close(self) -> None:
         """Close the connections; the app opens them again if it is used again."""
-        self._store.close()
+        if "_store" in self.__dict__:
+            self._store.close()
 
     async def aclose(self) -> None:
-        await self._store.aclose()
+        if "_store" in self.__dict__:
+            await self._store.aclose()
 
     # what it is made of, read and opened when first used
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -72,6 +73,7 @@ class Story:
         self.jobs: list[Job] = []
         self._worker: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] = (folder / "worker.log").open("ab")
+        self._given_fd, self._kept_fd = os.pipe()
         self._began = time.monotonic()
         self._took_s = 0.0
         self._killed: dict[str, int] | None = None
@@ -102,15 +104,17 @@ class Story:
         self._took_s = time.monotonic() - self._began
 
     def close(self) -> None:
-        """Stop the worker in good order, by force if it takes too long."""
+        """Stop the worker: in good order when all is done, by force otherwise."""
         if self._worker is not None and self._worker.poll() is None:
             self._worker.terminate()
             try:
-                self._worker.wait(10)
+                self._worker.wait(10 if self._took_s else 0.1)
             except subprocess.TimeoutExpired:
                 self._worker.kill()
                 self._worker.wait()
         self._log.close()
+        os.close(self._given_fd)
+        os.close(self._kept_fd)
         self.app.close()
 
     def summary(self) -> dict[str, Any]:
@@ -128,16 +132,20 @@ class Story:
         }
 
     def _start_worker(self, tell: Tell) -> None:
+        from headway.worker.signals import SUPERVISOR_FD
+
         command = [sys.executable, "-m", "headway", "--url", self.url, "--log-format", "text", "worker"]
         # a short lease, for systems where the death of another process cannot be seen
-        timing = ["--lease", "4s", "--heartbeat", "1s", "--reap-every", "1s"]
+        timing = ["--lease", "4s", "--heartbeat", "1s", "--reap-every", "1s", "--grace", "2s"]
         self._worker = subprocess.Popen(
             [*command, "headway.demo:kinds", "--queues", QUEUES, *timing],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            # Ctrl-C is ours to pass on
+            # Ctrl-C is ours to pass on; should we be killed, the end of the pipe stops it
             start_new_session=True,
+            env={**os.environ, SUPERVISOR_FD: str(self._given_fd)},
+            pass_fds=(self._given_fd,),
         )
         tell(f"started a worker, pid {self._worker.pid}, queues {QUEUES}")
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from headway.cli.output import COLORS, Column, console, say, table
+from headway.cli.output import COLORS, Column, console, say, table, tell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,7 +64,7 @@ class Screen:
             [[str(row[name]) for name in names] for row in [*summary["kinds"], total]],
         )
         counts = summary["total"]
-        say(
+        tell(
             f"\n{counts['jobs']} jobs ended in {summary['seconds']} s; none was lost. Of {counts['executions']} "
             f"executions {counts['failures']} failed and {counts['losses']} were lost with the killed worker: they ran "
             f"again, but for {counts['dead']} that had used up its attempts and {counts['canceled']} that was canceled."

@@ -74,6 +74,12 @@ def say(text: str, style: str | None = None) -> None:
     console().print(clean(text), style=style)
 
 
+def tell(text: str) -> None:
+    """A paragraph on stdout, broken between words on a terminal."""
+    out = console()
+    out.print(clean(text), soft_wrap=not out.is_terminal)
+
+
 def note(text: str) -> None:
     """One line on stderr for people: what is worth knowing and is not the answer."""
     console(stderr=True).print(clean(text), style="dim")

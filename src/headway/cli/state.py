@@ -104,11 +104,4 @@ def close_later(app: Headway) -> None:
 
 def override(app: Headway, url: str | None, given: Mapping[str, Any]) -> None:
     """Let the command line win over what the code that made this app says; raises `ConfigError`."""
-    from headway.app.settings import settings
-
-    if url is not None:
-        app._url = url
-    app._given |= {name: value for name, value in given.items() if value is not None}
-    settings(app._given)
-    for name in ("settings", "url", "_store", "_results"):
-        app.__dict__.pop(name, None)
+    app.configure(url, **given)

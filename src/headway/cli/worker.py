@@ -70,7 +70,7 @@ def worker(
         found.close()
         _several(processes, state)
         return
-    _announce(found, chosen, slots)
+    _warn_of_colons(chosen)
     summary = found.run(chosen, concurrency=slots, until_idle=until_idle)
     if state.json:
         emit(dataclasses.asdict(summary))
@@ -138,26 +138,18 @@ def _prepared(state: State, spec: str, app_dir: str | None, given: dict[str, Any
             f"{spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "
             "and import the modules that do"
         )
-    found.counts()
+    found.jobs(limit=1)
     return found
 
 
-def _announce(app: Headway, chosen: Queues, concurrency: int | None) -> None:
+def _warn_of_colons(chosen: Queues) -> None:
     from headway.logs import get_logger
 
-    log = get_logger("headway.worker")
     for name in chosen or ():
         if name.rpartition(":")[2].isdigit():
-            log.warning(f"queue {name} is taken as a name: for slots write {name.replace(':', '=')}")
-    names = chosen or sorted({kind.options.queue for kind in app.kinds} | {"default"})
-    slots = names.items() if isinstance(names, dict) else ((name, concurrency) for name in names)
-    log.info(
-        "headway worker",
-        database=app.store.describe(),
-        queues=", ".join(f"{name}={count}" for name, count in slots),
-        kinds=", ".join(app.kinds.names),
-        pid=os.getpid(),
-    )
+            get_logger("headway.worker").warning(
+                f"queue {name} is taken as a name: for slots write {name.replace(':', '=')}"
+            )
 
 
 def _several(processes: int, state: State) -> None:

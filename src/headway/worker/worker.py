@@ -197,7 +197,9 @@ class Worker:
             worker_id=self.worker_id,
             queues=", ".join(f"{queue}={slots}" for queue, slots in self._caps.items()),
             concurrency=self._concurrency,
+            kinds=", ".join(sorted(self._kinds)),
             database=self.store.describe(),
+            pid=os.getpid(),
         )
         self._tell("worker.started")
 

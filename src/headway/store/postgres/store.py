@@ -134,13 +134,12 @@ class PostgresStore:
     def _judge(self, found: State) -> None:
         """Refuse a database that this library cannot work on, with the command that fixes it."""
         where = self.describe()
+        # a URL with its password hidden is not one to type
+        fix = f"run headway --url {where} migrate" if where == self._url else "run headway migrate with its --url"
         if found.version == 0:
-            raise SchemaMissing(f"{where} has no Headway schema: run headway --url {where} migrate")
+            raise SchemaMissing(f"{where} has no Headway schema: {fix}")
         if found.version < VERSION:
-            raise SchemaOutdated(
-                f"{where} has schema version {found.version}, this library needs {VERSION}: "
-                f"run headway --url {where} migrate"
-            )
+            raise SchemaOutdated(f"{where} has schema version {found.version}, this library needs {VERSION}: {fix}")
         if found.version > VERSION:
             raise SchemaOutdated(
                 f"{where} has schema version {found.version}, newer than this library's {VERSION}: upgrade the library"

@@ -84,6 +84,8 @@ def write_releases(jobs: Iterable[Open], delay_ms: int, now: int) -> Steps[None]
         if end.to != "canceled" and _asks_for_key(end):
             yield from _supersede(end)
         if end.to == "canceled":
+            if job.canceling:
+                yield Statement(_SQL["unstart"], (job.rowid,))
             yield Statement(_SQL["finish"], _finish(end, now))
         else:
             yield Statement(_SQL["release"], _again(end, now)[:4])

@@ -52,6 +52,12 @@ set status = ?2,
   attempt_started_at = null
 where rowid = ?1;
 
+-- name: unstart
+update jobs
+set started_at = null
+where rowid = ?1
+  and started_at = attempt_started_at;
+
 -- name: holder
 -- who, but this job, has its unique key
 select other.id

@@ -1,0 +1,81 @@
+"""The public names: what headway exports, no more and no less."""
+
+from __future__ import annotations
+
+import headway
+from headway import errors
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(headway.__all__) == [
+        "Attempt",
+        "Cancel",
+        "Context",
+        "Enqueued",
+        "Headway",
+        "Job",
+        "Outcome",
+        "Registry",
+        "Retry",
+        "Snooze",
+        "migrate",
+    ]
+    for name in headway.__all__:
+        assert getattr(headway, name).__doc__, name
+
+
+def test_every_error_is_a_headway_error_with_a_docstring() -> None:
+    found = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert found == {
+        "ConfigError",
+        "Duplicate",
+        "HeadwayError",
+        "InvalidJob",
+        "InvalidPayload",
+        "LeaseLost",
+        "NotAllowed",
+        "NotFound",
+        "QueueFull",
+        "SchemaMissing",
+        "SchemaOutdated",
+        "StoreError",
+        "StoreUnavailable",
+        "UnknownKind",
+    }
+    for name in found:
+        error = getattr(errors, name)
+        assert issubclass(error, errors.HeadwayError)
+        assert error.__doc__
+
+
+def test_every_blocking_verb_has_an_async_twin() -> None:
+    bulk = {"count_jobs", "cancel_jobs", "retry_jobs"}  # operators' loops over pages
+    blocking = {
+        "attempts",
+        "audit",
+        "cancel",
+        "change",
+        "close",
+        "counts",
+        "enqueue",
+        "enqueue_many",
+        "get",
+        "jobs",
+        "pause",
+        "queues",
+        "result",
+        "resume",
+        "retry",
+        "run",
+        "why",
+        "workers",
+    }
+    names = {name for name in dir(headway.Headway) if not name.startswith("_")}
+    assert blocking | bulk <= names
+    assert {f"a{name}" for name in blocking} <= names
+
+
+def test_the_version_is_the_distributions() -> None:
+    from importlib.metadata import version
+
+    assert headway.__version__ == version("headway")

@@ -1,0 +1,131 @@
+"""result(): the end of a job for any number of waiters, who share one query, and what a timeout gives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from headway import Cancel, Headway, Outcome
+from headway.errors import InvalidJob
+from headway.testing import drain
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def queries(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, set[str]]]]:
+    """The reads of results: the thread that made each, and the jobs that it asked for."""
+    seen: list[tuple[str, set[str]]] = []
+    results = app.store.ops.results
+
+    def watched(ids: Any, *, tenant_id: Any) -> Any:
+        seen.append((threading.current_thread().name, set(ids)))
+        return results(ids, tenant_id=tenant_id)
+
+    monkeypatch.setattr(app.store.ops, "results", watched)
+    return seen
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until it is so; the limit is only for a test that fails."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def ends(app: Headway) -> Any:
+    @app.job(max_attempts=1)
+    def ends(how: str) -> list[str]:
+        match how:
+            case "well":
+                return ["fine"]
+            case "badly":
+                raise LookupError("no such user")
+            case _:
+                raise Cancel("not needed")
+
+    return ends
+
+
+def test_an_end_has_its_status_value_and_error(app: Headway, ends: Any, call: Call) -> None:
+    well, badly, neither = (ends.enqueue(how) for how in ("well", "badly", "neither"))
+    drain(app)
+    assert call(app, "result", well.id) == Outcome("succeeded", ["fine"], None)
+    dead = call(app, "result", badly.id, timeout="5s")
+    assert (dead.status, dead.value) == ("dead", None)
+    assert dead.error.startswith("LookupError: no such user")
+    assert call(app, "result", neither.id) == Outcome("canceled", None, "not needed")
+
+
+def test_a_timeout_gives_where_the_job_is(app: Headway, ends: Any, call: Call) -> None:
+    queued = ends.enqueue("well")
+    later = ends.using(delay="1h").enqueue("well")
+    assert call(app, "result", queued.id, timeout=0) == Outcome("queued")
+    assert call(app, "result", queued.id, timeout="30ms") == Outcome("queued")
+    assert call(app, "result", later.id, timeout=0.03) == Outcome("scheduled")
+    with pytest.raises(InvalidJob, match="timeout=-1 is out of range"):
+        call(app, "result", queued.id, timeout=-1)
+
+
+def test_a_waiter_gets_the_end_when_it_comes(app: Headway, ends: Any, queries: list[Any]) -> None:
+    job = ends.enqueue("well")
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(app.result, job.id, 30)
+        until(lambda: any(thread == "headway-results" for thread, _ in queries))
+        drain(app)
+        assert waiting.result(30).value == ["fine"]
+
+
+def test_many_waiters_share_one_query(app: Headway, ends: Any, queries: list[tuple[str, set[str]]]) -> None:
+    jobs = app.enqueue_many(ends.build("well") for _ in range(40))
+    ids = {job.id for job in jobs}
+    with ThreadPoolExecutor(80) as threads:
+        waiting = [threads.submit(app.result, job.id, 60) for job in jobs for _ in range(2)]
+        until(lambda: any(asked == ids for _, asked in queries))
+        looks = [thread for thread, _ in queries if thread != "headway-results"]
+        drain(app)
+        assert {future.result(60).status for future in waiting} == {"succeeded"}
+    assert len(looks) <= 80  # each looks once; from then on one thread asks for all
+    assert {thread for thread, asked in queries if len(asked) > 1} == {"headway-results"}
+    until(lambda: not any(thread.name == "headway-results" for thread in threading.enumerate()))
+
+
+def test_async_waiters_share_it_too(app: Headway, ends: Any, queries: list[tuple[str, set[str]]]) -> None:
+    jobs = app.enqueue_many(ends.build("well") for _ in range(20))
+    ids = {job.id for job in jobs}
+
+    async def wait() -> list[Outcome]:
+        waiting = asyncio.gather(*(app.aresult(job.id, timeout=60) for job in jobs))
+        await asyncio.to_thread(until, lambda: any(asked == ids for _, asked in queries))
+        await asyncio.to_thread(drain, app)
+        try:
+            return await waiting
+        finally:
+            await app.aclose()
+
+    assert {outcome.status for outcome in asyncio.run(wait())} == {"succeeded"}
+
+
+def test_a_waiter_that_gave_up_leaves_nothing_behind(app: Headway, ends: Any) -> None:
+    job = ends.enqueue("well")
+
+    async def give_up() -> None:
+        task = asyncio.create_task(app.aresult(job.id))
+        while not any(thread.name == "headway-results" for thread in threading.enumerate()):
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await app.aclose()
+
+    asyncio.run(give_up())
+    until(lambda: not any(thread.name == "headway-results" for thread in threading.enumerate()))
+    assert app.result(job.id, timeout=0).status == "queued"

@@ -1,0 +1,153 @@
+"""The schema: made by the host's own migrations, and refused with the way out where it is not this library's."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import psycopg
+import pytest
+import sqlalchemy as sa
+from foreign_users import Django, alchemy_url, django_postgres, django_sqlite
+from sqlalchemy import orm
+
+import headway
+from headway import Headway
+from headway.errors import ConfigError, SchemaMissing, SchemaOutdated
+from headway.testing import drain
+
+
+def works(app: Headway) -> bool:
+    @app.job
+    def work() -> None: ...
+
+    work.enqueue()
+    done = drain(app).succeeded
+    app.close()
+    return done == 1
+
+
+def test_migrate_in_a_psycopg_transaction(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as conn:
+        assert headway.migrate(conn)
+        conn.rollback()
+    app = Headway(postgres_url)
+    with pytest.raises(SchemaMissing, match=r"has no Headway schema: run .*headway .*migrate"):
+        app.enqueue("work")
+    with psycopg.connect(postgres_url) as conn:
+        assert headway.migrate(conn)
+        assert headway.migrate(conn) == []  # again: nothing to do
+    assert works(app)
+
+
+def test_migrate_as_alembic_does(postgres_url: str) -> None:
+    engine = sa.create_engine(alchemy_url(postgres_url, "psycopg"))
+    with engine.begin() as bind:  # op.get_bind()
+        assert headway.migrate(bind)
+    with orm.Session(engine) as session:
+        assert headway.migrate(session) == []
+    engine.dispose()
+    assert works(Headway(postgres_url))
+
+
+def test_migrate_as_django_does(postgres_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    for database, url in [
+        (django_postgres(postgres_url), postgres_url),
+        (django_sqlite(path), f"sqlite+stdlib:///{path}"),
+    ]:
+        user = Django(database)
+        user.commit()
+        with user.conn.schema_editor() as schema_editor:
+            assert headway.migrate(schema_editor.connection)
+        user.close()
+        assert works(Headway(url))
+
+
+def test_migrate_a_sqlite_file_by_either_library(tmp_path: Path) -> None:
+    def by_alchemy(path: str) -> None:
+        engine = sa.create_engine(f"sqlite:///{path}")
+        with engine.begin() as bind:
+            assert headway.migrate(bind)
+        engine.dispose()
+
+    def by_sqlite3(path: str) -> None:
+        with closing(sqlite3.connect(path)) as conn:
+            assert headway.migrate(conn)
+            conn.rollback()
+            assert headway.migrate(conn)
+            assert headway.migrate(conn) == []
+            conn.commit()
+
+    def by_apsw(path: str) -> None:
+        with closing(apsw.Connection(path)) as conn:
+            conn.execute("begin")
+            assert headway.migrate(conn)
+            conn.execute("rollback")
+            assert headway.migrate(conn)  # outside of a transaction: one of its own
+
+    ways: dict[str, tuple[str, Callable[[str], None]]] = {
+        "sqlalchemy": ("sqlite+stdlib", by_alchemy),
+        "sqlite3": ("sqlite+stdlib", by_sqlite3),
+        "apsw": ("sqlite", by_apsw),
+    }
+    for name, (scheme, migrate) in ways.items():
+        path = str(tmp_path / f"{name}.db")
+        migrate(path)
+        assert works(Headway(f"{scheme}:///{path}"))
+
+
+def test_migrate_takes_only_connections() -> None:
+    for wrong in ("sqlite:///x.db", None, object()):
+        with pytest.raises(ConfigError, match="conn= cannot be"):
+            headway.migrate(wrong)
+
+
+def record(url: str, version: int) -> None:
+    """Say that the schema is of another version."""
+    app = Headway(url)
+    app.counts()
+    app.close()
+    if app.store.dialect == "sqlite":
+        with closing(apsw.Connection(app.store.describe())) as file:
+            file.execute("update schema_version set version = ?", (version,))
+    else:
+        with psycopg.connect(url) as conn:
+            conn.execute(f"comment on table headway.jobs is 'headway schema version {version}'")
+
+
+async def aenqueue(app: Headway) -> None:
+    try:
+        await app.aenqueue("work")
+    finally:
+        await app.aclose()
+
+
+ACTS: dict[str, Callable[[Headway], Any]] = {
+    "enqueue": lambda app: app.enqueue("work"),
+    "aenqueue": lambda app: asyncio.run(aenqueue(app)),
+    "get": lambda app: app.jobs(),
+    "run": lambda app: app.run(until_idle=True),
+}
+
+
+def test_a_newer_schema_is_refused(url: str, app: Headway) -> None:
+    record(url, 99)
+    for act in ACTS.values():
+        with pytest.raises(SchemaOutdated, match=r"has schema version 99, .*newer .*upgrade"):
+            act(app)
+
+
+def test_an_older_schema_is_refused_with_the_command(url: str, app: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    record(url, 1)
+    # as if this library were the next one
+    monkeypatch.setattr("headway.store.sqlite.migrate.VERSION", 2)
+    monkeypatch.setattr("headway.store.postgres.store.VERSION", 2)
+    for act in ACTS.values():
+        with pytest.raises(SchemaOutdated, match=r"has schema version 1, .*needs 2: .*run:? headway --url .* migrate"):
+            act(app)
