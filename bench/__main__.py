@@ -50,8 +50,8 @@ class Bench:
 
     def _round(self, site: Site) -> Iterator[tuple[str, Callable[[str], None]]]:
         plan, store, parts = self.plan, site.store, self.plan.parts
-        if {"drain", "enqueue"} & set(parts):
-            yield "raw limits", partial(self._raw, store)
+        if "drain" in parts:
+            yield "raw drain", partial(self._raw_drain, store)
         if "drain" in parts or "finished" in parts:
             yield "drain, 1 worker", partial(self._drain, f"{store}.drain.1", 1)
         if "drain" in parts:
@@ -71,17 +71,18 @@ class Bench:
         step(url)
         site.drop(url)
 
-    def _raw(self, store: str, url: str) -> None:
-        measure = raw.postgres if store == "postgres" else raw.sqlite
-        for key, value in measure(url, jobs=self.plan.jobs, singles=self.plan.singles).items():
-            self._take(key, value)
+    def _raw_drain(self, store: str, url: str) -> None:
+        limit = raw.open_raw(url)
+        limit.bulk(self.plan.jobs)
+        self._take(f"{store}.raw.drain", limit.drain(self.plan.jobs))
+        limit.close()
 
     def _drain(self, key: str, workers: int, url: str) -> None:
         self._take(key, drain.drain(url, jobs=self.plan.jobs, workers=workers))
 
     def _enqueue(self, store: str, url: str) -> None:
-        self._take(f"{store}.single", enqueue.single(url, self.plan.singles))
-        self._take(f"{store}.bulk", enqueue.bulk(url, self.plan.jobs))
+        for name, rate in enqueue.rates(url, jobs=self.plan.jobs, singles=self.plan.singles):
+            self._take(f"{store}.{name}", rate)
 
     def _fill(self, site: Site) -> None:
         self._full[site.store] = site.create("full")

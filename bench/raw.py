@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import apsw
 import psycopg
@@ -76,74 +77,90 @@ update raw_jobs set status = 'running', worker_id = ?1, started_at = ?2 where ro
 _SQLITE_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = ? where rowid = ?"
 
 
-def postgres(url: str, *, jobs: int, singles: int) -> dict[str, float]:
-    """Per second: bulk inserted rows, claimed and completed jobs, one-row commits."""
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute(_POSTGRES_TABLE)
+class Raw(Protocol):
+    """A plain table on one connection; each method gives how many a second."""
 
+    def bulk(self, jobs: int) -> float: ...
+
+    def drain(self, jobs: int) -> float:
+        """Claim and complete what `bulk` put in."""
+        ...
+
+    def single(self, jobs: int) -> float: ...
+
+    def close(self) -> None: ...
+
+
+def open_raw(url: str) -> Raw:
+    return _Sqlite(url) if url.startswith("sqlite") else _Postgres(url)
+
+
+class _Postgres:
+    def __init__(self, url: str) -> None:
+        self._conn = psycopg.connect(url, autocommit=True)
+        self._conn.execute(_POSTGRES_TABLE)
+
+    def bulk(self, jobs: int) -> float:
         ids, payloads = [new_id() for _ in range(jobs)], [payload(n) for n in range(jobs)]
-        singly = [(new_id(), payload(n)) for n in range(singles)]
+        batches = [(ids[n : n + BULK], payloads[n : n + BULK]) for n in range(0, jobs, BULK)]
+        return _rate(jobs, lambda: [self._conn.execute(_POSTGRES_BULK, batch) for batch in batches])
 
-        def bulk() -> None:
-            for first in range(0, jobs, BULK):
-                conn.execute(_POSTGRES_BULK, (ids[first : first + BULK], payloads[first : first + BULK]))
-
-        def drain() -> None:
+    def drain(self, jobs: int) -> float:
+        def work() -> None:
             worker, claimed = new_id(), 0
             while claimed < jobs:
-                rows = conn.execute(_POSTGRES_CLAIM, (POSTGRES_BATCH, worker)).fetchall()
-                conn.execute(_POSTGRES_COMPLETE, ([row[0] for row in rows],))
+                rows = self._conn.execute(_POSTGRES_CLAIM, (POSTGRES_BATCH, worker)).fetchall()
+                self._conn.execute(_POSTGRES_COMPLETE, ([row[0] for row in rows],))
                 claimed += len(rows)
 
-        def one_by_one() -> None:
-            for row in singly:
-                conn.execute(_POSTGRES_ONE, row)
+        return _rate(jobs, work)
 
-        return {
-            "postgres.raw.bulk": _rate(jobs, bulk),
-            "postgres.raw.drain": _rate(jobs, drain),
-            "postgres.raw.single": _rate(singles, one_by_one),
-        }
+    def single(self, jobs: int) -> float:
+        rows = [(new_id(), payload(n)) for n in range(jobs)]
+        return _rate(jobs, lambda: [self._conn.execute(_POSTGRES_ONE, row) for row in rows])
 
-
-def sqlite(url: str, *, jobs: int, singles: int) -> dict[str, float]:
-    """Per second: inserted rows in batches, claimed and completed jobs, one-row transactions."""
-    conn = apsw.Connection(f"{path_of(url)}.raw")
-    conn.execute(_SQLITE_TABLE).fetchall()  # a statement that gives rows ends only when they are read
-
-    rows = [(new_id(), n, payload(n)) for n in range(jobs)]
-    singly = [(new_id(), n, payload(n)) for n in range(jobs, jobs + singles)]
-
-    def bulk() -> None:
-        for first in range(0, jobs, SQLITE_BATCH):
-            with conn:
-                conn.executemany(_SQLITE_INSERT, rows[first : first + SQLITE_BATCH])
-
-    def drain() -> None:
-        worker, claimed = new_id(), 0
-        while claimed < jobs:
-            now = time.time_ns() // 1_000
-            with conn:
-                found = conn.execute(_SQLITE_CLAIM, (worker, now, SQLITE_BATCH)).fetchall()
-            with conn:
-                conn.executemany(_SQLITE_COMPLETE, [(now, row[0]) for row in found])
-            claimed += len(found)
-
-    def one_by_one() -> None:
-        for row in singly:
-            conn.execute(_SQLITE_INSERT, row)
-
-    try:
-        return {
-            "sqlite.raw.bulk": _rate(jobs, bulk),
-            "sqlite.raw.drain": _rate(jobs, drain),
-            "sqlite.raw.single": _rate(singles, one_by_one),
-        }
-    finally:
-        conn.close()
+    def close(self) -> None:
+        self._conn.close()
 
 
-def _rate(count: int, work: Callable[[], None]) -> float:
+class _Sqlite:
+    def __init__(self, url: str) -> None:
+        self._conn = apsw.Connection(f"{path_of(url)}.raw")
+        # a statement that gives rows ends only when they are read
+        self._conn.execute(_SQLITE_TABLE).fetchall()
+
+    def bulk(self, jobs: int) -> float:
+        rows = [(new_id(), n, payload(n)) for n in range(jobs)]
+
+        def work() -> None:
+            for n in range(0, jobs, SQLITE_BATCH):
+                with self._conn:
+                    self._conn.executemany(_SQLITE_INSERT, rows[n : n + SQLITE_BATCH])
+
+        return _rate(jobs, work)
+
+    def drain(self, jobs: int) -> float:
+        def work() -> None:
+            worker, claimed = new_id(), 0
+            while claimed < jobs:
+                now = time.time_ns() // 1_000
+                with self._conn:
+                    found = self._conn.execute(_SQLITE_CLAIM, (worker, now, SQLITE_BATCH)).fetchall()
+                with self._conn:
+                    self._conn.executemany(_SQLITE_COMPLETE, [(now, row[0]) for row in found])
+                claimed += len(found)
+
+        return _rate(jobs, work)
+
+    def single(self, jobs: int) -> float:
+        rows = [(new_id(), n, payload(n)) for n in range(jobs)]
+        return _rate(jobs, lambda: [self._conn.execute(_SQLITE_INSERT, row) for row in rows])
+
+    def close(self) -> None:
+        self._conn.close()
+
+
+def _rate(count: int, work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return count / (time.perf_counter() - began)

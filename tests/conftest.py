@@ -87,6 +87,8 @@ class Databases:
     def create(self, template: str = "template0") -> str:
         name = f"headway_test_{uuid.uuid4().hex[:16]}"
         self._admin.execute(f"create database {name} template {template} strategy file_copy")
+        # who waits for a lock that nobody will let go fails its test instead of stopping the run
+        self._admin.execute(f"alter database {name} set lock_timeout = '15s'")
         return name
 
     def drop(self, name: str) -> None:

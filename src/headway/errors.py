@@ -43,10 +43,6 @@ class LeaseLost(HeadwayError):
     """A worker's claim is no longer its own; nothing that it said was written."""
 
 
-class QueueFull(HeadwayError):
-    """A limit on pending jobs was reached; nothing was enqueued."""
-
-
 class StoreError(HeadwayError):
     """The database refused or failed; nothing of the operation was written."""
 

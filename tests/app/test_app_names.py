@@ -35,7 +35,6 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "LeaseLost",
         "NotAllowed",
         "NotFound",
-        "QueueFull",
         "SchemaMissing",
         "SchemaOutdated",
         "StoreError",

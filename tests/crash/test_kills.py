@@ -27,12 +27,14 @@ def test_no_acknowledged_job_is_lost_while_workers_are_killed(ground: Ground, re
     for share in range(kills + 1):
         batch = [_job(number) for number in range(share, jobs, kills + 1)]
         acknowledged += [each.id for each in ground.app.enqueue_many(batch)]
+        if share == kills - 1:
+            _until_settled_in(ground, alive)
         if share < kills:
             victim = _busy(ground, alive)
             victim.kill()
             killed.append(victim)
             alive.remove(victim)
-            if share < kills - 1:  # the last one's jobs wait for its lease to end: no newcomer finds it gone
+            if share < kills - 1:  # the jobs of the last one are found by its lease, as no newcomer finds it gone
                 alive.append(fleet.worker(concurrency=8))
     _until_over(ground, len(acknowledged))
 
@@ -68,6 +70,15 @@ def _busy(ground: Ground, alive: list[Process]) -> Process:
 
     found: Process = until(find, "a worker that runs several jobs")
     return found
+
+
+def _until_settled_in(ground: Ground, alive: list[Process]) -> None:
+    """All have looked around and run something: whom they lose now they find by its lease alone."""
+
+    def is_so() -> bool:
+        return {process.pid for process in alive} <= {entry.pid for entry in ground.ledger.read()}
+
+    until(is_so, "every worker runs jobs")
 
 
 def _until_over(ground: Ground, jobs: int) -> None:

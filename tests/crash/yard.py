@@ -93,22 +93,21 @@ async def gated_once(ctx: Context, gate: str) -> None:
     note("end", ctx.job_id, ctx.fence)
 
 
-@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=4)
+@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=5)
 async def poison(ctx: Context, signaled: bool) -> None:
     """Takes its worker down, a moment after its neighbours began."""
     note("start", ctx.job_id, ctx.fence)
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.05)
     if signaled:
         os.kill(os.getpid(), signal.SIGKILL)
     os._exit(9)
 
 
-@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=4)
+@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=5)
 async def neighbour(ctx: Context) -> None:
-    """Claimed along with the pill the first time, it is still running when that goes off; later it is quick."""
+    """Outlasts the pill that was claimed along with it; less so later, when it should not be."""
     note("start", ctx.job_id, ctx.fence)
-    if ctx.losses == 0:
-        await asyncio.sleep(0.3)
+    await asyncio.sleep(0.06 if ctx.losses else 0.5)
     note("end", ctx.job_id, ctx.fence)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from headway.app.address import open_store
@@ -100,9 +100,19 @@ class Headway(Verbs):
         """The kinds that are defined here, by name."""
         return self._registry
 
-    def on(self, event: str, callback: Callable[..., Any]) -> None:
-        """Call `callback(event)` at every such event of workers in this process, such as `job.dead`."""
+    @overload
+    def on(self, event: str, callback: F) -> F: ...
+    @overload
+    def on(self, event: str, callback: None = None) -> Callable[[F], F]: ...
+    def on(self, event: str, callback: Any = None) -> Any:
+        """Call `callback(event)` at every such event of workers in this process: `app.on("job.dead", tell)`.
+
+        Without a callback it decorates one: `@app.on("job.dead")`. Raises `ConfigError` for an unknown event.
+        """
+        if callback is None:
+            return partial(self.on, event)
         self._hooks.on(event, callback)
+        return callback
 
     def on_startup(self, fn: F) -> F:
         """Run it when a worker starts, before it claims anything."""

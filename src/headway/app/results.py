@@ -7,7 +7,7 @@ import threading
 import time
 from concurrent.futures import Future
 
-from headway.errors import StoreUnavailable
+from headway.errors import NotFound, StoreUnavailable
 from headway.model.job import Outcome
 from headway.model.status import FINISHED
 from headway.store.run import Store
@@ -63,25 +63,32 @@ class Results:
             try:
                 outcomes = self._store.run(self._store.ops.results(ids, tenant_id=None))
             except StoreUnavailable:
-                outcomes, pause = {}, _SLOWEST
+                time.sleep(_SLOWEST)
+                continue
             except BaseException as error:
                 self._fail(error)
                 continue
-            if self._deliver(outcomes):
+            if self._deliver(ids, outcomes):
                 pause = _FIRST
                 continue
             time.sleep(pause)
             pause = min(pause * 1.25, _SLOWEST)
 
-    def _deliver(self, outcomes: dict[str, Outcome]) -> bool:
+    def _deliver(self, ids: list[str], outcomes: dict[str, Outcome]) -> bool:
         delivered = False
         with self._lock:
-            for job_id, outcome in outcomes.items():
-                if outcome.status in FINISHED:
-                    for future in self._waiting.pop(job_id, []):
-                        delivered = True
-                        if future.set_running_or_notify_cancel():
-                            future.set_result(outcome)
+            for job_id in ids:
+                outcome = outcomes.get(job_id)
+                if outcome is not None and outcome.status not in FINISHED:
+                    continue
+                for future in self._waiting.pop(job_id, []):
+                    delivered = True
+                    if not future.set_running_or_notify_cancel():
+                        continue
+                    if outcome is None:
+                        future.set_exception(NotFound(f"job {job_id} was pruned before its result was read"))
+                    else:
+                        future.set_result(outcome)
         return delivered
 
     def _fail(self, error: BaseException) -> None:

@@ -58,6 +58,9 @@ def _count(name: str, value: Any) -> int:
 
 
 def _retention(value: Any) -> dict[str, int]:
+    if isinstance(value, str):
+        # as a variable says it: succeeded=1d,dead=30d
+        value = {name.strip(): age for name, _, age in (part.partition("=") for part in value.split(","))}
     if not isinstance(value, Mapping) or not set(value) <= set(FINISHED):
         raise ConfigError(
             f'retention={value!r} must map statuses ({", ".join(FINISHED)}) to durations, such as {{"succeeded": "7d"}}'

@@ -69,7 +69,7 @@ _COLUMNS = (
     Column("KIND", shrink=True),
     Column("QUEUE", shrink=True, wide=90),
     Column("TENANT", shrink=True, wide=150),
-    Column("TRIES", right=True, wide=76),
+    Column("FAILED", right=True, wide=76),
     Column("WHEN", right=True),
     Column("NOTE", shrink=True, wide=110),
 )

@@ -37,7 +37,13 @@ class State:
         """An app on the database, without kinds: what looking and operating needs."""
         from headway.app import Headway
 
-        app = Headway(self.settings.get("url"))
+        url = self.settings.get("url")
+        if url is None and self.settings.get("app"):
+            # the app that enqueue and worker use knows its database
+            from headway.cli.load import load
+
+            url = load(str(self.settings["app"]), None).url
+        app = Headway(url)
         close_later(app)
         return app
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from headway.clock import SystemClock
 from headway.errors import InvalidJob
-from headway.model.job import NewJob
+from headway.model.job import Enqueued, NewJob
 
 DEFAULT_PAYLOAD_LIMIT = 1_048_576
 
@@ -21,11 +21,11 @@ class Enqueuer(Protocol):
         """The most bytes of JSON that a payload may have."""
         ...
 
-    def enqueue_new(self, job: NewJob, conn: Any) -> Any:
+    def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         """Enqueue one job, in `conn`'s transaction if it is not None."""
         ...
 
-    async def aenqueue_new(self, job: NewJob, conn: Any) -> Any:
+    async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         """The same, without blocking."""
         ...
 

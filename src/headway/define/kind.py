@@ -16,7 +16,7 @@ from headway.define.enqueuer import Binding
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.ids import new_id
-from headway.model.job import NewJob
+from headway.model.job import Enqueued, NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,12 +74,12 @@ class Kind(Generic[P, R]):
             else (f"<Kind {self.name} of {self.fn!r}>")
         )
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store the call as a job; gives its `id`, `status` and `created`."""
         enqueuer = self._binding.sole(self.name)
         return enqueuer.enqueue_new(self.build(*args, **kwargs), self.options.conn)
 
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """The same, without blocking."""
         enqueuer = self._binding.sole(self.name)
         return await enqueuer.aenqueue_new(self.build(*args, **kwargs), self.options.conn)

@@ -116,7 +116,7 @@ class Ops(Protocol):
 
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
         """Take up to `limit` jobs in order, set them running with fence + 1, and start their attempts. Finds nothing
-        while the queue is paused. Raises `LeaseLost` for a worker that is not registered. Finding nothing is one probe."""
+        while the queue is paused. Raises `LeaseLost` for an unregistered worker. Finding nothing is one probe."""
         ...
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:

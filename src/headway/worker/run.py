@@ -16,13 +16,14 @@ from headway.errors import InvalidPayload
 from headway.model.codec import encode
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
+from headway.model.outcome import Retry
 from headway.model.retry import canceled, dead, released, succeeded
 from headway.worker.execution import Execution
 from headway.worker.hooks import Event, Hooks
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.threads import Threads
-from headway.worker.verdict import clean, describe, fail, judge
+from headway.worker.verdict import clean, describe, fail, handlers_own, judge
 
 log = logs.get_logger("headway.worker")
 
@@ -121,7 +122,8 @@ class Runner:
             return self._as_asked(run, error)
         outcome = judge(run.claim, run.kind.options, error)
         if outcome.charge:
-            log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=error)
+            shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handlers_own(error)}
+            log.warning(f"attempt failed: {_where_to(outcome)}", **shown)
         return outcome
 
     def _doomed(self, claim: Claim, reason: str) -> Settlement:

@@ -66,7 +66,7 @@ def describe(error: BaseException) -> str:
         message = message[:_MESSAGE_LIMIT] + " …"
     head = clean(f"{type(error).__qualname__}: {message}" if message else type(error).__qualname__)
     try:
-        trace = "".join(traceback.format_exception(type(error), error, _handlers_own(error.__traceback__)))
+        trace = "".join(traceback.format_exception(*handlers_own(error)))
     except Exception as fault:
         trace = f"(no traceback: {type(fault).__name__})"
     return _cap(head, clean(trace))
@@ -89,12 +89,12 @@ def _snooze(claim: Claim, error: Snooze) -> Settlement:
     return settlement
 
 
-def _handlers_own(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames of the worker that led to the handler."""
-    start = trace
+def handlers_own(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """The error as `exc_info`, without the frames of the worker that led to the handler."""
+    start = trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
         trace = trace.tb_next
-    return trace or start
+    return type(error), error, trace or start
 
 
 def _cap(head: str, trace: str) -> str:

@@ -34,7 +34,7 @@ SCHEMA = """
                 errcode = 'HW001', detail = '0198c0de-0000-7000-8000-00000000abcd';
         end if;
         if 'gone' = any(kinds) then
-            raise exception 'no job 7' using errcode = 'HW005';
+            raise exception 'no job 7' using errcode = 'HW003';
         end if;
         return query select i::text, true, s from unnest(ids, sizes) u (i, s);
     end $$;

@@ -240,7 +240,6 @@ def test_sqlstates_become_our_errors() -> None:
         ("HW002", errors.LeaseLost),
         ("HW003", errors.NotAllowed),
         ("HW004", errors.InvalidJob),
-        ("HW005", errors.NotFound),
     ]:
         error = from_sqlstate(code, f"about {code}", "more")
         assert type(error) is kind

@@ -59,7 +59,7 @@ def test_postgres_refusal_leaves_the_callers_transaction_usable(
     with pytest.raises(errors.Duplicate, match=r"^a job with unique key w7 is in scope$") as caught:
         postgres_user.do(enqueue("welcome", "taken"))
     assert caught.value.job_id == "0198c0de-0000-7000-8000-00000000abcd"
-    with pytest.raises(errors.NotFound, match="no job 7"):
+    with pytest.raises(errors.NotAllowed, match="no job 7"):
         postgres_user.do(enqueue("gone"))
     postgres_user.do(enqueue("invoice"))
     postgres_user.execute("insert into orders values ('second')")

@@ -156,11 +156,14 @@ def read_version() -> Steps[int]:
 def _scan(where: Filter) -> str:
     """The statement whose index holds the fewest rows for this filter."""
     if where.retry_of is not None:
-        return "retry_of"
-    if where.status in ("dead", "failed", "canceled"):
-        return "page_of_problems"
-    if where.status == "running":
-        return "page_of_running"
+        return "page_of_retries"
+    match where.status:
+        case "succeeded" | "dead" | "failed" | "canceled":
+            return "page_of_finished"
+        case "running" | "scheduled":
+            return f"page_of_{where.status}"
+        case "held" | "waiting":
+            return "page_of_parked"
     if where.tenant_id is not None and where.tenant_id != DEFAULT_TENANT_ID:
         return "page_of_tenant"
     return "page"

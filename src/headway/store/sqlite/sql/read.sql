@@ -50,13 +50,13 @@ where tenant_id = ?1
 order by id desc
 limit ?11;
 
--- name: page_of_problems
+-- name: page_of_finished
 select id
-from jobs indexed by jobs_problem
-where tenant_id in (select id from tenants where ?1 is null or id = ?1)
-  and status = ?2
-  and (status = 'dead' or status = 'failed' or status = 'canceled')
+from jobs indexed by jobs_ended
+where status = ?2
+  and finished_at is not null
   and id < ?12
+  and (?1 is null or tenant_id = ?1)
   and (?3 is null or kind = ?3)
   and (?4 is null or queue = ?4)
   and (?5 is null or source = ?5)
@@ -86,7 +86,43 @@ where status = 'running'
 order by id desc
 limit ?11;
 
--- name: retry_of
+-- name: page_of_scheduled
+select id
+from jobs indexed by jobs_due
+where status = 'scheduled'
+  and status = ?2
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_parked
+select id
+from jobs indexed by jobs_parked
+where (status = 'held' or status = 'waiting')
+  and status = ?2
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_retries
 select id
 from jobs
 where retry_of = ?8
@@ -131,7 +167,7 @@ where id in (select value from json_each(?1))
 -- name: counts
 -- one scan each, of an index that holds only these statuses
 select status, count(*)
-from jobs indexed by jobs_finished
+from jobs indexed by jobs_prune
 where finished_at is not null
 group by status
 union all

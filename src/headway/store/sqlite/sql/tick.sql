@@ -59,7 +59,7 @@ where rowid = ?1;
 delete from jobs
 where rowid in (
   select rowid
-  from jobs indexed by jobs_finished
+  from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
   order by finished_at
@@ -70,7 +70,7 @@ returning id;
 -- name: prune_probe
 select exists (
   select 1
-  from jobs indexed by jobs_finished
+  from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
 );

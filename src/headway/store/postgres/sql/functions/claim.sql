@@ -28,7 +28,7 @@ begin
   end if;
   perform from headway.workers w where w.id = p_worker;
   if not found then
-    raise exception 'worker % is not registered: its lease was over and it was reaped', p_worker
+    raise exception 'worker % is not registered (any more): its lease ran out and it was reaped; register again under a new id', p_worker
       using errcode = 'HW002';
   end if;
   v_now := headway.now();

@@ -5,9 +5,9 @@
 -- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003, HW004.
 create function headway.enqueue_many(
   p_ids uuid[],
+  p_kinds text[],
   p_tenants uuid[] default null,
   p_slugs text[] default null,
-  p_kinds text[] default null,
   p_queues text[] default null,
   p_payloads json[] default null,
   p_priorities smallint[] default null,
@@ -169,7 +169,8 @@ begin
         using errcode = '40001';
     end if;
     if v_found.by_unique_key and v_found.on_conflict = 'raise' then
-      raise exception 'unique key "%" of kind % is taken by job %', v_found.unique_key, v_found.kind, v_found.id
+      raise exception 'unique key "%" of kind % is taken by job % (%): nothing was enqueued; on_conflict=''return'' gives that job instead',
+        v_found.unique_key, v_found.kind, v_found.id, v_found.status
         using errcode = 'HW001', detail = v_found.id::text;
     end if;
     place := v_found.place;
@@ -218,7 +219,7 @@ as $$
   select coalesce(e.id, one.id), coalesce(e.status, 'queued'), coalesce(e.created, true)
     from one
     left join lateral headway.enqueue_many(
-      array[one.id], array[$4], null, array[$1], array[$3], array[$2], array[$6::smallint],
+      array[one.id], array[$1], array[$4], null, array[$3], array[$2], array[$6::smallint],
       array[(extract(epoch from $7) * 1000)::bigint], array[$8], array[$9], array[$10], array[$11],
       array[(extract(epoch from $12) * 1000)::bigint], array[(extract(epoch from $13) * 1000)::bigint],
       array[(extract(epoch from $14) * 1000)::bigint], array[$15], array[$16], array[$17],

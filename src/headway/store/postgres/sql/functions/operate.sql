@@ -88,8 +88,14 @@ begin
          where j.id = v_job.id;
       end if;
     exception when unique_violation then
-      v_holder := coalesce((select j.id from headway.jobs j where j.retry_of = v_job.id), headway.holder(v_job));
-      raise exception 'job % cannot be retried: job % has its unique key or is its retry', v_job.id, v_holder
+      select j.id into v_holder from headway.jobs j where j.retry_of = v_job.id;
+      if found then
+        raise exception 'job % (%) was retried already, by job %: retry that one', v_job.id, v_job.kind, v_holder
+          using errcode = 'HW001', detail = v_holder::text;
+      end if;
+      v_holder := headway.holder(v_job);
+      raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
+        v_job.id, v_job.unique_key, v_holder
         using errcode = 'HW001', detail = coalesce(v_holder, v_job.id)::text;
     end;
     insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
@@ -123,11 +129,13 @@ begin
     return null;
   end if;
   if v_job.status not in ('queued', 'scheduled', 'held', 'waiting') then
-    raise exception 'job % is %: only a job that is neither running nor finished can be changed', p_id, v_job.status
+    raise exception 'job % is % and cannot be changed: %', p_id, v_job.status,
+      case v_job.status when 'running' then 'cancel it, or wait until it is done' else 'retry it' end
       using errcode = 'HW003';
   end if;
   if v_set ? 'payload' and v_job.fence > 0 then
-    raise exception 'job % has run: its payload cannot change any more', p_id
+    raise exception 'job % has run (fence %), so its payload stays as it is: cancel it and enqueue a new one with the other payload',
+      p_id, v_job.fence
       using errcode = 'HW003';
   end if;
   if v_set ? 'queue' and v_set ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' then
@@ -159,7 +167,8 @@ begin
            payload = case when v_set ? 'payload' then p_change -> 'payload' else j.payload end
      where j.id = p_id;
   exception when unique_violation then
-    raise exception 'job % cannot be changed so: its unique key "%" is taken there', p_id, v_job.unique_key
+    raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
+      p_id, v_job.unique_key, headway.holder(v_job)
       using errcode = 'HW001', detail = coalesce(headway.holder(v_job), p_id)::text;
   end;
   insert into headway.audit (tenant_id, job_id, at, actor, action, detail)

@@ -104,15 +104,13 @@ create unique index jobs_retry_of
 on jobs (retry_of)
 where retry_of is not null;
 
-create index jobs_finished
+create index jobs_prune
 on jobs (status, finished_at)
 where finished_at is not null;
 
-create index jobs_problem
-on jobs (tenant_id, status, id)
-where status = 'dead'
-  or status = 'failed'
-  or status = 'canceled';
+create index jobs_ended
+on jobs (status, id)
+where finished_at is not null;
 
 create index jobs_tenant
 on jobs (tenant_id, id)
