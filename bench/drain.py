@@ -45,7 +45,7 @@ def drain(url: str, *, jobs: int, workers: int) -> float:
             first, last, before_last, ended = ask(_SPAN, since)
     app.close()
     assert ended == jobs, f"{ended} attempts are recorded of {jobs} jobs"
-    return before_last / _seconds(last, first)
+    return float(before_last) / _seconds(last, first)
 
 
 def memory(url: str, *, few: int, many: int) -> dict[str, float]:
@@ -74,10 +74,10 @@ def add_finished(url: str, count: int) -> None:
         conn.execute("pragma wal_checkpoint(truncate); analyze").fetchall()
         conn.close()
         return
-    with psycopg.connect(url, autocommit=True) as conn:
+    with psycopg.connect(url, autocommit=True) as server:
         for statement in _POSTGRES_FINISHED:
-            conn.execute(statement, {"count": count})
-        conn.execute("vacuum (analyze) headway.jobs, headway.attempts")
+            server.execute(statement, {"count": count})
+        server.execute("vacuum (analyze) headway.jobs, headway.attempts")
 
 
 def _wait(ask: Ask) -> None:
@@ -101,7 +101,7 @@ def _asking(url: str) -> Iterator[Ask]:
 
 
 def _seconds(last: Any, first: Any) -> float:
-    return (last - first).total_seconds() if isinstance(last, datetime) else (last - first) / 1e6
+    return float((last - first).total_seconds() if isinstance(last, datetime) else (last - first) / 1e6)
 
 
 _POSTGRES_FINISHED = (

@@ -38,7 +38,7 @@ class Process:
 
     def rss(self) -> float:
         """Its resident memory in MiB."""
-        return psutil.Process(self._popen.pid).memory_info().rss / 2**20
+        return float(psutil.Process(self._popen.pid).memory_info().rss) / 2**20
 
     def stop(self) -> None:
         self._popen.terminate()

@@ -633,16 +633,17 @@ def test_a_failed_migration_leaves_the_file_as_it_was(store, path, library, monk
     enqueue(store)
 
 
-def test_a_callers_transaction_that_locks_a_file_without_schema_is_told_to_migrate(store, path, library):
+def test_a_callers_transaction_makes_the_schema_along_with_its_first_job(store, path, library):
     import sqlite3
 
     import apsw
 
     conn = apsw.Connection(str(path)) if library == "apsw" else sqlite3.connect(path, isolation_level=None)
     conn.execute("begin immediate")
-    with pytest.raises(SchemaMissing, match="migrate first"):
-        store.run_in(conn, store.ops.enqueue([job()]))
-    conn.execute("rollback")
     assert store.run_in(conn, store.ops.enqueue([job()]))[0].created
+    conn.execute("rollback")
+    conn.execute("begin immediate")
+    assert store.run_in(conn, store.ops.enqueue([job()]))[0].created
+    conn.execute("commit")
     conn.close()
     assert count(store) == 1

@@ -556,11 +556,11 @@ def walk(examples: int, **options: Any) -> settings:
 
 
 def test_both_stores_look_the_same_after_the_same_operations(machine):
-    run_state_machine_as_test(machine, settings=walk(40, derandomize=True))
+    run_state_machine_as_test(machine, settings=walk(30, derandomize=True))
 
 
 def test_both_stores_look_the_same_on_a_random_walk(machine):
     """Its seed is in the output of a failure; HEADWAY_TEST_SEED repeats it."""
     number = int(os.environ.get("HEADWAY_TEST_SEED", random.randrange(2**32)))
     print(f"HEADWAY_TEST_SEED={number}")
-    run_state_machine_as_test(seed(number)(machine), settings=walk(20))
+    run_state_machine_as_test(seed(number)(machine), settings=walk(15))

@@ -94,7 +94,7 @@ def test_only_the_owner_may_hold_the_databases_clock(headway_postgres_url: str) 
 
 def test_a_database_without_the_schema_is_named(postgres_url: str) -> None:
     app = Headway(postgres_url)
-    with pytest.raises(SchemaMissing, match="has no Headway schema.*headway .*migrate"):
+    with pytest.raises(SchemaMissing, match=r"has no Headway schema.*headway .*migrate"):
         held(app).__enter__()
     app.close()
 

@@ -17,6 +17,7 @@ Queues = str | Sequence[str] | Mapping[str, int]
 
 ROUNDS = 1_000
 """How often work that was scheduled is brought forward before `drain` takes it for endless."""
+_PATIENCE = 3
 _PAGE = 1_000
 
 
@@ -64,12 +65,17 @@ async def adrain(
 ) -> Summary:
     """The same inside a running event loop, on which async handlers run too."""
     summary = Summary()
+    chosen = None if queues is None else {queues} if isinstance(queues, str) else set(queues)
+    in_vain = 0
     for _ in range(ROUNDS):
-        names: Queues = sorted(await _all_queues(app)) if queues is None else queues
-        _add(summary, await app.arun(names, until_idle=True, concurrency=concurrency))
-        if queues is None and not (await _all_queues(app)) <= set(names):
-            continue  # a handler enqueued into a queue that was not there before
-        if not with_scheduled or not await _bring_forward(app, set([names] if isinstance(names, str) else names)):
+        names = sorted(await _all_queues(app)) if queues is None else queues
+        done = await app.arun(names, until_idle=True, concurrency=concurrency)
+        _add(summary, done)
+        # what came into a queue that was not there before, or was promoted just as the worker ended
+        in_vain = in_vain + 1 if done == Summary() else 0
+        if in_vain < _PATIENCE and await _waits(app, chosen):
+            continue
+        if not with_scheduled or not await _bring_forward(app, chosen):
             return summary
     raise HeadwayError(
         f"after {ROUNDS:,} rounds there is still something scheduled: {await _some_scheduled(app)}. "
@@ -83,10 +89,20 @@ async def _all_queues(app: Headway) -> set[str]:
     return {"default", *(kind.options.queue for kind in app.kinds)} | there
 
 
-async def _bring_forward(app: Headway, queues: set[str]) -> bool:
+async def _waits(app: Headway, chosen: set[str] | None) -> bool:
+    """Whether something is queued that could run."""
+    queues = [queue for queue in await app.aqueues() if chosen is None or queue.name in chosen]
+    return any(queue.counts.get("queued") and not queue.paused for queue in queues)
+
+
+async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
     """Make the next of the scheduled jobs due, and those of the same time; whether there was one."""
     paused = {queue.name for queue in await app.aqueues() if queue.paused}
-    jobs = [job for job in await _scheduled(app) if job.queue in queues - paused and job.kind in app.kinds]
+    jobs = [
+        job
+        for job in await _scheduled(app)
+        if job.kind in app.kinds and job.queue not in paused and (chosen is None or job.queue in chosen)
+    ]
     clock = clock_of(app)
     if clock is None:
         for job in jobs:

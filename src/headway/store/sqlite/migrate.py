@@ -91,12 +91,27 @@ def ensure(conn: Connection, path: str) -> None:
     found = drive(read_version(), conn.run)
     if found == 0:
         migrate(conn)
-    elif found < VERSION:
+    else:
+        _judge(found, path)
+
+
+def prepare(path: str) -> Steps[bool]:
+    """The same inside a caller's transaction; True if the schema was there, and will be whatever becomes of that."""
+    found = yield from read_version()
+    if found == 0:
+        yield from migration()
+        return False
+    _judge(found, path)
+    return True
+
+
+def _judge(found: int, path: str) -> None:
+    if found < VERSION:
         raise SchemaOutdated(
             f"{path} has schema version {found}, and this library needs {VERSION}: "
             f"stop the workers, then run: headway --url sqlite:///{path} migrate"
         )
-    elif found > VERSION:
+    if found > VERSION:
         raise newer(found, path)
 
 

@@ -157,13 +157,10 @@ def _scan(where: Filter) -> str:
     """The statement whose index holds the fewest rows for this filter."""
     if where.retry_of is not None:
         return "page_of_retries"
-    match where.status:
-        case "succeeded" | "dead" | "failed" | "canceled":
-            return "page_of_finished"
-        case "running" | "scheduled":
-            return f"page_of_{where.status}"
-        case "held" | "waiting":
-            return "page_of_parked"
+    if where.status == "running":
+        return "page_of_running"
+    if where.status is not None and where.status != "queued":
+        return "page_of_status"
     if where.tenant_id is not None and where.tenant_id != DEFAULT_TENANT_ID:
         return "page_of_tenant"
     return "page"

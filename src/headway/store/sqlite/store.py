@@ -10,11 +10,11 @@ import weakref
 from typing import Any, Literal, TypeVar
 
 from headway.clock import Clock, SystemClock
-from headway.errors import SchemaMissing, StoreError, StoreUnavailable
+from headway.errors import StoreError
 from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate
-from headway.store.sqlite.connection import Connection, Library
+from headway.store.sqlite.connection import Library
 from headway.store.sqlite.file import File, Gate
 from headway.store.sqlite.op import SqliteOp
 from headway.store.sqlite.ops import SqliteOps
@@ -24,7 +24,6 @@ from headway.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 _FORK_PATIENCE_S = 5.0
-_FOREIGN_PATIENCE_S = 2.0
 
 _stores: weakref.WeakSet[SqliteStore] = weakref.WeakSet()
 
@@ -88,19 +87,17 @@ class SqliteStore:
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import sqlite_session
 
-        session = sqlite_session(conn, library=self._library, path=self._path)
-        self._prepare()
-        with session as execute:
+        with sqlite_session(conn, library=self._library, path=self._path) as execute:
+            if not self._checked:
+                self._checked = drive(migrate.prepare(self._path), execute)
             return drive(op.steps(), execute)
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import sqlite_session
 
-        session = sqlite_session(conn, library=self._library, path=self._path)
-        if not session.is_async:
-            return self.run_in(conn, op)
-        await asyncio.to_thread(self._prepare)
-        async with session as execute:
+        async with sqlite_session(conn, library=self._library, path=self._path) as execute:
+            if not self._checked:
+                self._checked = await adrive(migrate.prepare(self._path), execute)
             return await adrive(op.steps(), execute)
 
     def migrate(self, to: int | None = None) -> list[str]:
@@ -152,22 +149,6 @@ class SqliteStore:
                 return drive(op.steps(), conn.run)
             finally:
                 conn.close()
-
-    def _prepare(self) -> None:
-        """Make the schema before the caller's transaction needs it, as far as that transaction lets us."""
-        if self._checked:
-            return
-        file = self._opened().file
-        with file.gate:
-            try:
-                conn: Connection = file.open(_FOREIGN_PATIENCE_S)
-            except StoreUnavailable as locked:
-                raise SchemaMissing(
-                    f"{self._path} has no Headway schema yet, and the caller's transaction keeps it from "
-                    f"being made: run headway --url sqlite:///{self._path} migrate first"
-                ) from locked
-            conn.close()
-        self._checked = True
 
 
 def _special(op: Op[T]) -> SqliteOp[T] | None:

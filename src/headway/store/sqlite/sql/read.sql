@@ -50,11 +50,12 @@ where tenant_id = ?1
 order by id desc
 limit ?11;
 
--- name: page_of_finished
+-- name: page_of_status
 select id
-from jobs indexed by jobs_ended
+from jobs indexed by jobs_listed
 where status = ?2
-  and finished_at is not null
+  and status <> 'queued'
+  and status <> 'running'
   and id < ?12
   and (?1 is null or tenant_id = ?1)
   and (?3 is null or kind = ?3)
@@ -72,42 +73,6 @@ limit ?11;
 select id
 from jobs indexed by jobs_running
 where status = 'running'
-  and status = ?2
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
-
--- name: page_of_scheduled
-select id
-from jobs indexed by jobs_due
-where status = 'scheduled'
-  and status = ?2
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
-
--- name: page_of_parked
-select id
-from jobs indexed by jobs_parked
-where (status = 'held' or status = 'waiting')
   and status = ?2
   and id < ?12
   and (?1 is null or tenant_id = ?1)
@@ -167,26 +132,18 @@ where id in (select value from json_each(?1))
 -- name: counts
 -- one scan each, of an index that holds only these statuses
 select status, count(*)
-from jobs indexed by jobs_prune
-where finished_at is not null
+from jobs indexed by jobs_listed
+where status <> 'queued'
+  and status <> 'running'
 group by status
 union all
 select 'queued', count(*)
 from jobs indexed by jobs_claim
 where status = 'queued'
 union all
-select 'scheduled', count(*)
-from jobs indexed by jobs_due
-where status = 'scheduled'
-union all
 select 'running', count(*)
 from jobs indexed by jobs_running
-where status = 'running'
-union all
-select status, count(*)
-from jobs indexed by jobs_parked
-where (status = 'held' or status = 'waiting')
-group by status;
+where status = 'running';
 
 -- name: counts_of_tenant
 select status, count(*)

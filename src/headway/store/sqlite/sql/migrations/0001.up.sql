@@ -108,9 +108,10 @@ create index jobs_prune
 on jobs (status, finished_at)
 where finished_at is not null;
 
-create index jobs_ended
+create index jobs_listed
 on jobs (status, id)
-where finished_at is not null;
+where status <> 'queued'
+  and status <> 'running';
 
 create index jobs_tenant
 on jobs (tenant_id, id)
