@@ -141,9 +141,7 @@ def test_a_wrong_call_is_refused_at_enqueue(
         ("{", "welcome: the payload cannot be read at $: input data was truncated"),
     ],
 )
-def test_a_payload_that_the_function_does_not_take_is_refused_by_the_worker(
-    payload: str, message: str
-) -> None:
+def test_a_payload_that_the_function_does_not_take_is_refused_by_the_worker(payload: str, message: str) -> None:
     with pytest.raises(InvalidPayload) as caught:
         Kind(welcome).decode(payload)
     assert message in str(caught.value)
@@ -267,9 +265,7 @@ def test_the_context_is_found_under_every_spelling_and_is_no_payload() -> None:
         kind: Kind[..., Any] = Kind(fn)
         assert kind.context_param == name
         assert kind.build(7).payload == '{"a":7}'
-        with pytest.raises(
-            InvalidJob, match=rf"{fn.__name__}\({name}=…\): is the context, which the worker gives"
-        ):
+        with pytest.raises(InvalidJob, match=rf"{fn.__name__}\({name}=…\): is the context, which the worker gives"):
             kind.build(a=7, **{name: 1})
 
 
@@ -325,9 +321,7 @@ def test_what_can_never_be_a_job_is_refused_at_definition() -> None:
         "(NameError: name 'threading' is not defined): import its names at module level"
     ) in refusal(connection)
     assert "strange: parameter it is annotated Iterable, which cannot be made from JSON" in refusal(strange)
-    assert "mixed: parameter it cannot be decoded from JSON: Type unions containing a custom" in refusal(
-        mixed
-    )
+    assert "mixed: parameter it cannot be decoded from JSON: Type unions containing a custom" in refusal(mixed)
     assert "two: both a and b are annotated Context: keep one" in refusal(two)
     assert "mangled: its parameters (__x) cannot be decoded" in refusal(mangled)
     assert "Thing.method is a method without its object" in refusal(Thing.method)
@@ -372,17 +366,13 @@ def test_a_schema_is_asked_at_enqueue_and_before_running() -> None:
     }
     kind = Kind(welcome, {"schema": schema})
     assert kind.build(7, "a@example.org", loud=False)
-    with pytest.raises(
-        InvalidPayload, match=r"welcome: the payload does not fit the schema at \$.user_id: 3 is"
-    ):
+    with pytest.raises(InvalidPayload, match=r"welcome: the payload does not fit the schema at \$.user_id: 3 is"):
         kind.build(3)
     with pytest.raises(InvalidPayload, match=r"at \$.note: .*email"):
         kind.build(7, "nobody")
     with pytest.raises(InvalidPayload, match=r"at \$.loud"):
         kind.decode('{"user_id":7,"loud":true}')
-    assert "http://example.org/x.json is remote" in refusal(
-        welcome, schema={"$ref": "http://example.org/x.json"}
-    )
+    assert "http://example.org/x.json is remote" in refusal(welcome, schema={"$ref": "http://example.org/x.json"})
     assert "the schema cannot be used" in refusal(welcome, schema={"type": "nope"})
     assert "is not a JSON Schema: give a dict" in refusal(welcome, schema="{}")
 

@@ -47,9 +47,7 @@ def test_a_type_checker_accepts_right_calls_and_refuses_wrong_ones(tmp_path: Pat
     program.write_text(PROGRAM)
     config = tmp_path / "mypy.ini"
     config.write_text("[mypy]\nstrict = true\n")
-    report, errors, _ = api.run(
-        ["--config-file", str(config), "--cache-dir", str(tmp_path / "cache"), str(program)]
-    )
+    report, errors, _ = api.run(["--config-file", str(config), "--cache-dir", str(tmp_path / "cache"), str(program)])
     assert not errors
     wrong = [line for line in PROGRAM.splitlines() if re.search(r"wrong.\d", line)]
     lines = PROGRAM.splitlines()

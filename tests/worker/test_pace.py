@@ -17,14 +17,17 @@ from headway.worker.pace import interval
     since_work_s=st.floats(0, 10_000),
     jitter=st.floats(0, 1, exclude_max=True),
 )
-def test_a_fleet_polls_once_per_pace_whatever_its_size(fleet: int, since_work_s: float, jitter: float) -> None:
-    each = interval(pace_ms=25, idle_pace_ms=100, fleet=fleet, since_work_s=since_work_s, jitter=jitter)
-    together = each / max(fleet, 1)
-    assert 0.0187 <= together <= 0.1251
-    if since_work_s <= 60:
-        assert together <= 0.0313
-    if since_work_s >= 120:
-        assert together >= 0.0749
+def test_a_fleet_asks_once_per_pace_whatever_its_size(fleet: int, since_work_s: float, jitter: float) -> None:
+    each = interval(
+        pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=fleet, since_work_s=since_work_s, jitter=jitter
+    )
+    fleet = max(fleet, 1)
+    polls, beats = fleet / each * (0.75 + jitter / 2), (fleet - 1) / 20
+    budget = 40 if since_work_s < 60 else 10
+    assert polls >= budget / 2 - 1e-6
+    assert polls + beats <= max(budget, beats + budget / 2) + 1e-6
+    if beats <= budget / 2:
+        assert polls + beats >= budget - 1e-6
 
 
 @pytest.mark.parametrize("name", ["pace", "hooks"])

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 import uuid
+from functools import lru_cache
 
 from headway.errors import InvalidJob
 
@@ -67,6 +68,11 @@ def tenant_id(tenant: str | uuid.UUID) -> str:
         return str(tenant)
     if not isinstance(tenant, str):
         raise InvalidJob(f"a tenant is a name or a UUID, not {type(tenant).__name__}")
+    return _id_of_name(tenant)
+
+
+@lru_cache(10_000)
+def _id_of_name(tenant: str) -> str:
     try:
         return str(uuid.UUID(tenant))
     except ValueError:

@@ -1,6 +1,6 @@
 """Helpers for test suites of applications that use Headway: on real databases, by the real path.
 
-    from headway.testing import assert_enqueued, drain, held
+    from headway.testing import assert_enqueued, drain, on_database
 
     def test_a_new_user_is_welcomed(headway_url):
         with on_database(app, headway_url):
@@ -12,14 +12,16 @@ pytest finds the fixtures `headway_sqlite_url`, `headway_postgres_url`, `headway
 `headway_app` by itself; importing this module imports no pytest.
 """
 
-from headway.testing.clock import HeldTime, held
-from headway.testing.database import on_database
-from headway.testing.drained import adrain, drain
-from headway.testing.eager import inline
-from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
-from headway.testing.performed import aperform, context, perform
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-pytest_plugins = ("headway.testing.plugin",)  # read by pytest alone, which comes here by an entry point
+if TYPE_CHECKING:
+    from headway.testing.clock import HeldTime, held
+    from headway.testing.database import on_database
+    from headway.testing.drained import adrain, drain
+    from headway.testing.eager import inline
+    from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
+    from headway.testing.performed import aperform, context, perform
 
 __all__ = [
     "HeldTime",
@@ -35,3 +37,29 @@ __all__ = [
     "perform",
     "refute_enqueued",
 ]
+
+pytest_plugins = ("headway.testing.plugin",)  # read by pytest alone, which comes here by an entry point
+
+# loaded when first used: pytest imports this module in every run, also where nobody uses Headway
+_HOMES = {
+    "HeldTime": "clock",
+    "adrain": "drained",
+    "all_enqueued": "enqueued",
+    "aperform": "performed",
+    "assert_enqueued": "enqueued",
+    "context": "performed",
+    "drain": "drained",
+    "held": "clock",
+    "inline": "eager",
+    "on_database": "database",
+    "perform": "performed",
+    "refute_enqueued": "enqueued",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headway.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"headway.testing.{home}"), name)
+    return value

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
-from headway.app import Headway
 from headway.testing import servers
+
+if TYPE_CHECKING:
+    from headway.app import Headway
 
 
 @pytest.fixture
@@ -54,6 +57,8 @@ def headway_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def headway_app(headway_url: str) -> Iterator[Headway]:
     """An app on each store in turn, without kinds: define some, or `headway_app.include(registry)`."""
+    from headway.app import Headway
+
     app = Headway(headway_url)
     yield app
     app.close()

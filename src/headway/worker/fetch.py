@@ -191,6 +191,7 @@ class Fetcher:
         return interval(
             pace_ms=self._settings.pace_ms,
             idle_pace_ms=self._settings.idle_pace_ms,
+            heartbeat_ms=self._settings.heartbeat_ms,
             fleet=self._lease.fleet.get(lane.queue, 1),
             since_work_s=now - lane.worked_at,
             jitter=random.random(),

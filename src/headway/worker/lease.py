@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable
 
 from headway.config import Settings
@@ -47,7 +48,8 @@ class Lease:
             "the heartbeat",
             self.beat,
             lambda: every_s,
-            first_s=every_s,
+            # those who started together know of each other only after the first beat
+            first_s=min(every_s, 2.0) * (0.75 + random.random() / 2),
             # after an outage the beat must come well within a lease
             longest_pause_s=min(5.0, every_s / 4),
         )

@@ -5,20 +5,23 @@ from __future__ import annotations
 RECENT_S = 60.0
 
 
-def interval(*, pace_ms: int, idle_pace_ms: int, fleet: int, since_work_s: float, jitter: float) -> float:
+def interval(
+    *, pace_ms: int, idle_pace_ms: int, heartbeat_ms: int, fleet: int, since_work_s: float, jitter: float
+) -> float:
     """Seconds until this worker polls again, spread over 75 % to 125 % by jitter in [0, 1).
 
-    Of `fleet` workers that have free slots each polls every pace × fleet, so that somebody does every pace.
-    The pace is `pace_ms` for a minute after the queue had work, and eases to `idle_pace_ms` in the next.
+    A fleet may ask the database once a pace: by its heartbeats, and by polls with what they leave of that, though never
+    less than half of it. The pace is `pace_ms` for a minute after the queue had work, `idle_pace_ms` from then on.
 
-    >>> interval(pace_ms=25, idle_pace_ms=100, fleet=4, since_work_s=0, jitter=0.5)
-    0.1
-    >>> interval(pace_ms=25, idle_pace_ms=100, fleet=4, since_work_s=500, jitter=0.5)
-    0.4
+    >>> interval(pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=1, since_work_s=0, jitter=0.5)
+    0.025
+    >>> round(interval(pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=60, since_work_s=500, jitter=0.5), 2)
+    8.51
     """
-    ease = min(max(since_work_s / RECENT_S - 1, 0.0), 1.0)
-    pace = pace_ms + max(idle_pace_ms - pace_ms, 0) * ease
-    return spread(pace * max(fleet, 1) / 1_000, jitter)
+    fleet = max(fleet, 1)
+    budget = 1_000 / (pace_ms if since_work_s < RECENT_S else max(pace_ms, idle_pace_ms))
+    beats = (fleet - 1) * 1_000 / heartbeat_ms
+    return spread(fleet / max(budget - beats, budget / 2), jitter)
 
 
 def spread(seconds: float, jitter: float) -> float:

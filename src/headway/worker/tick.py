@@ -40,7 +40,7 @@ class Ticker:
         self._next_due_ms: int | None = None
         self._looked_around = False
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
-        self._reaping = Loop("reaping", self._reap_lost, lambda: settings.reap_every_ms / 1_000)
+        self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
         first_s = spread(PRUNE_EVERY_S, random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
         self.loops = (self._promoting, self._reaping, self._pruning)
@@ -88,6 +88,10 @@ class Ticker:
         # after an outage, or a sleep of this machine, others must get the chance to beat first
         if self._reach.steady_s * 1_000 >= self._settings.lease_ms:
             await self._reap([])
+
+    def _reap_every_s(self) -> float:
+        # three rounds in the time of one: by chance all workers of a fleet may be late together
+        return self._settings.reap_every_ms / 1_000 * max(1.0, self._lease.workers / 3)
 
     async def _reap_neighbours(self) -> None:
         """Reap at once, at the start, the workers of this machine whose process is provably gone."""

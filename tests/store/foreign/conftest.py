@@ -31,9 +31,7 @@ def database(shared_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.fixture(params=POSTGRES_USERS)
-def postgres_user(
-    request: pytest.FixtureRequest, database: psycopg.Connection[Any], shared_url: str
-) -> Iterator[User]:
+def postgres_user(request: pytest.FixtureRequest, database: psycopg.Connection[Any], shared_url: str) -> Iterator[User]:
     user = POSTGRES_USERS[request.param](shared_url)
     yield user
     user.close()

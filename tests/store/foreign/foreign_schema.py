@@ -68,19 +68,14 @@ TABLES = (
     "create table jobs (id text primary key, kind text, payload text, size integer, ratio real)",
 )
 INSERT = (
-    "insert into jobs (id, kind, payload, size, ratio) values (?1, ?2, ?3, ?4 + 7 % 4, ?5)"
-    " returning id, kind, size"
+    "insert into jobs (id, kind, payload, size, ratio) values (?1, ?2, ?3, ?4 + 7 % 4, ?5) returning id, kind, size"
 )
 
 
 def insert(*kinds: str) -> Steps:
     """The stand-in for the real verb on SQLite: a batch, and a statement that uses a parameter twice."""
-    rows = yield Batch(
-        INSERT, [(f"id of {kind}", kind, '{"a": "50%"}', n, n / 4) for n, kind in enumerate(kinds)]
-    )
-    again = yield Statement(
-        "select id, kind, size from jobs where kind = ?2 or kind = ?1 or kind = ?2", kinds[:2]
-    )
+    rows = yield Batch(INSERT, [(f"id of {kind}", kind, '{"a": "50%"}', n, n / 4) for n, kind in enumerate(kinds)])
+    again = yield Statement("select id, kind, size from jobs where kind = ?2 or kind = ?1 or kind = ?2", kinds[:2])
     assert sorted(again) == sorted(rows[:2])
     return rows
 

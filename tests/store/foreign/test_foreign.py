@@ -96,9 +96,7 @@ def test_a_canceled_op_leaves_nothing(database: psycopg.Connection[Any], shared_
         yield Statement("select pg_sleep($1::float8)", (60.0,))
 
     def sleeps() -> bool:
-        asleep = (
-            "select 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()"
-        )
+        asleep = "select 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()"
         return database.execute(asleep).fetchone() is not None
 
     async def cancel(user: AsyncUser) -> None:
@@ -178,9 +176,7 @@ def test_a_connection_to_the_other_database_is_refused(
         AlchemySession(alchemy_url(shared_url, "psycopg"), on_file(file, "stdlib")),
         Django(django_postgres(shared_url), on_file(file, "stdlib")),
     ):
-        with pytest.raises(
-            errors.ConfigError, match="to postgresql, but this app keeps its jobs in a SQLite file"
-        ):
+        with pytest.raises(errors.ConfigError, match="to postgresql, but this app keeps its jobs in a SQLite file"):
             user.do(insert("welcome", "invoice"))
         user.close()
 
@@ -244,9 +240,7 @@ def test_sqlstates_become_our_errors() -> None:
         error = from_sqlstate(code, f"about {code}", "more")
         assert type(error) is kind
         assert str(error) == f"about {code}"
-    assert isinstance(
-        from_sqlstate("42P01", 'relation "headway.jobs" does not exist', None), errors.SchemaMissing
-    )
+    assert isinstance(from_sqlstate("42P01", 'relation "headway.jobs" does not exist', None), errors.SchemaMissing)
     assert from_sqlstate("42P01", 'relation "orders" does not exist', None) is None
     assert from_sqlstate("23505", "headway", None) is None
     assert from_sqlstate(None, "headway", None) is None

@@ -83,9 +83,7 @@ def test_postgres_op_that_breaks_half_way_leaves_nothing(
     assert orders_in(database) == ["first"]
 
 
-def test_postgres_values_arrive_as_they_were_given(
-    postgres_user: User, database: psycopg.Connection[Any]
-) -> None:
+def test_postgres_values_arrive_as_they_were_given(postgres_user: User, database: psycopg.Connection[Any]) -> None:
     ids = [str(uuid.uuid4()) for _ in range(3)]
     kinds = ["50% off %s %(p1)s", 'it\'s "$1" ?2 :p1 {a,b} \\ NULL', "größer 🚂"]
     east = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=timezone(timedelta(hours=5, minutes=30)))
@@ -112,9 +110,7 @@ def test_postgres_lists_may_be_empty_or_hold_only_nothing(
 ) -> None:
     def op() -> Steps:
         nothing = yield Statement(ENQUEUE, ([], [], [], [], [], None, None, None, None))
-        one = yield Statement(
-            ENQUEUE, ([str(uuid.UUID(int=7))], [None], [None], [None], [None], 2, False, None, "")
-        )
+        one = yield Statement(ENQUEUE, ([str(uuid.UUID(int=7))], [None], [None], [None], [None], 2, False, None, ""))
         return nothing, one
 
     assert postgres_user.do(op()) == ([], [(str(uuid.UUID(int=7)), True, None)])
@@ -133,9 +129,7 @@ def test_postgres_batch_gives_the_rows_of_all_runs_in_order(
     postgres_user.rollback()
 
 
-def test_postgres_without_the_schema_says_migrate(
-    postgres_user: User, database: psycopg.Connection[Any]
-) -> None:
+def test_postgres_without_the_schema_says_migrate(postgres_user: User, database: psycopg.Connection[Any]) -> None:
     database.execute("drop function headway.enqueue_many")
     with pytest.raises(errors.SchemaMissing, match="run headway migrate"):
         postgres_user.do(enqueue("welcome"))
@@ -147,9 +141,7 @@ def test_postgres_without_the_schema_says_migrate(
     assert orders_in(database) == ["first"]
 
 
-def test_postgres_errors_of_others_pass_through(
-    postgres_user: User, database: psycopg.Connection[Any]
-) -> None:
+def test_postgres_errors_of_others_pass_through(postgres_user: User, database: psycopg.Connection[Any]) -> None:
     def op() -> Steps:
         yield Statement("select 1 / $1::int", (0,))
 

@@ -141,9 +141,7 @@ if sys.version_info >= (3, 12):
 
 
 @pytest.mark.parametrize("connect", ALONE)
-def test_sqlite_connection_in_no_transaction_commits_each_op_alone(
-    connect: Callable[[Path], User], file: Path
-) -> None:
+def test_sqlite_connection_in_no_transaction_commits_each_op_alone(connect: Callable[[Path], User], file: Path) -> None:
     with closing(connect(file)) as user:
         user.do(insert("invoice", "welcome"))
         assert kinds_seen(user, file) == ["invoice", "welcome"]

@@ -17,6 +17,7 @@ from headway.errors import (
     StoreUnavailable,
 )
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
+from headway.store.postgres.arrays import literal
 from headway.store.postgres.migrate import VERSION, State, state
 from headway.store.postgres.ops import PostgresOps
 from headway.store.run import Store, adrive, drive
@@ -174,13 +175,13 @@ class PostgresStore:
 
 def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch) -> Rows:
     assert isinstance(request, Statement)
-    cursor.execute(request.sql, request.params or None)
+    cursor.execute(request.sql, [literal(param) for param in request.params] or None)
     return cursor.fetchall() if cursor.description else []
 
 
 async def _aexecute(cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch) -> Rows:
     assert isinstance(request, Statement)
-    await cursor.execute(request.sql, request.params or None)
+    await cursor.execute(request.sql, [literal(param) for param in request.params] or None)
     return await cursor.fetchall() if cursor.description else []
 
 

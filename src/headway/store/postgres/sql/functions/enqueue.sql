@@ -51,7 +51,7 @@ begin
     end loop;
   end if;
   perform
-     from unnest(p_kinds || p_queues) as n (name)
+     from (select distinct unnest(p_kinds || p_queues)) as n (name)
     where n.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$';
   if found or array_position(p_kinds, null) is not null or cardinality(p_kinds) is distinct from cardinality(p_ids) then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
