@@ -91,7 +91,6 @@ def test_whatever_is_raised_is_a_failed_attempt(
     assert len(job.error.encode()) <= 16_384
 
 
-@pytest.mark.xfail(strict=True, reason="a coroutine turns it into RuntimeError on its way through the worker")
 def test_a_stop_iteration_keeps_its_name(app: Headway, neighbours: None) -> None:
     @app.job(discard_on=StopIteration)
     def works() -> None:

@@ -48,7 +48,7 @@ def test_queued(app: Headway, work: Any) -> None:
         "no worker listens to queue mail: start one with headway worker module:app --queues mail",
         "it is next in queue mail; 0 of its jobs run now",
     ]
-    assert app.why(second.id).reasons[-1] == "1 job of queue mail come before it, 0 run now"
+    assert app.why(second.id).reasons[-1] == "1 job of queue mail comes before it, 0 run now"
     with held(app, AT):
         app.pause("mail", actor="ada")
     why = app.why(second.id)

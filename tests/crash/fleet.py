@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ledger import Ledger
+
 HERE = Path(__file__).parent
 BRISK = {
     "lease": "2s",
@@ -98,11 +100,6 @@ class Process:
         """Every id it was registered under, newest last."""
         return [fields["worker_id"] for fields in (*self.lines("worker started"), *self.lines("begins again"))]
 
-    @property
-    def worker_pids(self) -> list[int]:
-        """The processes that logged here as workers: of a supervisor, its children."""
-        return [fields["pid"] for fields in self.lines("headway worker") if "pid" in fields]
-
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-3_000:]
 
@@ -128,6 +125,10 @@ class Fleet:
         """yard.py as one of its other processes."""
         return self._start([str(HERE / "yard.py"), *arguments], {**BRISK, **settings})
 
+    def worker_pids(self) -> list[int]:
+        """Every process that ever began as a worker, in that order."""
+        return [int(pid) for pid in Ledger(self._folder / "workers").subjects("worker")]
+
     def open_gate(self, name: str) -> None:
         (self._folder / name).touch()
 
@@ -136,9 +137,9 @@ class Fleet:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.ended()
-            for pid in process.worker_pids:
-                if self._is_ours(pid):
-                    os.kill(pid, signal.SIGKILL)
+        for pid in self.worker_pids():
+            if self._is_ours(pid):
+                os.kill(pid, signal.SIGKILL)
 
     def _start(self, arguments: list[str], settings: dict[str, str]) -> Process:
         env = self._env | {f"HEADWAY_{name.upper()}": value for name, value in settings.items()}

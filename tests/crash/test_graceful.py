@@ -67,19 +67,19 @@ def test_a_supervisor_replaces_a_killed_worker_and_passes_sigterm_on(sqlite_grou
     app, fleet, ledger = sqlite_ground.app, sqlite_ground.fleet, sqlite_ground.ledger
     # a long lease: what the killed worker held must be found by the newcomer
     supervisor = fleet.worker(processes=2, lease="60s", heartbeat="20s")
-    until(lambda: len(supervisor.worker_pids) == 2, "two workers start")
+    until(lambda: len(fleet.worker_pids()) == 2, "two workers start")
     job = app.enqueue(gated.build(["never", "second"])).id
     first = until(lambda: ledger.of("start"), "one of them runs the job")[0].pid
-    assert first in supervisor.worker_pids
+    assert first in fleet.worker_pids()
     os.kill(first, signal.SIGKILL)
-    until(lambda: len(supervisor.worker_pids) == 3, "the supervisor starts another")
+    until(lambda: len(fleet.worker_pids()) == 3, "the supervisor starts another")
     second = until(lambda: len(ledger.of("start")) == 2, "it runs again", within=30) and ledger.of("start")[1].pid
     assert second != first
     supervisor.signal(TERM)
     fleet.open_gate("second")
     assert supervisor.ended() == 0
     assert app.get(job).status == "succeeded"
-    assert not any(is_running(pid) for pid in supervisor.worker_pids)
+    assert not any(is_running(pid) for pid in fleet.worker_pids())
     assert app.workers() == []
 
 
@@ -89,8 +89,10 @@ def test_workers_end_in_good_order_when_their_supervisor_is_killed(sqlite_ground
     until(lambda: len(supervisor.lines("worker started")) == 2, "two workers start")
     job = app.enqueue(gated.build(["never"])).id
     until(lambda: ledger.of("start"), "one of them runs the job")
+    workers = fleet.worker_pids()
+    assert [is_running(pid) for pid in workers] == [True, True]
     supervisor.kill()
-    until(lambda: not any(is_running(pid) for pid in supervisor.worker_pids), "its workers end")
+    until(lambda: not any(is_running(pid) for pid in workers), "its workers end")
     row = rows.jobs()[job]
     assert (row["status"], row["tries"], row["losses"]) == ("queued", 0, 0)
     assert app.workers() == []

@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import ledger
@@ -20,6 +21,12 @@ from headway.logs import configure
 kinds = Registry()
 app = Headway()  # its URL and its lease come from HEADWAY_* variables
 app.include(kinds)
+
+
+@app.on_startup
+def sign_on() -> None:
+    ledger.append(Path(os.environ["CRASH_FOLDER"]) / "workers", "worker", str(os.getpid()))
+
 
 # losses come fast here: they wait a moment, not a second
 SOON = ("50ms", "200ms")
@@ -169,33 +176,48 @@ def hold_the_file(path: str, seconds: float) -> None:
         time.sleep(0.01)
 
 
-def fork_twice() -> None:
-    """Use the app, fork, use it in both, fork in the child, use it in all three; each ends as a worker."""
+def fork_family() -> None:
+    """Use the app, fork in the midst of other threads' enqueueing, use it in all; each ends as a worker."""
     _use()
-    child = os.fork()
-    if child == 0:
-        _ends_with(_child)
+    with _other_threads_enqueueing():
+        children = [_fork(_be_child) for _ in range(3)]
     _use()
     app.run(["main"], concurrency=4, until_idle=True)
-    _expect_success(child)
+    for child in children:
+        _expect_success(child)
+    app.run(["main"], concurrency=4, until_idle=True)  # what they enqueued last
     app.close()
 
 
-def _child() -> None:
+def _be_child() -> None:
     _use()
-    grandchild = os.fork()
-    if grandchild == 0:
-        _ends_with(_grandchild)
-    _use()
+    with _other_threads_enqueueing():
+        grandchild = _fork(_use)
     app.run(["main"], concurrency=4, until_idle=True)
     _expect_success(grandchild)
     app.close()
 
 
-def _grandchild() -> None:
-    _use()
-    app.run(["main"], concurrency=4, until_idle=True)
-    app.close()
+@contextmanager
+def _other_threads_enqueueing() -> Iterator[None]:
+    over = threading.Event()
+
+    def enqueue() -> None:
+        while not over.is_set():
+            try:
+                for each in app.enqueue_many([work.build(), plain.build()]):
+                    note("acknowledged", each.id)
+            except Exception as error:
+                note("told", f"{type(error).__name__}:{error}".replace(" ", "_"))
+                return
+
+    threads = [threading.Thread(target=enqueue, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    yield
+    over.set()
+    for thread in threads:
+        thread.join()
 
 
 def _use() -> None:
@@ -208,7 +230,10 @@ def _use() -> None:
     assert app.result(ids[0], timeout=0).status
 
 
-def _ends_with(act: Callable[[], None]) -> None:
+def _fork(act: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
     code = 1
     try:
         act()
@@ -234,6 +259,6 @@ if __name__ == "__main__":
         case ["hold", path, seconds]:
             hold_the_file(path, float(seconds))
         case ["fork"]:
-            fork_twice()
+            fork_family()
         case _:
             sys.exit(f"yard.py does not know {sys.argv[1:]}")

@@ -219,6 +219,7 @@ def test_a_batch_of_old_and_new_jobs_answers_each_in_its_place(db, make):
 
 def test_an_enqueue_in_the_callers_transaction_exists_exactly_if_that_commits(db, make):
     job = make.job()
+    db.find()  # a file is made by its first op
     conn = db.connect()
     conn.execute("begin")
     (answer,) = db.store.run_in(conn, db.ops.enqueue([job]))

@@ -43,7 +43,7 @@ class Headway(Verbs):
         self,
         url: str | None = None,
         *,
-        tenant: str | UUID = "default",
+        tenant: str | UUID | None = None,
         lease: Duration | None = None,
         heartbeat: Duration | None = None,
         reap_every: Duration | None = None,
@@ -72,8 +72,8 @@ class Headway(Verbs):
             "retention": retention,
         }
         settings(self._given)
-        tenant_id(tenant)
-        self._tenant = str(tenant)
+        self._tenant = None if tenant is None else str(tenant)
+        tenant_id(self._own if tenant is not None else "default")
         self.clock = clock or SystemClock()
         self._seen = None
         self._registry = Registry()
@@ -219,9 +219,7 @@ class Headway(Verbs):
 
     @property
     def _own(self) -> str:  # type: ignore[override]
-        if self._tenant != "default":
-            return self._tenant
-        return str(self._config.get("tenant", "default"))
+        return str(self._tenant or self._config.get("tenant") or "default")
 
     def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
         total = self.settings.concurrency if concurrency is None else concurrency
@@ -262,11 +260,34 @@ class _Tenant(Verbs):
     """An app's verbs for one tenant alone."""
 
     def __init__(self, app: Headway, tenant: str) -> None:
-        self.clock = app.clock
-        self.payload_limit = app.payload_limit
+        self._app = app
         self._registry = app.kinds
         self._wake = app._wake
         self._own = tenant
-        self._seen = tenant_id(tenant)
-        self._store = app.store.bound(self._seen)
-        self._results = Results(self._store)
+        self._seen: str = tenant_id(tenant)
+        self._bound: tuple[Store, Store, Results] | None = None
+
+    # as the app is now: it may be configured, or given another clock, after this was made
+
+    @property
+    def clock(self) -> Clock:  # type: ignore[override]
+        return self._app.clock
+
+    @property
+    def payload_limit(self) -> int:  # type: ignore[override]
+        return self._app.payload_limit
+
+    @property
+    def _store(self) -> Store:  # type: ignore[override]
+        return self._opened()[1]
+
+    @property
+    def _results(self) -> Results:  # type: ignore[override]
+        return self._opened()[2]
+
+    def _opened(self) -> tuple[Store, Store, Results]:
+        store = self._app.store
+        if self._bound is None or self._bound[0] is not store:
+            mine = store.bound(self._seen)
+            self._bound = (store, mine, Results(mine))
+        return self._bound

@@ -215,6 +215,15 @@ class Verbs(Requests):
                 self._wake.poke(queue)
         return done
 
+    async def acount_jobs(self, **filters: Any) -> int:
+        return await asyncio.to_thread(self.count_jobs, **filters)
+
+    async def acancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Any) -> int:
+        return await asyncio.to_thread(self.cancel_jobs, reason=reason, actor=actor, **filters)
+
+    async def aretry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
+        return await asyncio.to_thread(self.retry_jobs, actor=actor, **filters)
+
     def pause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
         self._run(self._everyones("pause a queue", self._store.ops.pause(checked_name(queue, "queue"), actor=actor)))

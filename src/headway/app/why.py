@@ -103,10 +103,11 @@ def _waiting(job: Job, queue: Queue | None) -> list[str]:
 
 
 def _place(job: Job, queue: Queue | None, ahead: int) -> str:
-    many = "at least 10,000 jobs" if ahead >= 10_000 else f"{ahead:,} job{'' if ahead == 1 else 's'}"
+    many = "at least 10,000 jobs" if ahead >= 10_000 else "1 job" if ahead == 1 else f"{ahead:,} jobs"
+    comes = "comes" if ahead == 1 else "come"
     running = queue.counts.get("running", 0) if queue else 0
     return (
-        f"{many} of queue {job.queue} come before it, {running:,} run now"
+        f"{many} of queue {job.queue} {comes} before it, {running:,} run now"
         if ahead
         else (f"it is next in queue {job.queue}; {running:,} of its jobs run now")
     )

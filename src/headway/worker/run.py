@@ -120,6 +120,8 @@ class Runner:
         if run.asked is not None:
             # whatever it raises once it was asked to end, that is why it ends
             return self._as_asked(run, error)
+        if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+            error = error.__cause__  # what a coroutine makes of it
         outcome = judge(run.claim, run.kind.options, error)
         if outcome.charge:
             shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handlers_own(error)}

@@ -39,6 +39,7 @@ class Ticker:
         self._on_promoted = on_promoted
         self._next_due_ms: int | None = None
         self._looked_around = False
+        self._promotes = asyncio.Lock()
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
         first_s = spread(PRUNE_EVERY_S, random.random())
@@ -50,12 +51,14 @@ class Ticker:
     async def promote(self) -> int:
         """Queue all that is due now; gives how much it was."""
         queued = 0
-        while True:
-            promoted = await self._reach.run(self._ops.promote(limit=BATCH))
-            queued += promoted.queued
-            self._next_due_ms = promoted.next_due_ms
-            if promoted.queued + promoted.expired < BATCH:
-                break
+        # one at a time: two would skip each other's rows, and both could end before all of them are queued
+        async with self._promotes:
+            while True:
+                promoted = await self._reach.run(self._ops.promote(limit=BATCH))
+                queued += promoted.queued
+                self._next_due_ms = promoted.next_due_ms
+                if promoted.queued + promoted.expired < BATCH:
+                    break
         if queued:
             self._on_promoted()
         return queued

@@ -110,6 +110,7 @@ class AsyncPool:
         mine = self._of_loop.get(loop)
         if mine is None:
             mine = self._of_loop[loop] = _OfLoop()
+            weakref.finalize(loop, _finish, mine.idle)
         async with mine.room:
             conn = mine.idle.pop() if mine.idle else await self._connect()
             try:
@@ -143,6 +144,12 @@ class _OfLoop:
     async def forget(self) -> None:
         while self.idle:
             await self.idle.pop().close()
+
+
+def _finish(idle: list[psycopg.AsyncConnection[Any]]) -> None:
+    """Close what an event loop left open when it went: nothing can be awaited any more."""
+    for conn in idle:
+        conn.pgconn.finish()
 
 
 def _shape(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

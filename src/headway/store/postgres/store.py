@@ -49,11 +49,12 @@ class PostgresStore:
         self._tenant_id = tenant_id
         self._pool: Pool = parent._pool if parent else Pool(url)
         self._apool: AsyncPool = parent._apool if parent else AsyncPool(url)
+        self._root = parent or self
         self._checked = False
 
     def describe(self) -> str:
         parts = urlsplit(self._url)
-        if parts.password is None:
+        if not parts.password:
             return self._url
         return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")))
 
@@ -99,11 +100,12 @@ class PostgresStore:
             return drive(op.steps(), lambda request: _execute(cursor, request))
 
     def close(self) -> None:
+        self._root._checked = False
         self._pool.forget()
 
     async def aclose(self) -> None:
         await self._apool.forget()
-        self._pool.forget()
+        self.close()
 
     async def leave_loop(self) -> None:
         await self._apool.forget()
@@ -112,7 +114,7 @@ class PostgresStore:
         with self._pool.connection() as conn:
             cursor = psycopg.RawCursor(conn)
             execute = partial(_execute, cursor)
-            if not self._checked:
+            if not self._root._checked:
                 self._judge(drive(state(), execute))
             if self._tenant_id is None:
                 return drive(op.steps(), execute)
@@ -124,7 +126,7 @@ class PostgresStore:
         async with self._apool.connection() as conn:
             cursor = psycopg.AsyncRawCursor(conn)
             execute = partial(_aexecute, cursor)
-            if not self._checked:
+            if not self._root._checked:
                 self._judge(await adrive(state(), execute))
             if self._tenant_id is None:
                 return await adrive(op.steps(), execute)
@@ -150,7 +152,7 @@ class PostgresStore:
                 f"{where} begins transactions as {found.isolation}, but what locks and then looks needs read "
                 "committed: alter role … set default_transaction_isolation = 'read committed'"
             )
-        self._checked = True
+        self._root._checked = True
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -7,12 +7,15 @@ import stat
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from types import TracebackType
 
 from headway.errors import StoreError
+from headway.store.run import drive
 from headway.store.sqlite import migrate
 from headway.store.sqlite.connection import Connection, Library, connect, library_errors
 from headway.store.sqlite.faults import PATIENCE_S, Patience, explain, is_busy
+from headway.store.sqlite.reads import read_version
 
 Identity = tuple[int, int]
 
@@ -43,6 +46,20 @@ class File:
     def open_for_migration(self) -> Connection:
         """A connection to the file, which is made if need be; its schema may be of any version."""
         return self._patiently(lambda: self._connect(create=True), PATIENCE_S)
+
+    def is_blank(self) -> bool:
+        """Whether nobody has committed a schema to the file; asked without any lock."""
+        try:
+            with closing(connect(self.path, self.library, create=False)) as conn:
+                return drive(read_version(), conn.run) == 0
+        except self.errors:
+            return False
+
+    def open_empty(self) -> Connection:
+        """A connection to an empty store that nobody else sees."""
+        conn = connect("", self.library)
+        migrate.migrate(conn)
+        return conn
 
     def closed(self) -> None:
         """Say that no connection of this process is open any more."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from headway.errors import StoreUnavailable
 from headway.store.ops import Steps
 from headway.store.run import drive
 from headway.store.sqlite.connection import Connection
@@ -17,6 +18,7 @@ from headway.store.sqlite.file import File, Identity
 T = TypeVar("T")
 
 _KEPT = 4
+_FIRST_PATIENCE_S = 0.5
 _THREADS = 4
 
 
@@ -71,13 +73,22 @@ class Readers:
             conn.close()
         return value
 
+    def _open(self) -> tuple[Connection, Identity | None]:
+        try:
+            return self._file.open(_FIRST_PATIENCE_S), self._file.identity()
+        except StoreUnavailable:
+            # the caller's own transaction may be what makes the schema: until it commits, the file has no jobs
+            if self._file.is_blank():
+                return self._file.open_empty(), None
+        return self._file.open(), self._file.identity()
+
     def _take(self) -> tuple[Connection, Identity | None]:
         identity = self._file.identity()
         while True:
             try:
                 conn, opened = self._idle.pop()
             except IndexError:
-                return self._file.open(), self._file.identity()
+                return self._open()
             if opened == identity:
                 return conn, opened
             conn.close()

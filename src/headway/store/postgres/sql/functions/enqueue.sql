@@ -41,6 +41,7 @@ declare
   v_tenant uuid;
   v_slug text;
   v_inserted bigint;
+  v_repeats boolean := true;
 begin
   if p_tenants is not null then
     for v_tenant, v_slug in
@@ -58,8 +59,13 @@ begin
       using errcode = 'HW004';
   end if;
 
+  if p_unique_keys is not null or p_idempotency_keys is not null then
+    select count(k.u) <> count(distinct k.u) or count(k.i) <> count(distinct k.i)
+      into v_repeats
+      from unnest(p_unique_keys, p_idempotency_keys) as k (u, i);
+  end if;
   -- positions follow the order of the call; the rows go in by their keys, so that two batches that wait for each
-  -- other's keys never do so in a circle
+  -- other's keys never do so in a circle; but where a key comes twice in a batch, the first to call has it
   insert into headway.jobs (
     id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
     expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
@@ -86,22 +92,25 @@ begin
              case when u.unique_key is not null
                   then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
              end as unique_scope,
-             u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta
+             u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
+             u.place
         from unnest(
                p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
                p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
                p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
                p_sources, p_source_refs, p_created_by, p_metas)
-             as u (
+             with ordinality as u (
                id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
                delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-               source, source_ref, created_by, meta)
+               source, source_ref, created_by, meta, place)
         cross join lateral (
           select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
         ) d
     ) g
-   order by g.unique_key, g.idempotency_key
+   order by case when v_repeats then null else g.unique_key end,
+            case when v_repeats then null else g.idempotency_key end,
+            g.place
   on conflict do nothing;
   get diagnostics v_inserted = row_count;
 

@@ -138,18 +138,19 @@ begin
          set status = 'queued', queued_at = v_now, position = u.place
         from unnest(v_ids, v_places) as u (id, place)
        where j.id = u.id;
+      queued := cardinality(v_ids);
     exception when unique_violation then
       for i in 1 .. cardinality(v_ids) loop
         begin
           update headway.jobs j
              set status = 'queued', queued_at = v_now, position = v_places[i]
            where j.id = v_ids[i];
+          queued := queued + 1;
         exception when unique_violation then
           perform headway.supersede(v_ids[i], v_now);
         end;
       end loop;
     end;
-    queued := cardinality(v_ids);
   end if;
 
   select greatest(0, extract(epoch from j.scheduled_for - v_now) * 1000)::bigint
