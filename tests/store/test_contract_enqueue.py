@@ -253,3 +253,12 @@ def test_microseconds_of_times_are_kept(db):
 def test_a_payload_comes_back_as_it_was_written(db, payload):
     db.enqueue(payload=payload)
     assert msgspec.json.decode(db.take().payload) == msgspec.json.decode(payload)
+
+
+@pytest.mark.parametrize(("attempts", "losses"), [(3, 5), (5, 3), (5, 5), (2, 2), (9, 5)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_both_budgets_are_kept_whatever_their_defaults(db, make, attempts, losses, batch):
+    jobs = [make.job(max_attempts=attempts, max_losses=losses) for _ in range(batch)]
+    for answer in db.enqueue_all(jobs):
+        job = db.job(answer.id)
+        assert (job.max_attempts, job.max_losses) == (attempts, losses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -19,35 +20,38 @@ from headway.store.postgres.reads import PostgresReads
 
 T = TypeVar("T")
 
-# the arrays of headway.enqueue_many after the ids: parameter, type, field, and the default that need not be sent
-_COLUMNS: tuple[tuple[str, str, str, Any], ...] = (
-    ("p_tenants", "uuid", "tenant_id", DEFAULT_TENANT_ID),
-    ("p_slugs", "text", "tenant", "default"),
-    ("p_kinds", "text", "kind", None),
-    ("p_queues", "text", "queue", "default"),
-    ("p_payloads", "json", "payload", "{}"),
-    ("p_priorities", "smallint", "priority", 100),
-    ("p_delays_ms", "bigint", "delay_ms", None),
-    ("p_scheduled_for", "timestamptz", "scheduled_for", None),
-    ("p_expires_at", "timestamptz", "expires_at", None),
-    ("p_max_attempts", "integer", "max_attempts", 5),
-    ("p_max_losses", "integer", "max_losses", 5),
-    ("p_backoff_base_ms", "bigint", "backoff_base_ms", 1_000),
-    ("p_backoff_cap_ms", "bigint", "backoff_cap_ms", 3_600_000),
-    ("p_timeouts_ms", "bigint", "timeout_ms", None),
-    ("p_deliveries", "text", "delivery", "at_least_once"),
-    ("p_idempotency_keys", "text", "idempotency_key", None),
-    ("p_unique_keys", "text", "unique_key", None),
-    ("p_unique_scopes", "text", "unique_scope", UNFINISHED),
-    ("p_on_conflicts", "text", "on_conflict", "return"),
-    ("p_correlation_ids", "text", "correlation_id", None),
-    ("p_trace_ids", "text", "trace_id", None),
-    ("p_sources", "text", "source", "manual"),
-    ("p_source_refs", "text", "source_ref", None),
-    ("p_created_by", "text", "created_by", None),
-    ("p_metas", "json", "meta", None),
+# how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
+# default, which need not be sent
+_COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
+    ("tenant_id", "tenant", "uuid", "p_tenants", "uuid[]", DEFAULT_TENANT_ID),
+    ("tenant", "slug", "text", "p_slugs", "text[]", "default"),
+    ("kind", "kind", "text", "p_kinds", "text[]", None),
+    ("queue", "queue", "text", "p_queues", "text[]", "default"),
+    ("payload", "payload", "json", "p_payloads", "json[]", "{}"),
+    ("priority", "priority", "integer", "p_priorities", "smallint[]", 100),
+    ("delay_ms", "delay", "interval", "p_delays_ms", "bigint[]", None),
+    ("scheduled_for", "scheduled_for", "timestamptz", "p_scheduled_for", "timestamptz[]", None),
+    ("expires_at", "expires_at", "timestamptz", "p_expires_at", "timestamptz[]", None),
+    ("max_attempts", "max_attempts", "integer", "p_max_attempts", "integer[]", 5),
+    ("max_losses", "max_losses", "integer", "p_max_losses", "integer[]", 5),
+    ("backoff_base_ms", "backoff_base", "interval", "p_backoff_base_ms", "bigint[]", 1_000),
+    ("backoff_cap_ms", "backoff_cap", "interval", "p_backoff_cap_ms", "bigint[]", 3_600_000),
+    ("timeout_ms", "timeout", "interval", "p_timeouts_ms", "bigint[]", None),
+    ("delivery", "delivery", "text", "p_deliveries", "text[]", "at_least_once"),
+    ("idempotency_key", "idempotency_key", "text", "p_idempotency_keys", "text[]", None),
+    ("unique_key", "unique_key", "text", "p_unique_keys", "text[]", None),
+    ("unique_scope", "unique_scope", "text[]", "p_unique_scopes", "text[]", UNFINISHED),
+    ("on_conflict", "on_conflict", "text", "p_on_conflicts", "text[]", "return"),
+    ("correlation_id", "correlation_id", "text", "p_correlation_ids", "text[]", None),
+    ("trace_id", "trace_id", "text", "p_trace_ids", "text[]", None),
+    ("source", "source", "text", "p_sources", "text[]", "manual"),
+    ("source_ref", "source_ref", "text", "p_source_refs", "text[]", None),
+    ("created_by", "created_by", "text", "p_created_by", "text[]", None),
+    ("meta", "meta", "json", "p_metas", "json[]", None),
 )
-_ENQUEUE = "select place, id, status, created from headway.enqueue_many({})"
+_FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
+_DEFAULTS = tuple(column[5] for column in _COLUMNS)
+_MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
 
 
 class PostgresOps(PostgresReads):
@@ -55,16 +59,12 @@ class PostgresOps(PostgresReads):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Op[list[Enqueued]]:
         def steps() -> Steps[list[Enqueued]]:
+            if len(jobs) == 1:
+                rows = yield _enqueue_one(jobs[0])
+                return [Enqueued(str(job_id), status, created) for job_id, status, created in rows]
             outcome = [Enqueued(job.id, "queued", True) for job in jobs]
             if jobs:
-                used, params = [], [[job.id for job in jobs]]
-                for n, (_, _, field, unset) in enumerate(_COLUMNS):
-                    values = _column(jobs, field, unset)
-                    if values is not None:
-                        used.append(n)
-                        params.append(values)
-                rows = yield Statement(_enqueue_sql(tuple(used)), params)
-                for place, job_id, status, created in rows:
+                for place, job_id, status, created in (yield _enqueue_all(jobs)):
                     outcome[place - 1] = Enqueued(str(job_id), status, created)
             return outcome
 
@@ -211,11 +211,57 @@ def _call(sql: str, params: Sequence[Any], shape: Callable[[Rows], T], *, repeat
     return Op(steps, writes=True, repeatable=repeatable)
 
 
+def _enqueue_one(job: NewJob) -> Statement:
+    used: list[int] = []
+    params: list[Any] = [job.id]
+    for n, (value, unset) in enumerate(zip(_FIELDS(job), _DEFAULTS, strict=True)):
+        if value != (job.max_attempts if n == _MAX_LOSSES else unset):
+            used.append(n)
+            params.append(_scalar(n, value))
+    return Statement(_one_sql(tuple(used)), params)
+
+
+def _enqueue_all(jobs: Sequence[NewJob]) -> Statement:
+    used: list[int] = []
+    params: list[Any] = [[job.id for job in jobs]]
+    for n, (field, *_, unset) in enumerate(_COLUMNS):
+        values = _column(jobs, field, unset)
+        if n == _MAX_LOSSES:
+            values = [job.max_losses for job in jobs]
+            values = None if values == [job.max_attempts for job in jobs] else values
+        if values is not None:
+            used.append(n)
+            params.append(values)
+    return Statement(_all_sql(tuple(used)), params)
+
+
+# only what says something is sent: a shorter statement is parsed faster
+
+
 @lru_cache(1_000)
-def _enqueue_sql(used: tuple[int, ...]) -> str:
-    """The call with only the arrays that say something: a shorter statement is parsed faster."""
-    arrays = [f"{_COLUMNS[n][0]} => ${place}::{_COLUMNS[n][1]}[]" for place, n in enumerate(used, start=2)]
-    return _ENQUEUE.format(", ".join(["$1::uuid[]", *arrays]))
+def _one_sql(used: tuple[int, ...]) -> str:
+    named = [f"{_COLUMNS[n][1]} => ${place}::{_COLUMNS[n][2]}" for place, n in enumerate(used, start=2)]
+    return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named]))
+
+
+@lru_cache(1_000)
+def _all_sql(used: tuple[int, ...]) -> str:
+    named = [f"{_COLUMNS[n][3]} => ${place}::{_COLUMNS[n][4]}" for place, n in enumerate(used, start=2)]
+    return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
+
+
+_ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
+_ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
+
+
+def _scalar(n: int, value: Any) -> Any:
+    match _COLUMNS[n][2]:
+        case "interval":
+            return timedelta(milliseconds=value)
+        case "text[]":
+            return list(value)
+        case _:
+            return value
 
 
 def _column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
