@@ -35,6 +35,10 @@ _FIXED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
 _abandoned: list[Any] = []
 
 
+class CannotConnect(psycopg.OperationalError):
+    """There was no connection, so nothing can have been written."""
+
+
 def parameters(url: str) -> dict[str, Any]:
     """What to connect with."""
     return {**_DEFAULTS, **conninfo_to_dict(url), **_FIXED}
@@ -85,7 +89,10 @@ class Pool:
             return None
 
     def _connect(self) -> psycopg.Connection[Any]:
-        conn = psycopg.connect(**parameters(self._url))
+        try:
+            conn = psycopg.connect(**parameters(self._url))
+        except psycopg.OperationalError as error:
+            raise CannotConnect(str(error)) from error
         _shape(conn)
         return conn
 
@@ -131,7 +138,10 @@ class AsyncPool:
             await mine.forget()
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
+        try:
+            conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
+        except psycopg.OperationalError as error:
+            raise CannotConnect(str(error)) from error
         _shape(conn)
         return conn
 

@@ -26,7 +26,7 @@ from headway.store.sqlstate import from_sqlstate
 try:
     import psycopg
 
-    from headway.store.postgres.pool import AsyncPool, Pool, parameters
+    from headway.store.postgres.pool import AsyncPool, CannotConnect, Pool, parameters
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
 
@@ -168,8 +168,10 @@ class PostgresStore:
         if ours is not None:
             return ours
         if isinstance(error, psycopg.OperationalError) or code.startswith(_PASSING):
+            lost = not isinstance(error, CannotConnect) and (code or "08").startswith(("08", "57P"))
+            written = "It may have been written or not; repeating it is safe" if lost else "Nothing was written"
             return StoreUnavailable(
-                f"PostgreSQL at {self.describe()} cannot be used right now: {text}. Nothing was written; check that "
+                f"PostgreSQL at {self.describe()} cannot be used right now: {text}. {written}: check that "
                 "the server is up and reachable (headway doctor), then try again"
             )
         return StoreError(f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written")
