@@ -1,7 +1,7 @@
 """The raw limits: the same work on a plain table, by hand-written SQL on one connection, one statement after another.
 
-The table has the columns that a queue cannot do without and two indexes: its primary key and the claim's. No attempts,
-no fencing, no policies: what it reaches is what the database allows, not what a queue could be.
+The table has the columns that a queue cannot do without and three indexes: its primary key, the claim's, and one by
+which finished jobs are listed and pruned. No attempts, no fencing, no policies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ create table raw_jobs (
   finished_at timestamptz,
   payload json not null
 );
-create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued'
+create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued';
+create index raw_ended on raw_jobs (status, finished_at)
 """
 _POSTGRES_BULK = """
 insert into raw_jobs (id, queue, payload)
@@ -66,7 +67,8 @@ create table raw_jobs (
   finished_at integer,
   payload text not null
 ) strict;
-create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued'
+create index raw_claim on raw_jobs (queue, priority, position) where status = 'queued';
+create index raw_ended on raw_jobs (status, finished_at)
 """
 _SQLITE_INSERT = "insert into raw_jobs (id, queue, position, payload) values (?, 'bench', ?, ?)"
 _SQLITE_CLAIM = """

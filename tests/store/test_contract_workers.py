@@ -83,6 +83,15 @@ def test_a_heartbeat_of_a_worker_that_is_gone_writes_nothing(db):
     assert not db.heartbeat(new_id()).alive
 
 
+def test_a_worker_that_is_gone_is_told_nothing_of_its_jobs(db):
+    worker = db.worker()
+    claim = db.start(worker)
+    db.cancel(claim.id)
+    db.unregister(worker)
+    beat = db.heartbeat(worker)
+    assert (beat.alive, beat.fleet, beat.canceling) == (False, {}, [])
+
+
 def test_a_beat_counts_the_live_workers_with_free_slots_of_each_queue(db):
     one = db.worker(queues={"mail": 1, "post": 1})
     two = db.worker(queues={"mail": 1})

@@ -474,6 +474,7 @@ class Stores(RuleBasedStateMachine):
     @rule(by=st.sampled_from([1, 5, 10, 31, 61]))
     def advance(self, by: int) -> None:
         self.clock.advance(by)
+        self.compare()  # a lease may be over now
 
     @rule()
     def promote(self) -> None:

@@ -17,7 +17,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.pace import enough, interval, spread
+from headway.worker.pace import enough, interval, portion, spread
 from headway.worker.reach import Reach
 from headway.worker.run import Runner
 from headway.worker.settle import Settler
@@ -25,8 +25,6 @@ from headway.worker.slots import Slots
 
 log = get_logger("headway.worker")
 
-MOST = 1_000
-"""The most jobs of one claim, however many slots are free."""
 UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
 
@@ -167,7 +165,7 @@ class Fetcher:
     async def _claim(self, lane: Lane) -> int:
         """Take as many jobs as there are free slots and start them; gives how many."""
         worker_id = self._lease.worker_id
-        limit = min(self._slots.free(lane.queue), MOST)
+        limit = min(self._slots.free(lane.queue), portion(self._slots.caps[lane.queue]))
         lane.woken = False
         try:
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))

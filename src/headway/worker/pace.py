@@ -38,6 +38,16 @@ def backoff(failures: int, *, cap_s: float, jitter: float) -> float:
     return spread(min(0.1 * 2 ** min(failures - 1, 20), cap_s), jitter)
 
 
+def portion(slots: int) -> int:
+    """The most jobs of one claim: half the slots where there are many, so that the next claim is on its way while the
+    jobs of this one run.
+
+    >>> [portion(slots) for slots in (1, 100, 500, 1_000, 5_000)]
+    [1, 100, 250, 500, 1000]
+    """
+    return min(slots, max(100, slots // 2), 1_000)
+
+
 def enough(slots: int) -> int:
     """How many slots of a busy queue should be free before it is worth a claim.
 

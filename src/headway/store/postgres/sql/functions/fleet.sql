@@ -21,7 +21,8 @@ as $$
             from headway.jobs j
            where j.worker_id = p_worker
              and j.status = 'running'
-             and j.cancel_requested_at is not null) c
+             and j.cancel_requested_at is not null
+             and exists (select from headway.workers w where w.id = p_worker)) c
 $$;
 
 -- Add a worker with a fresh lease. Repeatable.
