@@ -173,7 +173,7 @@ def test_a_database_that_does_not_exist_comes_with_the_command_that_makes_it(cli
 def test_a_database_without_schema_comes_with_the_command_that_makes_it(cli: Cli, postgres_url: str) -> None:
     said = cli.refused("--url", postgres_url, "worker", "shopapp:app", code=1)
     assert "has no Headway schema: run headway" in said
-    assert "run headway migrate" in said
+    assert said.rstrip().endswith("migrate")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def describe(error: BaseException) -> str:
 def diagnose(error: BaseException) -> tuple[str, str | None]:
     """What happened and, for an unreachable database, what to do about it."""
     cause = error.__cause__
-    unreachable = type(cause).__name__ in ("OperationalError", "ConnectionTimeout", "PoolTimeout")
+    unreachable = type(cause).__name__ in ("CannotConnect", "OperationalError")
     if type(error).__name__ != "StoreUnavailable" or not unreachable:
         # a command with a hidden password cannot be typed
         return re.sub(r"headway --url \S*…\S* ", "headway ", str(error)), None
