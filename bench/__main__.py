@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import drain, enqueue, idle, latency, raw
+from bench.jobs import enqueue as fill
+from bench.jobs import make_app
 from bench.plan import PARTS, QUICK, Plan
 from bench.servers import Postgres, Site, sites
 from bench.table import as_json, table
@@ -75,13 +77,17 @@ class Bench:
         site.drop(url)
 
     def _raw_drain(self, store: str, url: str) -> None:
-        limit = raw.open_raw(url)
-        found = []
+        app, limit = make_app(url), raw.open_raw(url)
+        plain, own = [], []
         for _ in range(3):  # it is short, so one busy moment of the machine would say it all
             limit.bulk(self.plan.jobs)
-            found.append(limit.drain(self.plan.jobs))
+            plain.append(limit.drain(self.plan.jobs))
+            fill(app, self.plan.jobs)
+            own.append(limit.own_drain(self.plan.jobs))
         limit.close()
-        self._take(f"{store}.raw.drain", median(found))
+        app.close()
+        self._take(f"{store}.raw.plain", median(plain))
+        self._take(f"{store}.raw.drain", median(own))
 
     def _drain(self, key: str, workers: int, url: str) -> None:
         self._take(key, drain.drain(url, jobs=self.plan.jobs, workers=workers))
@@ -157,7 +163,7 @@ def _notes(plan: Plan, took_s: float) -> list[str]:
     return [
         f"Medians of {plan.rounds} interleaved rounds; a ratio is the median of the rounds' own ratios; "
         f"{took_s:.0f} s in all.",
-        "Raw: a plain table with its primary key and a claim index, the same payload, no attempts, one connection. "
+        "Raw: the same payload, no attempts, one connection; own table: the jobs table with its indexes. "
         f"Drain: {plan.jobs:,} no-op async jobs, concurrency {drain.CONCURRENCY} a process, attempts recorded, from "
         "the first claim to the last batch by the database's times. Beside finished jobs: the limit is the drain "
         "without them.",

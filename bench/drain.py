@@ -15,7 +15,7 @@ from bench.jobs import QUEUE, enqueue, make_app
 from bench.servers import path_of
 from bench.worker import processes
 
-CONCURRENCY = 500
+CONCURRENCY = 1_000
 
 Ask = Callable[..., Any]
 

@@ -1,7 +1,8 @@
-"""The raw limits: the same work on a plain table, by hand-written SQL on one connection, one statement after another.
+"""The raw limits: the same work by hand-written SQL on one connection, one statement after another.
 
 The table has the columns that a queue cannot do without and three indexes: its primary key, the claim's, and one by
-which finished jobs are listed and pruned. No attempts, no fencing, no policies.
+which finished jobs are listed and pruned; no attempts, no fencing, no policies. A drain is also measured on our own
+jobs table, with all its indexes: what the database allows for this schema, and the limit that a drain is held to.
 """
 
 from __future__ import annotations
@@ -49,6 +50,20 @@ with candidate as materialized (
 update raw_jobs j set status = 'running', worker_id = %s, started_at = clock_timestamp()
 from candidate c where j.id = c.id returning j.id, j.payload
 """
+_POSTGRES_OWN_CLAIM = """
+with candidate as materialized (
+  select id from headway.jobs where queue = 'bench' and status = 'queued' order by priority, position, id limit %s
+  for update skip locked
+)
+update headway.jobs j
+set status = 'running', fence = j.fence + 1, worker_id = %s, started_at = clock_timestamp(),
+    attempt_started_at = clock_timestamp()
+from candidate c where j.id = c.id returning j.id, j.payload, j.fence
+"""
+_POSTGRES_OWN_COMPLETE = (
+    "update headway.jobs set status = 'succeeded', finished_at = clock_timestamp(), worker_id = null,"
+    " attempt_started_at = null where id = any(%s::uuid[])"
+)
 _POSTGRES_COMPLETE = (
     "update raw_jobs set status = 'succeeded', finished_at = clock_timestamp() where id = any(%s::uuid[])"
 )
@@ -76,6 +91,15 @@ update raw_jobs set status = 'running', worker_id = ?1, started_at = ?2 where ro
   select rowid from raw_jobs where queue = 'bench' and status = 'queued' order by priority, position limit ?3
 ) returning rowid, payload
 """
+_SQLITE_OWN_CLAIM = """
+update jobs set status = 'running', fence = fence + 1, worker_id = ?1, started_at = ?2, attempt_started_at = ?2
+where rowid in (
+  select rowid from jobs where queue = 'bench' and status = 'queued' order by priority, position, id limit ?3
+) returning rowid, payload
+"""
+_SQLITE_OWN_COMPLETE = """
+update jobs set status = 'succeeded', finished_at = ?, worker_id = null, attempt_started_at = null where rowid = ?
+"""
 _SQLITE_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = ? where rowid = ?"
 
 
@@ -86,6 +110,10 @@ class Raw(Protocol):
 
     def drain(self, jobs: int) -> float:
         """Claim and complete what `bulk` put in."""
+        ...
+
+    def own_drain(self, jobs: int) -> float:
+        """Claim and complete what the app enqueued, in Headway's own table."""
         ...
 
     def single(self, jobs: int) -> float: ...
@@ -108,11 +136,17 @@ class _Postgres:
         return _rate(jobs, lambda: [self._conn.execute(_POSTGRES_BULK, batch) for batch in batches])
 
     def drain(self, jobs: int) -> float:
+        return self._drain(jobs, _POSTGRES_CLAIM, _POSTGRES_COMPLETE)
+
+    def own_drain(self, jobs: int) -> float:
+        return self._drain(jobs, _POSTGRES_OWN_CLAIM, _POSTGRES_OWN_COMPLETE)
+
+    def _drain(self, jobs: int, claim: str, complete: str) -> float:
         def work() -> None:
             worker, claimed = new_id(), 0
             while claimed < jobs:
-                rows = self._conn.execute(_POSTGRES_CLAIM, (POSTGRES_BATCH, worker)).fetchall()
-                self._conn.execute(_POSTGRES_COMPLETE, ([row[0] for row in rows],))
+                rows = self._conn.execute(claim, (POSTGRES_BATCH, worker)).fetchall()
+                self._conn.execute(complete, ([row[0] for row in rows],))
                 claimed += len(rows)
 
         return _rate(jobs, work)
@@ -127,7 +161,8 @@ class _Postgres:
 
 class _Sqlite:
     def __init__(self, url: str) -> None:
-        self._conn = apsw.Connection(f"{path_of(url)}.raw")
+        self._path = path_of(url)
+        self._conn = apsw.Connection(f"{self._path}.raw")
         # a statement that gives rows ends only when they are read
         self._conn.execute(_SQLITE_TABLE).fetchall()
 
@@ -142,14 +177,25 @@ class _Sqlite:
         return _rate(jobs, work)
 
     def drain(self, jobs: int) -> float:
+        return self._drain(self._conn, jobs, _SQLITE_CLAIM, _SQLITE_COMPLETE)
+
+    def own_drain(self, jobs: int) -> float:
+        conn = apsw.Connection(str(self._path))
+        conn.execute("pragma synchronous = full").fetchall()
+        try:
+            return self._drain(conn, jobs, _SQLITE_OWN_CLAIM, _SQLITE_OWN_COMPLETE)
+        finally:
+            conn.close()
+
+    def _drain(self, conn: apsw.Connection, jobs: int, claim: str, complete: str) -> float:
         def work() -> None:
             worker, claimed = new_id(), 0
             while claimed < jobs:
                 now = time.time_ns() // 1_000
-                with self._conn:
-                    found = self._conn.execute(_SQLITE_CLAIM, (worker, now, SQLITE_BATCH)).fetchall()
-                with self._conn:
-                    self._conn.executemany(_SQLITE_COMPLETE, [(now, row[0]) for row in found])
+                with conn:
+                    found = conn.execute(claim, (worker, now, SQLITE_BATCH)).fetchall()
+                with conn:
+                    conn.executemany(complete, [(now, row[0]) for row in found])
                 claimed += len(found)
 
         return _rate(jobs, work)

@@ -123,11 +123,13 @@ def _number(value: float) -> str:
 
 def _raw(store: str) -> Iterator[Row]:
     if store == "postgres":
-        yield Row(key="postgres.raw.drain", label="raw: claim 200 and complete 200 by update, serial")
+        yield Row(key="postgres.raw.drain", label="raw: claim 200 and complete 200 by update, serial, own table")
+        yield Row(key="postgres.raw.plain", label="raw: the same on a plain table of three indexes")
         yield Row(key="postgres.raw.single", label="raw: one-row insert commits")
         yield Row(key="postgres.raw.bulk", label="raw: insert from unnest, 1,000 a statement")
     else:
-        yield Row(key="sqlite.raw.drain", label="raw: claim 100 and complete 100, serial")
+        yield Row(key="sqlite.raw.drain", label="raw: claim 100 and complete 100, serial, own table")
+        yield Row(key="sqlite.raw.plain", label="raw: the same on a plain table of three indexes")
         yield Row(key="sqlite.raw.single", label="raw: one-row insert commits")
         yield Row(key="sqlite.raw.bulk", label="raw: inserts, 100 a transaction")
 
