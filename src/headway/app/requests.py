@@ -137,7 +137,7 @@ class Requests:
                 raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
             return done[key], job.queue
 
-        return Op(steps, writes=True)
+        return Op(steps, writes=True, repeatable=False)
 
     def _change(self, job_id: str | UUID, actor: str | None, changes: Mapping[str, Any]) -> Op[Status]:
         key = as_id(job_id)

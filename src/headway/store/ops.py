@@ -1,8 +1,8 @@
 """The whole list of what can be done to a database: a verb each, with its contract in a sentence or two.
 
 A verb returns an `Op`: a recipe that yields statements and receives their rows, and that a driver runs in one
-transaction, in either colour (`run.py`). Nothing else writes. Every verb but claim may be repeated after a lost
-acknowledgement; after a lost claim the worker asks `running` what it holds and releases what it never saw.
+transaction, in either colour (`run.py`). Nothing else writes. Every verb but claim and retry may be repeated after a
+lost acknowledgement; after a lost claim the worker asks `running` what it holds and releases what it never saw.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ class PostgresOps(PostgresReads):
             "select id, runs_as from headway.retry($1::uuid[], $2::uuid, $3)",
             [list(ids), tenant_id, actor],
             lambda rows: dict(rows),
+            repeatable=False,
         )
 
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:

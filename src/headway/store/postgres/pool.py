@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import psycopg
@@ -31,6 +31,8 @@ _DEFAULTS: dict[str, Any] = {
 }
 # no prepared statements: the functions keep their plans, and a pooler in transaction mode keeps no session
 _FIXED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+
+_IDLE = psycopg.pq.TransactionStatus.IDLE
 
 _abandoned: list[Any] = []
 
@@ -54,28 +56,34 @@ class Pool:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._idle: list[psycopg.Connection[Any]] = []
-        self._room = threading.BoundedSemaphore(SIZE)
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(SIZE):
+            self._room.put(None)
 
-    @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection that is nobody else's; back to the idle ones afterwards, unless it broke."""
+    def acquire(self) -> psycopg.Connection[Any]:
+        """A connection that is nobody else's, until it is released; waits while too many are in use."""
         if self._pid != os.getpid():
             # after a fork the sockets are the parent's: let go of them without a word on the wire
             _abandoned.append(self._idle)
             self._reset()
-        with self._room:
-            conn = self._take() or self._connect()
-            try:
-                yield conn
-            except BaseException:
+        self._room.get()
+        try:
+            return self._take() or self._connect()
+        except BaseException:
+            self._room.put(None)
+            raise
+
+    def release(self, conn: psycopg.Connection[Any]) -> None:
+        """Back to the idle ones, unless it broke or is in the middle of something."""
+        try:
+            if conn.pgconn.transaction_status == _IDLE:
+                self._idle.append(conn)
+            else:
                 if conn.broken:
                     self.forget()
-                raise
-            finally:
-                if conn.broken or conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                    conn.close()
-                else:
-                    self._idle.append(conn)
+                conn.close()
+        finally:
+            self._room.put(None)
 
     def forget(self) -> None:
         """Close the idle connections: when one broke, the others are not to be trusted."""
@@ -127,7 +135,7 @@ class AsyncPool:
                     await mine.forget()
                 raise
             finally:
-                if conn.broken or conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                if conn.broken or conn.pgconn.transaction_status != _IDLE:
                     await conn.close()
                 else:
                     mine.idle.append(conn)

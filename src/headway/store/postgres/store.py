@@ -111,7 +111,8 @@ class PostgresStore:
         await self._apool.forget()
 
     def _run(self, op: Op[T]) -> T:
-        with self._pool.connection() as conn:
+        conn = self._pool.acquire()
+        try:
             cursor = psycopg.RawCursor(conn)
             execute = partial(_execute, cursor)
             if not self._root._checked:
@@ -121,6 +122,8 @@ class PostgresStore:
             with conn.transaction():
                 cursor.execute(_SESSION, (self._tenant_id,))
                 return drive(op.steps(), execute)
+        finally:
+            self._pool.release(conn)
 
     async def _arun(self, op: Op[T]) -> T:
         async with self._apool.connection() as conn:

@@ -17,17 +17,17 @@ as $$
 $$;
 
 -- Whether the caller may act for every tenant: the owner, and members of headway_worker where that role exists.
+-- For definer functions, inside which current_user is the owner; one expression, so that it is inlined there.
 create function headway.trusted() returns boolean
-language sql stable security definer
-set search_path = pg_catalog, pg_temp
+language sql stable
 as $$
-  with caller as (
-    select coalesce(nullif(current_setting('role'), 'none'), session_user)::name as role
-  )
-  select pg_has_role(c.role, (select n.nspowner from pg_namespace n where n.nspname = 'headway'), 'usage')
+  select pg_catalog.pg_has_role(
+           coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name, current_user, 'usage')
       or coalesce(
-           (select pg_has_role(c.role, r.oid, 'usage') from pg_roles r where r.rolname = 'headway_worker'), false)
-    from caller c
+           pg_catalog.pg_has_role(
+             coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name,
+             pg_catalog.to_regrole('headway_worker')::oid, 'usage'),
+           false)
 $$;
 
 -- The tenant that the caller may act for: null (all) only for a trusted one that named none.

@@ -227,43 +227,48 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
-declare
-  v_now timestamptz := headway.now();
-  v_tenant uuid := coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
-  v_due timestamptz := coalesce(scheduled_for, v_now + delay);
+-- one statement where it can be: every further expression is made ready anew in every transaction
 begin
   if tenant is not null then
-    perform headway.name_tenant(v_tenant, coalesce(slug, v_tenant::text), v_now);
+    perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
   end if;
-  if (kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true then
-    raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
-      using errcode = 'HW004';
-  end if;
-  job_id := coalesce(id, headway.uuid7());
-  job_status := case when v_due > v_now then 'scheduled' else 'queued' end;
-  created := true;
   insert into headway.jobs (
     id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
     expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
     delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
     source, source_ref, created_by, meta, created_at)
-  values (
-    job_id, v_tenant, kind, queue, payload, priority, job_status, v_due,
-    case job_status when 'queued' then v_now end,
-    case job_status when 'queued' then nextval('headway.position') end,
-    expires_at, max_attempts, coalesce(max_losses, max_attempts),
-    extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000, extract(epoch from timeout) * 1000,
-    delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
-    trace_id, source, source_ref, created_by, meta, v_now)
-  on conflict do nothing;
-  if not found then
-    select coalesce(e.id, job_id), coalesce(e.status, 'queued'), coalesce(e.created, true)
-      into job_id, job_status, created
+  select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority,
+         case when d.due > t.now then 'scheduled' else 'queued' end,
+         d.due,
+         case when d.due > t.now then null else t.now end,
+         case when d.due > t.now then null else nextval('headway.position') end,
+         expires_at, max_attempts, coalesce(max_losses, max_attempts),
+         extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000,
+         extract(epoch from timeout) * 1000,
+         delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
+         trace_id, source, source_ref, created_by, meta, t.now
+    from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
+                          'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
+                 headway.now() as now) t
+    cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
+   where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+     and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  on conflict do nothing
+  returning jobs.id, jobs.status, true into job_id, job_status, created;
+  if found then
+    return next;
+    return;
+  end if;
+  if (kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true then
+    raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
+      using errcode = 'HW004';
+  end if;
+  return query
+    select coalesce(e.id, enqueue.id), coalesce(e.status, 'queued'), coalesce(e.created, true)
       from (select) one
       left join headway.enqueued(
-        v_tenant, array[job_id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict]
+        coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
+        array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict]
       ) e on true;
-  end if;
-  return next;
 end
 $$;
