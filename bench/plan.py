@@ -17,7 +17,7 @@ class Plan:
     pings: int = 110  # a round
     memory_jobs: int = 200_000
     fleets: tuple[int, ...] = (1, 8, 60)
-    idle_minutes: float = 1.0  # 0: only while the queue counts as in use
+    idle_minutes: float = 1.1  # 0: only while the queue counts as in use
 
     @property
     def few_memory_jobs(self) -> int:

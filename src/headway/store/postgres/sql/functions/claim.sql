@@ -2,7 +2,8 @@
 -- A claim that finds nothing is one index probe and writes nothing. Shares the queue's lock with other claims, so
 -- that none commits once a pause has returned; locks candidates with skip locked, so claimers never wait for each other.
 -- Raises HW002 for a worker that is not registered.
--- Planned with its values: a generic plan does not know how small the limit is.
+-- Planned once, for any limit: with nothing but index scans to choose from, the planner cannot prefer to sort the whole
+-- queue for a limit that it does not know, and an idle poll costs no planning.
 create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
@@ -11,7 +12,11 @@ returns table (
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz;
