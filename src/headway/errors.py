@@ -51,6 +51,10 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached, is locked or is full right now; trying again later can help."""
 
 
+class StoreBusy(StoreUnavailable):
+    """Another transaction holds a row or a unique key that this operation needs, for longer than it waits."""
+
+
 class SchemaMissing(StoreError):
     """The database has no Headway schema yet."""
 

@@ -37,6 +37,7 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "NotFound",
         "SchemaMissing",
         "SchemaOutdated",
+        "StoreBusy",
         "StoreError",
         "StoreUnavailable",
         "UnknownKind",

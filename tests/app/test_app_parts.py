@@ -187,7 +187,7 @@ def test_run_takes_queues_in_every_shape(app: Headway) -> None:
     def other() -> None: ...
 
     def waiting(**options: Any) -> list[str]:
-        app.cancel_jobs()
+        app.cancel_jobs(status="queued")
         for kind, queue in ((mail, "mail"), (other, "default"), (other, "extra")):
             kind.using(queue=queue).enqueue()
         app.run(until_idle=True, **options)

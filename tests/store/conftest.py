@@ -158,7 +158,7 @@ class Db:
         return self.run(self.ops.attempts(job_id, tenant_id=tenant_id))
 
     def queues(self) -> dict[str, Queue]:
-        return {queue.name: queue for queue in self.run(self.ops.queues())}
+        return {queue.name: queue for queue in self.run(self.ops.queues(tenant_id=None))}
 
     def workers(self) -> dict[str, Worker]:
         return {worker.id: worker for worker in self.run(self.ops.workers())}

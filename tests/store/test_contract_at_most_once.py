@@ -259,3 +259,10 @@ def test_no_job_of_a_chain_is_executed_twice(db):
         db.advance("3h")
         db.promote()
     assert len(set(seen)) == 6
+
+
+def test_a_dead_job_whose_scope_covers_dead_hands_its_key_to_its_retry(db):
+    claim = once(db, unique_key="k", unique_scope=("queued", "running", "dead"))
+    db.settle(claim, "dead")
+    retry = db.retry(claim.id)[claim.id]
+    assert (db.job(retry).unique_key, db.job(retry).status, db.job(claim.id).unique_key) == ("k", "queued", None)

@@ -132,3 +132,23 @@ def test_nothing_to_promote_is_nothing(db):
     db.start(queue="other")
     promoted = db.promote()
     assert (promoted.queued, promoted.expired, promoted.next_due_ms) == (0, 0, None)
+
+
+def test_jobs_that_expire_into_a_unique_scope_stop_no_other(db):
+    scope = ("running", "canceled")
+    late = [
+        db.enqueue(unique_key="u", unique_scope=scope, expires_at=db.after(1_000), delay_ms=500).id for _ in range(2)
+    ]
+    innocent = db.enqueue(delay_ms=500).id
+    db.advance("2s")
+    promoted = db.promote()
+    assert (promoted.queued, promoted.expired) == (1, 2)
+    assert [db.status(job_id) for job_id in late] == ["canceled", "canceled"]
+    assert db.status(innocent) == "queued"
+    assert sorted((db.job(job_id).unique_key for job_id in late), key=str) == [None, "u"]
+
+
+def test_canceling_into_a_unique_scope_that_is_taken_gives_the_key_up(db):
+    scope = ("running", "canceled")
+    jobs = [db.enqueue(unique_key="u", unique_scope=scope).id for _ in range(2)]
+    assert set(db.cancel(*jobs).values()) == {"canceled"}

@@ -191,3 +191,24 @@ def test_ahead_stops_counting_at_ten_thousand(db):
 def test_the_schema_has_a_version(db):
     db.enqueue()  # a file is made by its first op
     assert db.run(db.ops.version()) >= 1
+
+
+def test_the_counts_of_queues_are_the_tenants_own(db):
+    db.enqueue_ids(3)
+    db.enqueue(tenant="acme", tenant_id=ACME)
+    queues = {queue.name: queue.counts for queue in db.run(db.ops.queues(tenant_id=ACME))}
+    assert queues == {"default": {"queued": 1}}
+
+
+def test_a_job_without_a_unique_key_has_no_scope(db):
+    assert db.job(db.enqueue().id).unique_scope == ()
+
+
+def test_the_stores_own_clock_is_told(db):
+    assert db.run(db.ops.now()) == db.now()
+
+
+def test_a_change_by_a_delay_counts_from_the_stores_own_clock(db):
+    job_id = db.enqueue().id
+    assert db.change(job_id, delay_ms=5_000) == "scheduled"
+    assert db.job(job_id).scheduled_for == db.after(5_000)

@@ -104,6 +104,15 @@ def test_a_login_mapped_to_a_tenant_stays_that_tenant_whatever_its_session_says(
             conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
 
 
+def test_a_mapped_login_stays_its_tenant_after_set_role(roles: Roles) -> None:
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        conn.execute("set role headway_app")
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,))
+        assert conn.execute("select distinct tenant_id::text from headway.jobs").fetchall() == [(ACME,)]
+        with pytest.raises(psycopg.Error, match="may act for tenant"):
+            conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -211,3 +220,10 @@ def test_a_plain_database_owner_without_createrole_installs_and_runs_everything(
         databases.drop(name)
         with psycopg.connect(roles.url, autocommit=True) as admin:
             admin.execute(f"drop role if exists {owner}")
+
+
+def test_what_a_role_may_not_do_is_not_allowed_in_words(roles: Roles) -> None:
+    app = Headway(roles.url_of("app"))
+    with pytest.raises(NotAllowed, match="member of headway_worker"):
+        app.pause("default")
+    app.close()

@@ -98,6 +98,42 @@ def test_an_outcome_that_the_store_refuses_ends_its_job_and_no_other(
     assert "StoreError: violates a constraint" in (shop.get(ids[6]).error or "")
 
 
+def test_an_outcome_that_the_store_will_not_take_is_kept_and_its_job_not_run_again(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FaultyStore(shop.store)
+    settle, stubborn, refusals = store.ops.settle, [], []
+
+    def remember(worker_id: str, settlements: list[Settlement]) -> Any:
+        op = settle(worker_id, settlements)
+        if any(each.id == ids[3] for each in settlements):
+            stubborn.append(op)
+        return op
+
+    monkeypatch.setattr(store.ops, "settle", remember, raising=False)
+
+    def refuse(op: Any) -> Exception | None:
+        if len(refusals) < 12 and any(op is each for each in stubborn):
+            refusals.append(op)
+            return StoreError("the file is read-only")
+        return None
+
+    store.refuses = refuse
+    runs: list[int] = []
+
+    @shop.job(delivery="at_most_once")
+    async def works(number: int) -> None:
+        runs.append(number)
+
+    jobs = [works.build(number) for number in range(6)]
+    ids = [job.id for job in jobs]
+    shop.enqueue(*jobs)
+    assert shop.drain(store=store).succeeded + shop.drain().succeeded >= 5
+    assert sorted(runs) == [0, 1, 2, 3, 4, 5]
+    assert len(refusals) == 12
+    assert [len(shop.store.run(shop.store.ops.attempts(job_id, tenant_id=None))) for job_id in ids] == [1] * 6
+
+
 def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(shop: Workshop, lines: Any) -> None:
     started = asyncio.Event()
     cancelled: list[int] = []

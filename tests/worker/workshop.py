@@ -41,6 +41,12 @@ class FaultyStore:
     def describe(self) -> str:
         return str(self._store.describe())
 
+    def apart(self) -> FaultyStore:
+        return self
+
+    async def leave_loop(self) -> None:
+        await self._store.leave_loop()
+
     async def arun(self, op: Any) -> Any:
         if self.away:
             raise StoreUnavailable("the test cut the wire")

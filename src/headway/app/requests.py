@@ -117,8 +117,7 @@ class Requests:
 
     def _why(self, job_id: str | UUID) -> Op[Why]:
         key = as_id(job_id)
-        now = from_micros(self.clock.now())
-        return then(why(self._store.ops, key, tenant_id=self._seen, now=now), lambda answer: answer or _missing(key))
+        return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or _missing(key))
 
     def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
         key = as_id(job_id)
@@ -142,8 +141,19 @@ class Requests:
     def _change(self, job_id: str | UUID, actor: str | None, changes: Mapping[str, Any]) -> Op[Status]:
         key = as_id(job_id)
         change = change_of(changes, now=from_micros(self.clock.now()), limit=self.payload_limit)
-        op = self._store.ops.change(key, change, tenant_id=self._seen, actor=actor)
-        return then(op, lambda status: status or _missing(key))
+
+        def steps() -> Steps[Status]:
+            checked = change
+            if not isinstance(change.payload, msgspec.UnsetType):
+                job = yield from self._get(key).steps()
+                kind = self._registry.get(job.kind)
+                if kind is not None:
+                    # as strict as an enqueue: what the handler cannot take would only end dead
+                    checked = msgspec.structs.replace(change, payload=kind.build_from(changes["payload"]).payload)
+            op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)
+            return (yield from op.steps()) or _missing(key)
+
+        return Op(steps, writes=True)
 
     def _everyones(self, what: str, op: Op[T]) -> Op[T]:
         if self._seen is not None:

@@ -38,6 +38,8 @@ def settings(given: Mapping[str, Any]) -> Settings:
 
 
 def _duration(name: str, value: Duration) -> int:
+    if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+        value = float(value)  # a variable has no numbers
     try:
         ms = to_ms(value, name)
     except InvalidJob as error:

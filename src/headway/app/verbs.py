@@ -12,6 +12,7 @@ from headway.app.requests import Requests
 from headway.app.why import Why
 from headway.define.checks import name as checked_name
 from headway.define.options import UsingOptions
+from headway.errors import Duplicate, InvalidJob
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import Queue, Worker
 from headway.model.ids import as_id
@@ -147,10 +148,10 @@ class Verbs(Requests):
 
     def queues(self) -> list[Queue]:
         """The queues, with the number of their unfinished jobs per status."""
-        return self._run(self._store.ops.queues())
+        return self._run(self._store.ops.queues(tenant_id=self._seen))
 
     async def aqueues(self) -> list[Queue]:
-        return await self._arun(self._store.ops.queues())
+        return await self._arun(self._store.ops.queues(tenant_id=self._seen))
 
     def workers(self) -> list[Worker]:
         """The registered workers."""
@@ -197,23 +198,35 @@ class Verbs(Requests):
         return sum(len(page) for page in self._pages(filters))
 
     def cancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Any) -> int:
-        """Cancel every job that matches; gives how many were canceled or asked to stop."""
+        """Cancel every job that matches; gives how many were canceled or asked to stop. Needs a filter."""
         done = 0
-        for page in self._pages(filters):
+        for page in self._pages(_some(filters, "cancel")):
             live = [job.id for job in page if job.status not in FINISHED]
             op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
             done += sum(status in ("canceled", "running") for status in self._run(op).values())
         return done
 
     def retry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
-        """Retry every finished job that matches; gives how many."""
+        """Retry every finished job that matches; gives how many. Needs a filter.
+
+        A job whose unique key is taken, or which was retried already, is left as it is.
+        """
         done = 0
-        for page in self._pages(filters):
-            ended = [job.id for job in page if job.status in FINISHED]
-            done += len(self._run(self._store.ops.retry(ended, tenant_id=self._seen, actor=actor)))
+        for page in self._pages(_some(filters, "retry")):
+            done += self._retry_all([job.id for job in page if job.status in FINISHED], actor)
             for queue in {job.queue for job in page}:
                 self._wake.poke(queue)
         return done
+
+    def _retry_all(self, ids: list[str], actor: str | None) -> int:
+        """Retry them, by halves where one is refused."""
+        if not ids:
+            return 0
+        try:
+            return len(self._run(self._store.ops.retry(ids, tenant_id=self._seen, actor=actor)))
+        except Duplicate:
+            middle = len(ids) // 2
+            return 0 if not middle else self._retry_all(ids[:middle], actor) + self._retry_all(ids[middle:], actor)
 
     async def acount_jobs(self, **filters: Any) -> int:
         return await asyncio.to_thread(self.count_jobs, **filters)
@@ -259,3 +272,10 @@ class Verbs(Requests):
             yield page
             if len(page) < _PAGE:
                 return
+
+
+def _some(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """Refuse to do it to everything by leaving the filters out."""
+    if all(value is None for value in filters.values()):
+        raise InvalidJob(f"which jobs to {what}? Give a filter, such as status= or kind=")
+    return filters

@@ -24,7 +24,7 @@ class Why(msgspec.Struct, frozen=True):
         return "\n".join([f"job {self.job_id} is {self.status}", *(f"- {reason}" for reason in self.reasons)])
 
 
-def why(ops: Ops, job_id: str, *, tenant_id: str | None, now: datetime) -> Op[Why | None]:
+def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
     """The reasons, or None if there is no such job."""
 
     def steps() -> Steps[Why | None]:
@@ -32,7 +32,8 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None, now: datetime) -> Op[Wh
         if not jobs:
             return None
         job = jobs[0]
-        queues = yield from ops.queues().steps()
+        queues = yield from ops.queues(tenant_id=None).steps()
+        now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
         ahead = 0
         if job.status == "queued":

@@ -98,7 +98,7 @@ def _schema(store: Store) -> Generator[Check, None, bool]:
 
 
 def _work(app: Headway) -> Iterator[Check]:
-    from headway.cli.workers import database_now, is_stale
+    from headway.cli.workers import is_stale
 
     queues, workers, counts = app.queues(), app.workers(), app.counts()
     stuck = [queue for queue in queues if queue.paused and _waiting(queue.counts)]
@@ -121,7 +121,7 @@ def _work(app: Headway) -> Iterator[Check]:
             yield note("queues", f"{queue.name} has {many(queue.counts['scheduled'], 'scheduled job')} and no worker")
     if not stuck and not alone:
         yield ok("queues", f"{len(queues)} in use; wherever a job waits for one, there is a worker")
-    now = database_now(app)
+    now = app.store.run(app.store.ops.now())
     stale = [worker for worker in workers if is_stale(worker, now)]
     live = len(workers) - len(stale)
     for worker in stale:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +12,6 @@ from headway.cli.output import Cell, Column, ago, emit, merged, note, table
 from headway.cli.state import State, pass_state
 
 if TYPE_CHECKING:
-    from headway.app import Headway
     from headway.model.fleet import Worker
 
 
@@ -39,7 +38,7 @@ def list_(state: State) -> None:
     """
     app = state.existing
     found = app.workers()
-    now = database_now(app)
+    now = app.store.run(app.store.ops.now())
     if state.json:
         emit([merged(worker, stale=is_stale(worker, now)) for worker in found])
     elif not found:
@@ -81,18 +80,3 @@ def _row(worker: Worker, now: datetime) -> list[Cell]:
 def is_stale(worker: Worker, now: datetime) -> bool:
     """Whether its lease is over."""
     return worker.lease_expires_at <= now
-
-
-def database_now(app: Headway) -> datetime:
-    """The time by the clock that judges leases."""
-    from headway.clock import from_micros
-    from headway.store.ops import Op, Statement, Steps
-
-    def steps() -> Steps[datetime]:
-        rows = yield Statement("select headway.now()")
-        now: datetime = rows[0][0]
-        return now.astimezone(UTC)
-
-    if app.store.dialect == "sqlite":
-        return from_micros(app.clock.now())
-    return app.store.run(Op(steps, writes=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -45,7 +45,7 @@ def change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change:
                 fields |= checks.moment(value, option)
             case "delay":
                 ms = checks.delay(value, option)["delay_ms"]
-                fields["scheduled_for"] = None if ms is None else now + timedelta(milliseconds=ms)
+                fields |= {"scheduled_for": None} if ms is None else {"delay_ms": ms}
             case "payload":
                 if not isinstance(value, Mapping):
                     raise InvalidJob(f"payload={value!r} is not a mapping of the kind's parameters")

@@ -190,6 +190,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     max_losses: int | msgspec.UnsetType = msgspec.UNSET
     timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
     scheduled_for: datetime | msgspec.UnsetType | None = msgspec.UNSET  # None: now
+    delay_ms: int | msgspec.UnsetType = msgspec.UNSET  # instead of scheduled_for: after the store's now
     expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     payload: str | msgspec.UnsetType = msgspec.UNSET  # only while the job never ran
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Worker
@@ -175,8 +176,8 @@ class Ops(Protocol):
         """How many jobs are in each status."""
         ...
 
-    def queues(self) -> Op[list[Queue]]:
-        """Every queue that has unfinished jobs, a worker or a setting."""
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+        """Every queue that has unfinished jobs (of this tenant), a worker or a setting."""
         ...
 
     def workers(self) -> Op[list[Worker]]:
@@ -193,6 +194,10 @@ class Ops(Protocol):
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
         """What people did to this job, oldest first."""
+        ...
+
+    def now(self) -> Op[datetime]:
+        """The time by the clock that judges leases and due times."""
         ...
 
     def version(self) -> Op[int]:

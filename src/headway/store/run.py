@@ -66,6 +66,10 @@ class Store(Protocol):
         """The same store in sessions that see only this tenant (sets `headway.tenant_id` on PostgreSQL)."""
         ...
 
+    def apart(self) -> Store:
+        """The same database on connections of its own, so that a worker's heartbeat never waits for its handlers."""
+        ...
+
     def close(self) -> None:
         """Close the connections; they open again when they are needed."""
         ...

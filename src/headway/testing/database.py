@@ -19,7 +19,7 @@ def on_database(app: Headway, url: str) -> Iterator[Headway]:
             with on_database(shop.app, headway_url):
                 yield
 
-    `app.tenant(…)` objects made outside of the block stay on the database of then.
+    `app.tenant(…)` objects follow, wherever they were made.
     """
     before = app._url, {name: app.__dict__.pop(name) for name in _OPENED if name in app.__dict__}
     app._url = url

@@ -111,11 +111,6 @@ class Fetcher:
         if self._waits_for_slots or self._on_idle is not None:
             self.loop.poke()
 
-    def doubt(self) -> None:
-        """The store may have jobs running under this worker that it does not know of."""
-        self._doubtful = True
-        self.loop.poke()
-
     async def close(self, timeout_s: float) -> None:
         """Claim no more; what a claim on its way brings is given back."""
         self._closed = True

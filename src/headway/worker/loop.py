@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Awaitable, Callable
 
-from headway.errors import HeadwayError, StoreUnavailable
+from headway.errors import HeadwayError, StoreBusy, StoreUnavailable
 from headway.logs import Seldom, get_logger
 from headway.worker.pace import backoff, spread
 
@@ -77,7 +77,8 @@ class Loop:
 
     def _complain(self, error: Exception) -> None:
         # an unreachable database is reported once for all loops (reach.py)
-        if isinstance(error, StoreUnavailable) or not self._says():
+        away = isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy)
+        if away or not self._says():
             return
         if isinstance(error, HeadwayError):
             log.warning(f"{self._name} failed and will be tried again", error=str(error))

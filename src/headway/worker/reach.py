@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TypeVar
 
-from headway.errors import StoreUnavailable
+from headway.errors import StoreBusy, StoreUnavailable
 from headway.logs import Seldom, get_logger
 from headway.model.duration import show_ms
 from headway.store.ops import Op
@@ -33,6 +33,8 @@ class Reach:
         began_at = time.monotonic()
         try:
             result = await self._store.arun(op)
+        except StoreBusy:
+            raise  # it is there, and somebody else is in the way
         except StoreUnavailable as error:
             self._away(error)
             raise

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Callable
 
-from headway.errors import SchemaMissing, SchemaOutdated, StoreUnavailable
+from headway.errors import SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.retry import dead
@@ -37,7 +37,6 @@ class Settler:
         worker_id: Callable[[], str],
         on_flush: Callable[[], None],
         on_scheduled: Callable[[int], None],
-        on_doubt: Callable[[], None],
     ) -> None:
         self._reach = reach
         self._ops = reach.ops
@@ -46,8 +45,8 @@ class Settler:
         self._worker_id = worker_id
         self._on_flush = on_flush
         self._on_scheduled = on_scheduled
-        self._on_doubt = on_doubt
         self._pending: list[Entry] = []  # until they are written, those being written too
+        self._refused: list[Entry] = []  # of these, what the store would not take now; tried again after a pause
         self._empty = asyncio.Event()
         self._empty.set()
         self.loop = Loop("settling", self._flush, lambda: math.inf)
@@ -61,17 +60,17 @@ class Settler:
 
     @property
     def backlog(self) -> int:
-        return len(self._pending)
+        return len(self._pending) + len(self._refused)
 
     def holds(self) -> set[tuple[str, int]]:
         """The claims whose outcomes are not written yet."""
-        return {(claim.id, claim.fence) for claim, _, _ in self._pending}
+        return {(claim.id, claim.fence) for claim, _, _ in (*self._pending, *self._refused)}
 
     def drop(self) -> int:
         """Forget what is not written: the claims are no longer this worker's. Gives how many there were."""
-        dropped = len(self._pending)
-        # a new list: the batch that is being written now belongs to the old one
-        self._pending = []
+        dropped = self.backlog
+        # new lists: the batch that is being written now belongs to the old ones
+        self._pending, self._refused = [], []
         self._empty.set()
         self._summary.count("lost", dropped)
         return dropped
@@ -87,35 +86,47 @@ class Settler:
 
     async def _flush(self) -> None:
         while pending := self._pending:
+            refused = self._refused
             batch = pending[:BATCH]
-            written = await self._write(self._worker_id(), batch)
+            written = await self._write(self._worker_id(), batch, refused)
             del pending[: len(batch)]
-            if not self._pending:
+            if not self.backlog:
                 self._empty.set()
             self._account(written)
             # those of a dropped list were counted when it was
             if len(written) < len(batch) and pending is self._pending:
-                self._account_lost(batch, written)
+                self._account_lost(batch, [*written, *refused])
             self._on_flush()
+        if self._refused:
+            count = len(self._refused)
+            self._pending, self._refused = [*self._refused, *self._pending], []
+            raise StoreError(f"{count} outcomes could not be written yet; they are kept")
 
-    async def _write(self, worker_id: str, batch: list[Entry]) -> list[Entry]:
-        """Settle the batch, by halves where the store refuses it; gives what was written: not the lost."""
+    async def _write(self, worker_id: str, batch: list[Entry], refused: list[Entry]) -> list[Entry]:
+        """Settle the batch, by halves where the store refuses it; gives what was written: not the lost, and not what
+        the store would not take now, which goes to `refused`."""
         await self._write_reports(worker_id, batch)
         try:
             settlements = [settlement for _, settlement, _ in batch]
             lost = await self._reach.run(self._ops.settle(worker_id, settlements))
+        except StoreBusy:
+            # somebody's open transaction is in the way of one of them: the others do not wait for it
+            if len(batch) == 1:
+                refused.append(batch[0])
+                return []
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
             if len(batch) == 1:
-                return await self._condemn(worker_id, batch[0], error)
-            middle = len(batch) // 2
-            return [
-                *await self._write(worker_id, batch[:middle]),
-                *await self._write(worker_id, batch[middle:]),
-            ]
-        gone = set(lost)
-        return [entry for entry in batch if (entry[0].id, entry[0].fence) not in gone] if gone else batch
+                return await self._condemn(worker_id, batch[0], refused, error)
+        else:
+            gone = set(lost)
+            return [entry for entry in batch if (entry[0].id, entry[0].fence) not in gone] if gone else batch
+        middle = len(batch) // 2
+        return [
+            *await self._write(worker_id, batch[:middle], refused),
+            *await self._write(worker_id, batch[middle:], refused),
+        ]
 
     async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:
         reports = [report for _, _, report in batch if report is not None]
@@ -128,7 +139,7 @@ class Settler:
         except Exception as error:
             log.warning("the last words of some jobs could not be stored", jobs=len(reports), error=str(error))
 
-    async def _condemn(self, worker_id: str, entry: Entry, reason: Exception) -> list[Entry]:
+    async def _condemn(self, worker_id: str, entry: Entry, refused: list[Entry], reason: Exception) -> list[Entry]:
         """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
         claim, settlement, _ = entry
         text = clean(f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}")
@@ -139,8 +150,9 @@ class Settler:
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
-            log.error("nor could it be stored that the job is dead: it is given back", exc_info=error)
-            self._on_doubt()
+            # it has run, so it is not given back as if it had not: it is kept until the store takes it
+            log.error("nor could it be stored that the job is dead: it is kept and tried again", exc_info=error)
+            refused.append(entry)
             return []
         return [] if lost else [(claim, verdict, None)]
 
@@ -161,6 +173,8 @@ class Settler:
     def _account_lost(self, batch: list[Entry], written: list[Entry]) -> None:
         told = {claim.id for claim, _, _ in written}
         lost = [f"{claim.kind} {claim.id}" for claim, _, _ in batch if claim.id not in told]
+        if not lost:
+            return
         self._summary.count("lost", len(lost))
         log.warning(
             "outcomes of lost claims were not written: the jobs were taken from this worker",

@@ -32,7 +32,7 @@ def run(worker: Worker, *, until_idle: bool = False) -> Summary:
             return await (run_with_signals if main else Worker.run)(worker, until_idle=until_idle)
         finally:
             # this loop ends here, and with it what was opened on it
-            await worker.store.leave_loop()
+            await worker.leave_loop()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work())

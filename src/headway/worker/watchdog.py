@@ -29,6 +29,7 @@ class Watchdog:
         self._thread_id = threading.get_ident()
         self._ticked_at = time.monotonic()
         self._awake_at = _awake()
+        self._wall = time.time() - self._awake_at
         self._told_of = 0.0
         self._stopped = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -44,9 +45,11 @@ class Watchdog:
 
     def _tick(self) -> None:
         awake = _awake()
-        if awake - self._awake_at - TICK_S > self._late_s:
+        wall = time.time() - awake
+        # the machine slept, or its clock was set: leases that ended meanwhile say nothing of their workers
+        if awake - self._awake_at - TICK_S > self._late_s or abs(wall - self._wall) > self._late_s:
             self._on_late()
-        self._awake_at = awake
+        self._awake_at, self._wall = awake, wall
         self._ticked_at = time.monotonic()
         self._timer = self._loop.call_later(TICK_S, self._tick)
 

@@ -62,7 +62,8 @@ class Worker:
         wake: Wake | None = None,
         version: str = "",
     ) -> None:
-        self.store = store
+        self.store = store.apart()
+        self._handlers_store = store
         self._kinds = kinds
         self._settings = settings or Settings()
         self._caps = dict(queues or {"default": concurrency or self._settings.concurrency})
@@ -98,7 +99,12 @@ class Worker:
         finally:
             for each in self._shutdown:
                 await _shut_down(each)
+            await self.store.leave_loop()
         return self.summary
+
+    async def leave_loop(self) -> None:
+        """Close what handlers left open on this event loop, which is about to end."""
+        await self._handlers_store.leave_loop()
 
     def stop(self) -> None:
         """Claim no more, let jobs finish for the grace period, end. Again: end at once. From any thread."""
@@ -136,7 +142,6 @@ class Worker:
             worker_id=lambda: self._lease.worker_id,
             on_flush=lambda: self._fetcher.flushed(),
             on_scheduled=lambda delay_ms: self._ticker.due_in(delay_ms),
-            on_doubt=lambda: self._fetcher.doubt(),
         )
         self._runner = Runner(
             slots,

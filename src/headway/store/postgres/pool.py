@@ -125,7 +125,7 @@ class AsyncPool:
         mine = self._of_loop.get(loop)
         if mine is None:
             mine = self._of_loop[loop] = _OfLoop()
-            weakref.finalize(loop, _finish, mine.idle)
+            weakref.finalize(loop, _finish, os.getpid(), mine.idle).atexit = False
         async with mine.room:
             conn = mine.idle.pop() if mine.idle else await self._connect()
             try:
@@ -164,9 +164,9 @@ class _OfLoop:
             await self.idle.pop().close()
 
 
-def _finish(idle: list[psycopg.AsyncConnection[Any]]) -> None:
+def _finish(pid: int, idle: list[psycopg.AsyncConnection[Any]]) -> None:
     """Close what an event loop left open when it went: nothing can be awaited any more."""
-    for conn in idle:
+    for conn in idle if pid == os.getpid() else ():
         conn.pgconn.finish()
 
 

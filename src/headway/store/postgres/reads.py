@@ -82,6 +82,7 @@ with live as (
   select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest
     from headway.jobs j
    where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+     and ($1::uuid is null or j.tenant_id = $1)
    group by j.queue, j.status
 ), per_queue as (
   select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest
@@ -132,8 +133,11 @@ class PostgresReads:
             lambda rows: dict(rows),
         )
 
-    def queues(self) -> Op[list[Queue]]:
-        return _read(_QUEUES, [], lambda rows: [_queue(row) for row in rows])
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+        return _read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
+
+    def now(self) -> Op[datetime]:
+        return _read("select headway.now()", [], lambda rows: _utc(rows[0][0]))
 
     def workers(self) -> Op[list[Worker]]:
         return _read(

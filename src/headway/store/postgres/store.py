@@ -11,8 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 from headway.errors import (
     ConfigError,
     HeadwayError,
+    NotAllowed,
     SchemaMissing,
     SchemaOutdated,
+    StoreBusy,
     StoreError,
     StoreUnavailable,
 )
@@ -35,7 +37,7 @@ T = TypeVar("T")
 _TRIES = (3, 2, 1, 0)  # how many more are left
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
 # SQLSTATE classes that mean "not now": connection, resources, shutdown, serialization
-_PASSING = ("08", "53", "57", "40", "55P03", "58", "25006")
+_PASSING = ("08", "53", "57", "40", "58", "25006")
 
 
 class PostgresStore:
@@ -60,6 +62,9 @@ class PostgresStore:
 
     def bound(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, tenant_id=tenant_id, parent=self)
+
+    def apart(self) -> Store:
+        return PostgresStore(self._url, tenant_id=self._tenant_id)
 
     def run(self, op: Op[T]) -> T:
         with self._errors():
@@ -170,6 +175,16 @@ class PostgresStore:
         ours = from_sqlstate(code, error.diag.message_primary or text, error.diag.message_detail)
         if ours is not None:
             return ours
+        if code == "42501":
+            return NotAllowed(
+                f"this login may not do that on {self.describe()}: {text}. Connect as a member of headway_worker, or "
+                "as the owner of the schema"
+            )
+        if code == "55P03":
+            return StoreBusy(
+                f"another transaction holds what this operation needs on {self.describe()} ({text}). Nothing was "
+                "written: find it with headway doctor, and try again"
+            )
         if isinstance(error, psycopg.OperationalError) or code.startswith(_PASSING):
             lost = not isinstance(error, CannotConnect) and (code or "08").startswith(("08", "57P"))
             written = "It may have been written or not; repeating it is safe" if lost else "Nothing was written"

@@ -74,7 +74,7 @@ def _row(job: NewJob, now: int, scheduled_for: int | None, position: int | None)
         job.delivery,
         job.idempotency_key,
         job.unique_key,
-        _scope_text(job.unique_scope),
+        _scope_text(job.unique_scope) if job.unique_key is not None else "[]",
         scheduled_for,
         None if job.expires_at is None else to_micros(job.expires_at),
         now,

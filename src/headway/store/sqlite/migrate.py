@@ -28,7 +28,9 @@ class Migration:
 
     @property
     def title(self) -> str:
-        return f"schema version {self.before} to {self.after}"
+        if self.after > self.before:
+            return f"migrate up to version {self.after}"
+        return f"migrate down from version {self.before}"
 
     def script(self) -> str:
         """Its SQL text, for people and for other tools."""

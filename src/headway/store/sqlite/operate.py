@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headway.clock import to_micros
+from headway.clock import from_micros, to_micros
 from headway.errors import Duplicate, NotAllowed
 from headway.model.job import Change
 from headway.model.status import FINISHED, Status
@@ -74,13 +74,14 @@ class OperateVerbs(Verbs):
                 return None
             rowid, tenant, status, fence, position, key, scope, *current = rows[0]
             _check_changeable(job_id, status, fence, change)
-            values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(change)
-            to = _status_after(status, change, values["scheduled_for"], now)
+            timed = _timed(change, now)
+            values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(timed)
+            to = _status_after(status, timed, values["scheduled_for"], now)
             if to != status and key is not None and f'"{status}"' not in scope and f'"{to}"' in scope:
                 yield from _refuse_taken(job_id, rowid, key)
             if to == "queued" and position is None:
                 position = (yield from positions(1))[0]
-            queued_at = now if to == "queued" and change.scheduled_for is not msgspec.UNSET else None
+            queued_at = now if to == "queued" and timed.scheduled_for is not msgspec.UNSET else None
             yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
             yield Statement(_SQL["audit"], (now, tenant, job_id, actor, "change", _detail(change)))
             return to
@@ -130,6 +131,13 @@ def _check_changeable(job_id: str, status: Status, fence: int, change: Change) -
             f"job {job_id} has run (fence {fence}), so its payload stays as it is: "
             "cancel it and enqueue a new one with the other payload"
         )
+
+
+def _timed(change: Change, now: int) -> Change:
+    """The change with its delay as a time by this store's clock."""
+    if isinstance(change.delay_ms, msgspec.UnsetType):
+        return change
+    return msgspec.structs.replace(change, scheduled_for=from_micros(now + change.delay_ms * 1000))
 
 
 def _given(change: Change) -> dict[str, Any]:

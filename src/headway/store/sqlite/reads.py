@@ -81,7 +81,7 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def queues(self) -> Op[list[Queue]]:
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
         def steps() -> Steps[list[Queue]]:
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"]))}
             kinds: dict[str, list[tuple[str, ...]]] = {}
@@ -89,7 +89,7 @@ class ReadVerbs(Verbs):
                 kinds.setdefault(queue, []).append(decode_json(known))
             counts: dict[str, dict[Status, int]] = {}
             oldest: dict[str, int] = {}
-            for queue, status, count, queued_at in (yield Statement(_SQL["queue_counts"])):
+            for queue, status, count, queued_at in (yield Statement(_SQL["queue_counts"], (tenant_id,))):
                 counts.setdefault(queue, {})[status] = count
                 if queued_at is not None:
                     oldest[queue] = queued_at
@@ -109,6 +109,13 @@ class ReadVerbs(Verbs):
                     )
                 )
             return found
+
+        return SqliteOp(steps, writes=False)
+
+    def now(self) -> Op[datetime]:
+        def steps() -> Steps[datetime]:
+            return from_micros(self._clock.now())
+            yield Statement("")  # no statement is needed, but steps are a generator
 
         return SqliteOp(steps, writes=False)
 

@@ -58,6 +58,10 @@ class SqliteStore:
     def bound(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
         return self
 
+    def apart(self) -> Store:
+        """One writer serves a process: nothing would be won by a second."""
+        return self
+
     def run(self, op: Op[T]) -> T:
         live = self._opened()
         special = _special(op)

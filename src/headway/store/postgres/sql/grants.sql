@@ -17,7 +17,7 @@ begin
     create policy worker_sees_all on headway.audit to headway_worker using (true);
     -- only what definer functions call from inside
     revoke execute on function
-      headway.end_attempts, headway.retry_as_new, headway.supersede, headway.holder, headway.enqueued, headway.name_tenant
+      headway.end_attempts, headway.retry_as_new, headway.supersede, headway.end_early, headway.holder, headway.enqueued, headway.name_tenant
       from headway_worker;
   end if;
   if exists (select from pg_roles where rolname = 'headway_app') then

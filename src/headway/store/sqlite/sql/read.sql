@@ -167,21 +167,25 @@ from queues;
 select queue, 'queued', count(*), min(queued_at)
 from jobs indexed by jobs_claim
 where status = 'queued'
+  and (?1 is null or tenant_id = ?1)
 group by queue
 union all
 select queue, 'scheduled', count(*), null
 from jobs indexed by jobs_due
 where status = 'scheduled'
+  and (?1 is null or tenant_id = ?1)
 group by queue
 union all
 select queue, 'running', count(*), null
 from jobs indexed by jobs_running
 where status = 'running'
+  and (?1 is null or tenant_id = ?1)
 group by queue
 union all
 select queue, status, count(*), null
 from jobs indexed by jobs_parked
 where (status = 'held' or status = 'waiting')
+  and (?1 is null or tenant_id = ?1)
 group by queue, status;
 
 -- name: queue_workers

@@ -17,6 +17,8 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+-- so that a queue's lock that is held for long is heard of
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz;

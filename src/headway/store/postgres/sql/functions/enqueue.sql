@@ -173,6 +173,10 @@ begin
       ) holder on own.id is null and same.id is null
      order by u.place
   loop
+    if v_found.id is null and v_found.idempotency_key is null and v_found.unique_key is null then
+      raise exception 'job id % is taken: give a new job an id of its own', v_found.asked
+        using errcode = 'HW004';
+    end if;
     if v_found.id is null then
       raise exception 'a job that held the key of this one has just ended: try again'
         using errcode = '40001';
@@ -185,7 +189,7 @@ begin
     place := v_found.place;
     id := v_found.id;
     status := v_found.status;
-    created := v_found.id = v_found.asked;
+    created := v_found.id is not distinct from v_found.asked;
     if not created or status <> 'queued' then
       return next;
     end if;

@@ -8,34 +8,56 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_tenant uuid := headway.scope(p_tenant);
+  v_job record;
 begin
-  return query
-    with locked as materialized (
-      select j.id, j.status, j.tenant_id
-        from headway.jobs j
-       where j.id = any (p_ids)
-         and (v_tenant is null or j.tenant_id = v_tenant)
-       order by j.id
-         for update
-    ), ended as (
-      update headway.jobs j
-         set status = case j.status when 'running' then 'running' else 'canceled' end,
-             cancel_requested_at = case j.status when 'running' then coalesce(j.cancel_requested_at, v_now) end,
-             cancel_reason = case j.status when 'running' then coalesce(p_reason, j.cancel_reason, 'canceled') end,
-             error = case j.status when 'running' then j.error else coalesce(p_reason, 'canceled') end,
-             finished_at = case j.status when 'running' then null else v_now end
-        from locked l
-       where j.id = l.id
-         and l.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
-      returning j.id, j.status, j.tenant_id
-    ), noted as (
+  for v_job in
+    select j.id, j.status, j.tenant_id
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and (v_tenant is null or j.tenant_id = v_tenant)
+     order by j.id
+       for update
+  loop
+    id := v_job.id;
+    status := v_job.status;
+    if status in ('queued', 'scheduled', 'held', 'waiting', 'running') then
+      status := headway.end_early(id, coalesce(p_reason, 'canceled'), v_now);
       insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-      select e.tenant_id, e.id, v_now, p_actor, 'cancel', p_reason
-        from ended e
-    )
-    select l.id, coalesce(e.status, l.status)
-      from locked l
-      left join ended e on e.id = l.id;
+      values (v_job.tenant_id, id, v_now, p_actor, 'cancel', p_reason);
+    end if;
+    return next;
+  end loop;
+end
+$$;
+
+-- End one unfinished job before its time, or ask its worker to; gives its status now. A job that enters a unique scope
+-- by being canceled, which another holds, gives its key up.
+create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text;
+begin
+  update headway.jobs j
+     set cancel_requested_at = coalesce(j.cancel_requested_at, p_now),
+         cancel_reason = case when p_reason = 'canceled' then coalesce(j.cancel_reason, p_reason) else p_reason end
+   where j.id = p_id
+     and j.status = 'running'
+  returning j.status into v_status;
+  if found then
+    return v_status;
+  end if;
+  begin
+    update headway.jobs j
+       set status = 'canceled', error = p_reason, finished_at = p_now
+     where j.id = p_id;
+  exception when unique_violation then
+    update headway.jobs j
+       set status = 'canceled', error = p_reason, finished_at = p_now, unique_key = null
+     where j.id = p_id;
+  end;
+  return 'canceled';
 end
 $$;
 
@@ -65,6 +87,12 @@ begin
     id := v_job.id;
     begin
       if v_job.delivery = 'at_most_once' and v_job.fence > 0 then
+        -- its copy takes the key over: it must not stand in its own way
+        update headway.jobs j
+           set unique_key = null
+         where j.id = v_job.id
+           and j.unique_key is not null
+           and j.status = any (j.unique_scope);
         select n into strict runs_as from headway.retry_as_new(array[v_job.id], null, array[v_job.unique_key]) n;
         update headway.jobs j
            set tries = 0, losses = 0, expires_at = null
@@ -106,7 +134,8 @@ end
 $$;
 
 -- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
--- max_attempts, max_losses, timeout_ms, scheduled_for (null: now), expires_at, payload (only while it never ran).
+-- max_attempts, max_losses, timeout_ms, scheduled_for (null: now) or delay_ms, expires_at, payload (only while it
+-- never ran).
 -- Gives the status after, or null if there is no such job. Raises HW001, HW003, HW004.
 create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns text
@@ -142,8 +171,9 @@ begin
     raise exception 'queue name % is not valid: 1 to 128 letters, digits and . _ - : /', v_set ->> 'queue'
       using errcode = 'HW004';
   end if;
-  if v_set ? 'scheduled_for' then
-    v_job.scheduled_for := (v_set ->> 'scheduled_for')::timestamptz;
+  if v_set ? 'scheduled_for' or v_set ? 'delay_ms' then
+    v_job.scheduled_for := coalesce(
+      (v_set ->> 'scheduled_for')::timestamptz, v_now + (v_set ->> 'delay_ms')::bigint * interval '1 millisecond');
     if v_job.status in ('queued', 'scheduled') then
       v_job.status := case when v_job.scheduled_for > v_now then 'scheduled' else 'queued' end;
       if v_job.status = 'queued' then

@@ -24,6 +24,9 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+-- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
+-- everybody's outcomes waiting with it
+set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();

@@ -87,15 +87,18 @@ returns table (queued integer, expired integer, next_due_ms bigint)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
+-- a user's open transaction may hold a unique key that a job needs here: the others do not wait for it
+set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();
   v_ids uuid[];
   v_places bigint[];
+  v_late uuid;
 begin
   queued := 0;
   expired := 0;
-  with late as materialized (
+  for v_late in
     select j.id
       from headway.jobs j
      where j.expires_at <= v_now
@@ -105,18 +108,10 @@ begin
      order by j.expires_at
      limit p_limit
        for update skip locked
-  ), ended as (
-    update headway.jobs j
-       set status = case j.status when 'running' then 'running' else 'canceled' end,
-           cancel_requested_at = case j.status when 'running' then v_now end,
-           cancel_reason = case j.status when 'running' then 'expired' end,
-           error = case j.status when 'running' then j.error else 'expired' end,
-           finished_at = case j.status when 'running' then null else v_now end
-      from late l
-     where j.id = l.id
-    returning 1
-  )
-  select count(*) into expired from ended;
+  loop
+    perform headway.end_early(v_late, 'expired', v_now);
+    expired := expired + 1;
+  end loop;
 
   select array_agg(d.id), array_agg(d.place)
     into v_ids, v_places
@@ -139,15 +134,18 @@ begin
         from unnest(v_ids, v_places) as u (id, place)
        where j.id = u.id;
       queued := cardinality(v_ids);
-    exception when unique_violation then
+    exception when unique_violation or lock_not_available then
       for i in 1 .. cardinality(v_ids) loop
         begin
           update headway.jobs j
              set status = 'queued', queued_at = v_now, position = v_places[i]
            where j.id = v_ids[i];
           queued := queued + 1;
-        exception when unique_violation then
-          perform headway.supersede(v_ids[i], v_now);
+        exception
+          when unique_violation then
+            perform headway.supersede(v_ids[i], v_now);
+          when lock_not_available then
+            null; -- whether the key is taken is not known yet: the next round asks again
         end;
       end loop;
     end;

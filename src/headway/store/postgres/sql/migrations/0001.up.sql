@@ -74,7 +74,16 @@ create table headway.jobs (
   ),
   constraint jobs_delivery check (delivery in ('at_least_once', 'at_most_once')),
   constraint jobs_source check (source in ('manual', 'event', 'schedule', 'system')),
-  constraint jobs_budget check (max_attempts > 0 and max_losses > 0)
+  constraint jobs_budget check (max_attempts > 0 and max_losses > 0),
+  -- what arithmetic in a tick cannot take must not come in: one row would stop it for everybody
+  constraint jobs_times check (
+    scheduled_for < timestamptz '10000-01-01 00:00:00+00' and expires_at < timestamptz '10000-01-01 00:00:00+00'
+  ),
+  constraint jobs_durations check (
+    backoff_base_ms between 0 and 3162240000000
+    and backoff_cap_ms between 0 and 3162240000000
+    and timeout_ms between 1 and 3162240000000
+  )
 ) with (
   fillfactor = 85,
   autovacuum_vacuum_scale_factor = 0.02,
@@ -161,9 +170,9 @@ language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
-    (select m.tenant_id
-       from headway.tenant_roles m
-      where m.role = coalesce(nullif(current_setting('role'), 'none'), session_user)::name),
+    -- the login first: a session can set its role, but not who it is
+    (select m.tenant_id from headway.tenant_roles m where m.role = session_user),
+    (select m.tenant_id from headway.tenant_roles m where m.role = nullif(current_setting('role'), 'none')::name),
     nullif(current_setting('headway.tenant_id', true), '')::uuid)
 $$;
 

@@ -1,0 +1,91 @@
+"""What one row, or one open transaction, must not do to everybody else's on PostgreSQL."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from headway.errors import StoreBusy
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
+from headway.model.job import NewJob, Settlement
+
+SCOPE = ("queued", "scheduled")
+
+
+@pytest.fixture
+def worker(postgres_store) -> str:
+    worker_id = new_id()
+    postgres_store.run(
+        postgres_store.ops.register(
+            NewWorker(
+                id=worker_id,
+                hostname="here",
+                pid=1,
+                machine=None,
+                process_started=None,
+                version="1",
+                queues={"default": 9},
+                kinds=("k",),
+                concurrency=9,
+                lease_ms=60_000,
+            )
+        )
+    )
+    return worker_id
+
+
+def _again(claim) -> Settlement:
+    return Settlement(id=claim.id, fence=claim.fence, status="failed", to="scheduled", charge=1, delay_ms=60_000)
+
+
+def test_an_open_transaction_that_holds_a_key_keeps_no_other_outcome_waiting(postgres_store, worker) -> None:
+    ops = postgres_store.ops
+    keyed = NewJob(id=new_id(), kind="k", unique_key="u", unique_scope=SCOPE)
+    other = NewJob(id=new_id(), kind="k")
+    postgres_store.run(ops.enqueue([keyed, other]))
+    first, second = postgres_store.run(ops.claim(worker, "default", 2))
+    done = Settlement(id=second.id, fence=second.fence, status="succeeded", to="succeeded")
+    with psycopg.connect(postgres_store.url) as user:
+        user.execute("select headway.enqueue('k', unique_key => 'u', unique_scope => '{queued,scheduled}')")
+        with pytest.raises(StoreBusy):
+            postgres_store.run(ops.settle(worker, [_again(first), done]))
+        assert postgres_store.run(ops.settle(worker, [done])) == []
+        with pytest.raises(StoreBusy):
+            postgres_store.run(ops.settle(worker, [_again(first)]))
+        user.rollback()
+    assert postgres_store.run(ops.settle(worker, [_again(first)])) == []
+    jobs = {job.id: job.status for job in postgres_store.run(ops.get([first.id, second.id], tenant_id=None))}
+    assert jobs == {first.id: "scheduled", second.id: "succeeded"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select headway.enqueue('k', scheduled_for => 'infinity')",
+        "select headway.enqueue('k', expires_at => 'infinity')",
+        "select headway.enqueue('k', backoff_base => '100000000 years')",
+        "select headway.enqueue('k', backoff_cap => '100000000 years')",
+        "select headway.enqueue('k', timeout => '-1 second')",
+    ],
+)
+def test_times_that_a_tick_cannot_reckon_with_do_not_come_in(postgres_store, call: str) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn, pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute(call)
+
+
+def test_an_enqueue_without_an_id_tells_the_holder_of_its_key(postgres_store) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        for key in ("unique_key", "idempotency_key"):
+            first = conn.execute(f"select * from headway.enqueue('k', {key} => 'x')").fetchone()
+            again = conn.execute(f"select * from headway.enqueue('k', {key} => 'x')").fetchone()
+            assert first
+            assert (first[1:], again) == (("queued", True), (first[0], "queued", False))
+
+
+def test_an_id_that_is_taken_by_another_tenant_is_refused_in_words(postgres_store) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        job_id = new_id()
+        conn.execute("select headway.enqueue('k', id => %s, tenant => %s)", (job_id, new_id()))
+        with pytest.raises(psycopg.Error, match="is taken"):
+            conn.execute("select headway.enqueue('k', id => %s)", (job_id,))
