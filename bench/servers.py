@@ -164,7 +164,7 @@ def _server(folder: Path) -> Iterator[tuple[str, str]]:
         pgexec("pg_ctl", command, bin_path=server.bin_path, user=server.system_user, timeout=60)
 
     # its own start listens on a socket only, as an option that no setting can change
-    control("-l", str(server.log), "-o", f"-h 127.0.0.1 -p {port} -k ''", "start")
+    control("-l", str(server.log), "-o", f"-h 127.0.0.1 -p {port} -k '' -c max_connections=300", "start")
     try:
         yield f"postgresql://{server.postgres_user}@127.0.0.1:{port}/postgres", "TCP loopback"
     finally:

@@ -19,6 +19,9 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
 
 SIZE = 8
+"""The most connections of an app, for its threads and for each event loop."""
+WORKER_SIZE = 3
+"""The most of a worker itself: a claim, a settle, and the rest one after another, the heartbeat among them."""
 
 # a connection that hangs is as bad as one that broke; the URL may say otherwise
 _DEFAULTS: dict[str, Any] = {
@@ -108,8 +111,9 @@ class Pool:
 class AsyncPool:
     """The same on event loops; each loop has connections of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, size: int = SIZE) -> None:
         self._url = url
+        self._size = size
         self._reset()
 
     def _reset(self) -> None:
@@ -124,7 +128,7 @@ class AsyncPool:
         loop = asyncio.get_running_loop()
         mine = self._of_loop.get(loop)
         if mine is None:
-            mine = self._of_loop[loop] = _OfLoop()
+            mine = self._of_loop[loop] = _OfLoop(self._size)
             weakref.finalize(loop, _finish, os.getpid(), mine.idle).atexit = False
         async with mine.room:
             conn = mine.idle.pop() if mine.idle else await self._connect()
@@ -155,9 +159,9 @@ class AsyncPool:
 
 
 class _OfLoop:
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         self.idle: list[psycopg.AsyncConnection[Any]] = []
-        self.room = asyncio.Semaphore(SIZE)
+        self.room = asyncio.Semaphore(size)
 
     async def forget(self) -> None:
         while self.idle:

@@ -28,7 +28,7 @@ from headway.store.sqlstate import from_sqlstate
 try:
     import psycopg
 
-    from headway.store.postgres.pool import AsyncPool, CannotConnect, Pool, parameters
+    from headway.store.postgres.pool import WORKER_SIZE, AsyncPool, CannotConnect, Pool, parameters
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
 
@@ -64,7 +64,9 @@ class PostgresStore:
         return PostgresStore(self._url, tenant_id=tenant_id, parent=self)
 
     def apart(self) -> Store:
-        return PostgresStore(self._url, tenant_id=self._tenant_id)
+        store = PostgresStore(self._url, tenant_id=self._tenant_id)
+        store._apool = AsyncPool(self._url, WORKER_SIZE)
+        return store
 
     def run(self, op: Op[T]) -> T:
         with self._errors():
