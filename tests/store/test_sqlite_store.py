@@ -590,11 +590,11 @@ def test_the_version_is_read_without_making_the_file(store, path):
 
 
 def test_migrations_go_up_and_down_and_leave_nothing_behind(store, path, library):
-    assert store.migrate() == ["schema version 0 to 1"]
+    assert store.migrate() == ["migrate up to version 1"]
     assert store.migrate() == []
     enqueue(store)
     store.close()
-    assert store.migrate(0) == ["schema version 1 to 0"]
+    assert store.migrate(0) == ["migrate down from version 1"]
     conn = connect(str(path), library)
     assert conn.execute("select name from sqlite_master where name not like 'sqlite_%'") == []
     conn.close()
