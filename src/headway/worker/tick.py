@@ -40,9 +40,8 @@ class Ticker:
         self._next_due_ms: int | None = None
         self._looked_around = False
         self._promotes = asyncio.Lock()
-        # one after the other at the start, so that they share a connection
-        self._promoting = Loop("promoting", self._promote, self._promote_every_s, first_s=0.05)
-        self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s, first_s=0.1)
+        self._promoting = Loop("promoting", self._promote, self._promote_every_s)
+        self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
         first_s = spread(PRUNE_EVERY_S, random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
         self.loops = (self._promoting, self._reaping, self._pruning)
