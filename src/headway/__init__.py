@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headway.app import Headway
     from headway.define import Context, Registry
+    from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
+    from headway.model.limit import Limit
     from headway.model.outcome import Cancel, Retry, Snooze
+    from headway.model.train import Train
     from headway.store.migrate import migrate
 
 __version__ = "0.1.0"
@@ -17,12 +20,15 @@ __all__ = [
     "Cancel",
     "Context",
     "Enqueued",
+    "Group",
     "Headway",
     "Job",
+    "Limit",
     "Outcome",
     "Registry",
     "Retry",
     "Snooze",
+    "Train",
     "migrate",
 ]
 
@@ -32,12 +38,15 @@ _HOMES = {
     "Cancel": "headway.model.outcome",
     "Context": "headway.define",
     "Enqueued": "headway.model.job",
+    "Group": "headway.model.group",
     "Headway": "headway.app",
     "Job": "headway.model.job",
+    "Limit": "headway.model.limit",
     "Outcome": "headway.model.job",
     "Registry": "headway.define",
     "Retry": "headway.model.outcome",
     "Snooze": "headway.model.outcome",
+    "Train": "headway.model.train",
     "migrate": "headway.store.migrate",
 }
 

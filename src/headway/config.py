@@ -26,6 +26,7 @@ NAMES = (
     "heartbeat",
     "reap_every",
     "promote_every",
+    "sweep_every",
     "pace",
     "idle_pace",
     "grace",
@@ -49,6 +50,7 @@ class Settings:
     heartbeat_ms: int = 20_000
     reap_every_ms: int = 30_000
     promote_every_ms: int = 1_000
+    sweep_every_ms: int = 300_000
     pace_ms: int = 25
     idle_pace_ms: int = 100  # the pace once a queue had no work for a minute
     grace_ms: int = 30_000  # how long a stopping worker lets its jobs finish

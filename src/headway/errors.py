@@ -31,8 +31,16 @@ class Duplicate(HeadwayError):
         self.job_id = job_id
 
 
+class QueueFull(HeadwayError):
+    """The tenant has as many jobs waiting as it may have; nothing was enqueued."""
+
+
+class ReservationBusy(HeadwayError):
+    """The queue is reserved by somebody else; the message says by whom and until when."""
+
+
 class NotFound(HeadwayError):
-    """No such job, queue or worker (or not one of this tenant's)."""
+    """No such job, train, group, queue or worker (or not one of this tenant's)."""
 
 
 class NotAllowed(HeadwayError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,9 @@ from click.testing import CliRunner, Result
 
 from headway import Headway
 from headway.cli import main
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
+from headway.model.job import Settlement
 
 APP = """
 import asyncio
@@ -65,6 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("USER", "ada")
     monkeypatch.setenv("LOGNAME", "ada")
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", ["headway"])  # what the commands that we print begin with
     (tmp_path / "shopapp.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
@@ -115,6 +120,64 @@ def app(url: str) -> Iterator[Headway]:
     app = Headway(url)
     yield app
     app.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def either(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An app on each store in turn, which is also the one that commands mean."""
+    chosen = url if request.param == "sqlite" else request.getfixturevalue("postgres_migrated_url")
+    monkeypatch.setenv("HEADWAY_URL", chosen)
+    app = Headway(chosen)
+    app.counts()
+    yield app
+    app.close()
+
+
+class Hand:
+    """A worker by hand: it claims, and ends jobs as it is told to."""
+
+    def __init__(self, app: Headway, queue: str) -> None:
+        self._app, self._queue = app, queue
+        self.id = new_id()
+        worker = NewWorker(
+            id=self.id, hostname="elsewhere", pid=77, machine=None, process_started=None, version="1",
+            queues={queue: 50}, kinds=("welcome",), concurrency=50, lease_ms=60_000,
+        )  # fmt: skip
+        app.store.run(app.store.ops.register(worker))
+
+    def claim(self, limit: int = 50) -> list[str]:
+        """The ids of what it got."""
+        self._claims = {
+            claim.id: claim for claim in self._app.store.run(self._app.store.ops.claim(self.id, self._queue, limit))
+        }
+        return list(self._claims)
+
+    def end(self, job_id: str, to: Any = "succeeded", error: str | None = None) -> None:
+        """End one of those that it claimed last."""
+        ended = "succeeded" if to == "succeeded" else "failed"
+        claim = self._claims[job_id]
+        how = Settlement(id=job_id, fence=claim.fence, status=ended, to=to, charge=to != "succeeded", error=error)
+        assert self._app.store.run(self._app.store.ops.settle(self.id, [how])) == []
+
+
+@pytest.fixture
+def hand(either: Headway) -> Callable[..., Hand]:
+    """Makes workers on the store of `either`, which do nothing by themselves."""
+    return lambda queue="default": Hand(either, queue)
+
+
+@pytest.fixture
+def on_terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Calls `headway` as on a terminal of some width; gives the lines of stdout, without their colours."""
+
+    def call(width: int, *args: str) -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            patch.setenv("FORCE_COLOR", "1")
+            patch.setenv("TERM", "xterm")
+            return re.sub(r"\x1b\[[0-9;]*m", "", cli.ok(*args)).splitlines()
+
+    return call
 
 
 @pytest.fixture

@@ -9,13 +9,16 @@ import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
+import click
 import pytest
 
 from headway import Headway
+from headway.cli.enqueue import enqueue
+from headway.define.options import UsingOptions
 from headway.model.ids import new_id
-from headway.model.job import Job
+from headway.model.job import Delivery, Job, OnConflict, OnEnd, OnFailure, Source
 
 Cli = Any
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -29,6 +32,67 @@ def test_enqueue_prints_the_id_and_says_that_it_made_a_file(cli: Cli, app: Headw
     assert job.queue == "default"
     assert f"made a new database, {folder / 'headway.db'}" in result.stderr
     assert cli("enqueue", "welcome", '{"user_id": 8}').stderr == ""
+
+
+def test_enqueue_has_the_options_of_using() -> None:
+    flags = {option.name: option for option in enqueue.params if isinstance(option, click.Option)}
+    of_the_command = {"spec", "app_dir", "url", "config", "log_level", "log_format", "json"}
+    # a connection cannot be typed
+    assert set(flags) - of_the_command == set(get_type_hints(UsingOptions)) - {"conn"}
+    for name, literal in {
+        "on_canceled": OnEnd,
+        "on_dead": OnEnd,
+        "on_failure": OnFailure,
+        "on_conflict": OnConflict,
+        "delivery": Delivery,
+        "source": Source,
+    }.items():
+        choice = flags[name].type
+        assert isinstance(choice, click.Choice)
+        assert tuple(choice.choices) == get_args(literal)
+
+
+def test_enqueue_takes_what_orders_and_limits(cli: Cli, app: Headway) -> None:
+    first, second = cli.ok("enqueue", "bill").strip(), cli.ok("enqueue", "bill").strip()
+    flags = {
+        "--train": "dest_42",
+        "--on-canceled": "hold",
+        "--on-dead": "hold",
+        "--partition": "order:42",
+        "--concurrency": "3",
+        "--concurrency-key": "c42",
+        "--rate": "100/min",
+        "--burst": "10",
+        "--rate-key": "r42",
+        "--on-failure": "continue",
+        "--source": "system",
+        "--created-by": "grace",
+    }
+    made = cli.json(
+        "enqueue", "bill", *[part for pair in flags.items() for part in pair], "--after", first, "--after", second
+    )
+    assert made["status"] == "held"
+    job = app.get(made["id"])
+    assert (job.train, job.on_canceled, job.on_dead, job.partition) == ("dest_42", "hold", "hold", "order:42")
+    assert (job.concurrency, job.concurrency_key) == (3, "c42")
+    assert (job.rate_count, job.rate_period_ms, job.rate_burst, job.rate_key) == (100, 60_000, 10, "r42")
+    assert (job.source, job.created_by, job.pending) == ("system", "grace", True)
+    app.cancel(first)
+    app.cancel(second)
+    assert app.get(made["id"]).status == "queued"  # on_failure says that it runs all the same
+
+
+def test_enqueue_adds_to_a_group(cli: Cli, app: Headway) -> None:
+    @app.job
+    def bill(order: int) -> None: ...
+
+    group = app.group([bill.build(order=1)])
+    made = cli.ok("enqueue", "bill", '{"order": 2}', "--group", group.id).strip()
+    assert app.get(made).group_id == group.id
+    assert [job["id"] for job in cli.json("jobs", "list", "--group", group.id)] == [made, group.jobs[0].id]
+    assert cli.ok("jobs", "cancel", "--group", group.id, "--dry-run") == "would cancel 2 jobs\n"
+    next_page = cli("jobs", "list", "--group", group.id, "--limit", "1").stderr
+    assert f"jobs list --group {group.id} --limit 1 --before {made}" in next_page
 
 
 def test_enqueue_takes_every_option_of_a_job(cli: Cli, app: Headway) -> None:
@@ -101,6 +165,10 @@ def test_a_repeated_enqueue_says_that_the_job_was_there(cli: Cli) -> None:
         (("welcome", "--scheduled-for", "2031-01-01T00:00:00"), "carries no zone: write 2031-01-01T00:00:00Z"),
         (("welcome", "--scheduled-for", "soon"), "'soon' is not a time"),
         (("welcome", "--delay", "5 bananas"), "is not a duration"),
+        (("welcome", "--rate", "5/fortnight"), "'5/fortnight' is not a rate: write 100/min"),
+        (("welcome", "--burst", "5"), "burst=5 means nothing without rate"),
+        (("welcome", "--after", "nope"), "after has 'nope', which is no job"),
+        (("welcome", "--train", ""), "train"),
         (("welcome", "--delay", "5m", "--scheduled-for", "2031-01-01T00:00:00Z"), "exclude each other"),
         (("wel come",), "is not a valid name"),
     ],
@@ -110,7 +178,20 @@ def test_enqueue_refuses_what_cannot_be(cli: Cli, args: tuple[str, ...], message
 
 
 def test_looking_makes_no_file(cli: Cli, folder: Path) -> None:
-    for command in (("jobs", "list"), ("queues",), ("workers",), ("jobs", "why", new_id())):
+    for command in (
+        ("jobs", "list"),
+        ("jobs", "why", new_id()),
+        ("jobs", "move", new_id(), "--first"),
+        ("queues",),
+        ("queues", "set", "mail", "--fair"),
+        ("workers",),
+        ("trains",),
+        ("trains", "show", "dest_1"),
+        ("trains", "hold", "dest_1"),
+        ("groups", "show", new_id()),
+        ("limits",),
+        ("limits", "set", "--queue", "mail", "--max-running", "1"),
+    ):
         assert f"there is no database file {folder / 'headway.db'}" in cli.refused(*command, code=1)
     assert not (folder / "headway.db").exists()
 
@@ -227,6 +308,8 @@ def test_bulk_counts_asks_and_does(cli: Cli, app: Headway) -> None:
     assert cli.json("jobs", "retry", "--status", "canceled", "--dry-run") == {"dry_run": True, "jobs": 7}
     assert cli.json("jobs", "retry", "--status", "canceled", "--yes") == {"dry_run": False, "jobs": 7, "refused": []}
     assert app.counts() == {"queued": 8}
+    cli.ok("jobs", "cancel", "--kind", "bill", "--yes")
+    assert cli.ok("jobs", "retry", "--status", "canceled", "--yes") == "7 jobs will run again\n"
 
 
 def test_bulk_needs_to_know_which(cli: Cli, app: Headway) -> None:

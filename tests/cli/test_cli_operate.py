@@ -15,6 +15,7 @@ import pytest
 from headway import Headway
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
+from headway.store.sqlite.migrate import VERSION
 
 Cli = Any
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -27,17 +28,6 @@ def register(app: Headway, *, lease_ms: int = 60_000, queue: str = "mail") -> st
     )  # fmt: skip
     app.store.run(app.store.ops.register(worker))
     return worker.id
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def either(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An app on each store in turn, which is also the one that commands mean."""
-    chosen = url if request.param == "sqlite" else request.getfixturevalue("postgres_migrated_url")
-    monkeypatch.setenv("HEADWAY_URL", chosen)
-    app = Headway(chosen)
-    app.counts()
-    yield app
-    app.close()
 
 
 def test_queues_are_paused_and_go_on(cli: Cli, either: Headway) -> None:
@@ -84,13 +74,16 @@ def test_doctor_finds_nothing_wrong_with_a_new_database(cli: Cli, either: Headwa
 def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -> None:
     either.enqueue("welcome", {"user_id": 7}, queue="mail")
     either.enqueue("welcome", {"user_id": 7}, queue="slow")
+    either.enqueue("welcome", {"user_id": 7}, queue="shut")
     either.pause("slow", actor="ada")
+    either.limit(queue="shut", max_running=0)
     register(either, lease_ms=0)
     result = cli("doctor", "--json")
     assert result.exit_code == 1
     fixes = {check["fix"] for check in json.loads(result.stdout)["checks"] if check["status"] == "problem"}
     assert {
         "headway queues resume slow",
+        "headway queues set shut --max-running none",
         "headway worker module:app --queues mail",
         "start a worker: it takes its jobs over",
     } <= fixes
@@ -98,6 +91,29 @@ def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -
     assert page.exit_code == 1
     assert "✗ queues" in page.stdout
     assert "fix: headway queues resume slow" in page.stdout
+
+
+def test_doctor_finds_trains_on_hold(cli: Cli, either: Headway) -> None:
+    for tenant in ("default", "acme"):
+        either.enqueue("welcome", {"user_id": 7}, train="dest 1", tenant=tenant)
+        either.tenant(tenant).hold_train("dest 1", reason="a full disk")
+    either.hold_train("empty")
+    checks = [check for check in json.loads(cli("doctor", "--json").stdout)["checks"] if check["name"] == "trains"]
+    problems = {check["fix"]: check["detail"] for check in checks if check["status"] == "problem"}
+    assert set(problems) == {"headway trains show 'dest 1'", "headway trains show 'dest 1' --tenant acme"}
+    assert all(": a full disk; 1 job waiting" in detail for detail in problems.values())
+    assert ["headway trains resume empty" in check["detail"] for check in checks if check["status"] == "note"] == [True]
+    for number in range(9):
+        either.hold_train(f"another_{number}")
+    assert "fix: headway trains list --blocked" in cli("doctor").stdout
+
+
+def test_doctor_notes_reservations(cli: Cli, either: Headway) -> None:
+    either.enqueue("welcome", {"user_id": 7}, queue="mail")
+    with either.reserve("mail", holder="ada's shell"):
+        page = cli("doctor").stdout
+    assert "– queues      mail is reserved by ada's shell (expires in 9m" in page
+    assert "1 job waiting" in page
 
 
 def test_doctor_says_what_keeps_it_from_looking(cli: Cli, folder: Path) -> None:
@@ -128,6 +144,10 @@ def test_doctor_finds_a_missing_schema_and_open_tables(cli: Cli, postgres_url: s
     result = cli("--url", postgres_url, "doctor")
     assert result.exit_code == 1
     assert "row-level security is off for jobs" in result.stdout
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute("alter table headway.jobs enable row level security")
+        conn.execute("drop policy tenant_isolation on headway.holds")
+    assert "row-level security is off for holds" in cli("--url", postgres_url, "doctor").stdout
 
 
 def test_doctor_finds_what_holds_vacuum_back(
@@ -148,15 +168,19 @@ def test_migrate_goes_up_and_down(cli: Cli, postgres_url: str) -> None:
     at = ("--url", postgres_url, "migrate")
     assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
     assert "create table headway.jobs" in cli.ok(*at, "--sql")
-    assert cli.json(*at, "--dry-run")["plan"][0] == {"title": "migrate up to version 1"}
+    plan = cli.json(*at, "--dry-run")
+    assert plan["plan"][0] == {"title": "migrate up to version 1"}
     done = cli.json(*at)
-    assert (done["before"], done["version"]) == (0, 1)
+    assert (done["before"], done["version"]) == (0, plan["to"])
     assert "nothing to do" in cli.ok(*at)
     assert "-- nothing to do" in cli.ok(*at, "--sql")
     cli.ok("--url", postgres_url, "enqueue", "welcome")
     said = cli.refused(*at, "--down", code=2)
     assert "removes Headway's schema and every job in it (1 job)" in said
     assert "add --yes" in said
+    assert f"back from version {plan['to']} to 1, and drops" in cli.refused(*at, "--to", "1", code=2)
+    assert cli.json(*at, "--to", "1", "--yes")["version"] == 1
+    cli.ok(*at)
     assert cli.json(*at, "--down", "--yes")["version"] == 0
     assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
 
@@ -172,7 +196,7 @@ def test_migrate_makes_roles(cli: Cli, postgres_migrated_url: str) -> None:
 def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:
     assert "no schema" in cli.ok("migrate", "--dry-run")
     assert not (folder / "headway.db").exists()
-    assert f"{folder / 'headway.db'} has schema version 1" in cli.ok("migrate")
+    assert f"{folder / 'headway.db'} has schema version {VERSION}" in cli.ok("migrate")
     assert "nothing to do" in cli.ok("migrate")
     cli.ok("enqueue", "welcome")
     assert "(1 job)" in cli.refused("migrate", "--down", code=2)

@@ -113,17 +113,19 @@ class Fleet:
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         self._env |= {"HEADWAY_URL": url, "CRASH_FOLDER": str(folder), "PYTHONPATH": _path(self._env)}
 
-    def worker(self, *, queues: str = "main", concurrency: int = 8, processes: int = 1, **settings: str) -> Process:
+    def worker(
+        self, *, app: str = "yard:app", queues: str = "main", concurrency: int = 8, processes: int = 1, **settings: str
+    ) -> Process:
         """`headway worker`, brisk unless the settings say otherwise."""
         return self._start(
-            ["-m", "headway", "worker", "yard:app", "--queues", queues, "--concurrency", str(concurrency)]
+            ["-m", "headway", "worker", app, "--queues", queues, "--concurrency", str(concurrency)]
             + (["--processes", str(processes)] if processes > 1 else []),
             {**BRISK, **settings},
         )
 
-    def script(self, *arguments: str, **settings: str) -> Process:
-        """yard.py as one of its other processes."""
-        return self._start([str(HERE / "yard.py"), *arguments], {**BRISK, **settings})
+    def script(self, *arguments: str, program: str = "yard.py", **settings: str) -> Process:
+        """A program of this folder as one of its processes."""
+        return self._start([str(HERE / program), *arguments], {**BRISK, **settings})
 
     def worker_pids(self) -> list[int]:
         """Every process that ever began as a worker, in that order."""

@@ -58,6 +58,14 @@ class Rows:
         rows = self._read("select correlation_id, count(*) as count from {} group by 1")
         return {row["correlation_id"]: row["count"] for row in rows}
 
+    def reservations(self) -> list[Row]:
+        return self._read("select * from {}", "reservations")
+
+    def left(self) -> dict[str, int]:
+        """How many rows each of the tables has that are empty when nothing waits."""
+        tables = ("holds",) if self._is_sqlite else ("holds", "arrivals")
+        return {table: self._read("select count(*) as count from {}", table)[0]["count"] for table in tables}
+
     def can_be_written(self) -> bool:
         """Whether nobody holds the write lock of a SQLite file right now."""
         if self._is_sqlite:

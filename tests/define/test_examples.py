@@ -16,6 +16,7 @@ import pytest
         "headway.model.codec",
         "headway.model.duration",
         "headway.model.outcome",
+        "headway.model.rate",
     ],
 )
 def test_the_examples_of_a_module_run(module: str) -> None:

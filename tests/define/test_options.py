@@ -79,6 +79,18 @@ def test_every_option_arrives_on_the_row() -> None:
         source="event",
         source_ref="r1",
         created_by="me",
+        train="t1",
+        on_canceled="hold",
+        on_dead="hold",
+        partition=42,
+        concurrency=3,
+        concurrency_key=UUID(int=4),
+        rate="5/2h",
+        burst=9,
+        rate_key="r2",
+        group=UUID(int=2),
+        after=[UUID(int=3)],
+        on_failure="continue",
     )
     assert job == NewJob(
         id=job.id,
@@ -105,6 +117,19 @@ def test_every_option_arrives_on_the_row() -> None:
         source="event",
         source_ref="r1",
         created_by="me",
+        train="t1",
+        on_canceled="hold",
+        on_dead="hold",
+        partition="42",
+        concurrency=3,
+        concurrency_key=str(UUID(int=4)),
+        rate_count=5,
+        rate_period_ms=7_200_000,
+        rate_burst=9,
+        rate_key="r2",
+        group_id=str(UUID(int=2)),
+        after=(str(UUID(int=3)),),
+        on_failure="continue",
     )
 
 
@@ -115,8 +140,7 @@ NAIVE = datetime(2031, 5, 6)  # noqa: DTZ001
     ("options", "message"),
     [
         ({"prioritty": 1}, "using() has no option prioritty: did you mean priority?"),
-        ({"zzz": 1}, "using() has no option zzz: it takes backoff, conn"),
-        ({"train": "t"}, "using() has no option train"),
+        ({"zzz": 1}, "using() has no option zzz: it takes after, backoff, burst"),
         ({"schema": {}}, "schema cannot be set by using(): it belongs to the kind"),
         ({"name": "x"}, "name cannot be set by using()"),
         ({"retry_on": OSError}, "retry_on cannot be set by using()"),
@@ -189,7 +213,8 @@ def test_a_wrong_option_of_a_job_is_refused_with_the_fix(options: dict[str, Any]
     ("options", "message"),
     [
         ({"queu": "x"}, "@job has no option queu: did you mean queue?"),
-        ({"train": "x"}, "@job has no option train"),
+        ({"group": "x"}, "@job has no option group"),
+        ({"after": []}, "@job has no option after"),
         ({"delay": "x"}, "@job has no option delay"),
         ({"max_attempts": 0}, "max_attempts=0 is out of range"),
         ({"retry_on": "OSError"}, "retry_on='OSError' is not an exception class or a tuple of them"),

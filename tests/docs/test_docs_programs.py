@@ -20,6 +20,13 @@ PRINTS = {
         "/busy: succeeded, executions: 2\n"
         "/gone: dead, executions: 1 (Refused: /gone answered 410)\n"
     ),
+    "replication.py": (
+        "83% done\n"
+        "disk_south: on hold, 1 waiting ('write a' is dead)\n"
+        "north: create a, write a, rename a to b\n"
+        "south: create a, write a, rename a to b\n"
+        "6 changes on 2 disks\n"
+    ),
     "transactional_outbox.py": (
         "rolled back: the card was declined\norders: 1\njobs: 1\norder 1: receipt for order 1 sent\n"
     ),
@@ -50,6 +57,6 @@ def test_an_example_runs_on_a_file_of_its_own(name: str, tmp_path: Path) -> None
     assert _run(name, tmp_path) == PRINTS[name]
 
 
-@pytest.mark.parametrize("name", ["first_job.py", "webhooks.py"])
+@pytest.mark.parametrize("name", ["first_job.py", "replication.py", "webhooks.py"])
 def test_an_example_runs_on_postgresql(name: str, tmp_path: Path, postgres_migrated_url: str) -> None:
     assert _run(name, tmp_path, postgres_migrated_url) == PRINTS[name]

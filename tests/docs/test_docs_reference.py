@@ -16,12 +16,18 @@ from docs_pages import section, table
 
 import headway
 from headway import Context, Headway, Registry, config, errors
+from headway.app.groups import GroupHandle
 from headway.define import Kind
 from headway.define.change import NAMES as CHANGES
+from headway.define.keys import KEYS
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
 from headway.model.duration import to_ms
+from headway.model.fleet import Queue
+from headway.model.group import Group
 from headway.model.job import Attempt, Enqueued, Filter, Job, Outcome
+from headway.model.limit import Limit
 from headway.model.status import ATTEMPT_STATUSES, FINISHED, MOVES, STATUSES
+from headway.model.train import Hold, Moved, Train
 from headway.worker import EVENTS, Event
 
 REFERENCE = docs_pages.ROOT / "docs" / "reference"
@@ -64,7 +70,7 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 
 
 def test_every_verb_of_an_app_is_documented() -> None:
-    parts = ("Define and run", "Enqueue", "Look", "Operate")
+    parts = ("Define and run", "Enqueue", "Look", "Operate", "Trains", "Groups", "Limits", "Reservations")
     names = [name for part in parts for name in _names(API, part)]
     _same(names, _public(Headway))
 
@@ -87,8 +93,10 @@ def test_every_option_of_a_kind_is_documented_with_its_default() -> None:
     documented = _column(API, "Options of a kind", 1)
     _same(documented, KindOptions.__annotations__)
     default = Options()
-    for name in ("queue", "max_attempts", "priority", "delivery"):
+    for name in ("queue", "max_attempts", "priority", "delivery", "on_canceled", "on_dead", "concurrency", *KEYS):
         assert documented[name] == repr(getattr(default, name))
+    assert documented["rate"] == repr(default.rate_count)
+    assert documented["burst"] == repr(default.rate_burst)
     assert documented["timeout"] == repr(default.timeout_ms)
     given = kind_options({"backoff": eval(documented["backoff"])})
     assert (given.backoff_base_ms, given.backoff_cap_ms) == (default.backoff_base_ms, default.backoff_cap_ms)
@@ -103,18 +111,25 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
     _same(documented, set(UsingOptions.__annotations__) - both)
     default = Options()
     for name, told in documented.items():
-        if name not in ("tenant", "delay", "unique_scope"):
+        if name not in ("tenant", "delay", "unique_scope", "after", "group"):
             assert told == repr(getattr(default, name)), name
 
 
-@pytest.mark.parametrize("struct", [Enqueued, Outcome, Attempt])
-def test_every_field_of_a_value_is_documented(struct: Any) -> None:
-    _same(_names(API, struct.__name__), struct.__struct_fields__)
+@pytest.mark.parametrize("value", [Enqueued, Outcome, Attempt, Train, Hold, Moved, Group, Limit, Queue, GroupHandle])
+def test_every_part_of_a_value_is_documented(value: Any) -> None:
+    _same(_names(API, value.__name__), _public(value))
+
+
+def test_every_part_of_a_reservation_is_documented() -> None:
+    _same(_names(API, "Reserved"), (name for name in dir(Headway().reserve("any")) if not name.startswith("_")))
 
 
 def test_a_job_has_the_columns_of_its_table() -> None:
     columns = set(_column(REFERENCE / "tables.md", "jobs", 0))
-    assert set(Job.__struct_fields__) - {"tenant"} == columns - {"cancel_reason", "artifact_ref"}
+    hidden = {"cancel_reason", "artifact_ref", "limited", "metered", "fair"}
+    assert set(Job.__struct_fields__) - {"tenant"} == columns - hidden
+    (told,) = re.findall(r"The columns (.*) are not among them", section(API, "Job"))
+    assert set(re.findall(r"`(\w+)`", told)) == hidden
 
 
 def test_every_event_is_documented() -> None:
@@ -195,7 +210,7 @@ def test_every_sqlstate_is_documented() -> None:
         assert type(from_sqlstate(code, "message", None)).__name__ == name
 
 
-_TYPES = {"timestamp with time zone": "timestamptz", "ARRAY": "text[]"}
+_TYPES = {"timestamp with time zone": "timestamptz"}
 
 
 def test_every_column_is_documented_with_its_types(postgres_migrated_url: str, tmp_path: Path) -> None:
@@ -205,15 +220,18 @@ def test_every_column_is_documented_with_its_types(postgres_migrated_url: str, t
 
     page = REFERENCE / "tables.md"
     documented = {}
-    for heading in re.findall(r"^## (\w+)$", page.read_text("utf-8"), re.MULTILINE):
+    for heading in re.findall(r"^## ([a-z_]+)$", page.read_text("utf-8"), re.MULTILINE):
         for row in table(section(page, heading)):
             documented[heading, row[0]] = (row[1], row[2])
     with psycopg.connect(postgres_migrated_url) as conn:
         rows = conn.execute(
-            "select table_name, column_name, data_type, is_nullable from information_schema.columns"
-            " where table_schema = 'headway'"
+            "select attrelid::regclass::text, attname, format_type(atttypid, null), attnotnull from pg_attribute"
+            " join pg_class on pg_class.oid = attrelid"
+            " where relnamespace = 'headway'::regnamespace and relkind = 'r' and attnum > 0 and not attisdropped"
         ).fetchall()
-    postgres = {(row[0], row[1]): _TYPES.get(row[2], row[2]) + ("" if row[3] == "YES" else "!") for row in rows}
+    postgres = {
+        (row[0].removeprefix("headway."), row[1]): _TYPES.get(row[2], row[2]) + ("!" if row[3] else "") for row in rows
+    }
 
     store = SqliteStore(str(tmp_path / "headway.db"))
     store.migrate()
@@ -226,3 +244,26 @@ def test_every_column_is_documented_with_its_types(postgres_migrated_url: str, t
     file.close()
     existing = {key: (postgres.get(key, "–"), sqlite.get(key, "–")) for key in {**postgres, **sqlite}}
     assert documented == existing
+
+
+def test_every_index_is_documented(postgres_migrated_url: str, tmp_path: Path) -> None:
+    import apsw
+
+    from headway.store.sqlite.store import SqliteStore
+
+    documented = {row[0]: (row[1], row[2]) for row in table(section(REFERENCE / "tables.md", "Indexes"))}
+    with psycopg.connect(postgres_migrated_url) as conn:
+        rows = conn.execute(
+            "select indexname, indexdef like '% UNIQUE %' from pg_indexes"
+            " where schemaname = 'headway' and indexname not like '%_pkey'"
+        ).fetchall()
+    postgres = {name: "yes!" if unique else "yes" for name, unique in rows}
+
+    store = SqliteStore(str(tmp_path / "headway.db"))
+    store.migrate()
+    store.close()
+    file = apsw.Connection(str(tmp_path / "headway.db"))
+    made = file.execute("select name, sql from sqlite_master where type = 'index' and sql is not null").fetchall()
+    file.close()
+    sqlite = {name: "yes!" if "unique index" in sql.lower() else "yes" for name, sql in made}
+    assert documented == {name: (postgres.get(name, "–"), sqlite.get(name, "–")) for name in {**postgres, **sqlite}}

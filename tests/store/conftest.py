@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,9 +14,13 @@ import psycopg
 import pytest
 from psycopg.types.string import TextLoader
 
-from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Worker
-from headway.model.ids import new_id
+from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
+from headway.model.group import Group, NewGroup
+from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Settlement
+from headway.model.limit import Limit, Usage
+from headway.model.reservation import Reservation
+from headway.model.train import Moved, Train
 
 ATTEMPT_STATUS = {
     "succeeded": "succeeded",
@@ -26,6 +30,21 @@ ATTEMPT_STATUS = {
     "failed": "failed",
     "canceled": "canceled",
 }
+
+TABLES = (
+    "jobs",
+    "attempts",
+    "workers",
+    "queues",
+    "audit",
+    "holds",
+    "edges",
+    "groups",
+    "limits",
+    "buckets",
+    "reservations",
+    "arrivals",
+)
 
 
 class Db:
@@ -57,8 +76,8 @@ class Db:
         (answer,) = self.enqueue_all([new_job(**options)])
         return answer
 
-    def enqueue_all(self, jobs: Sequence[NewJob]) -> list[Enqueued]:
-        return self.run(self.ops.enqueue(jobs))
+    def enqueue_all(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> list[Enqueued]:
+        return self.run(self.ops.enqueue(jobs, group))
 
     def enqueue_ids(self, count: int, **options: Any) -> list[str]:
         """Several jobs with the same options, in one batch."""
@@ -76,6 +95,46 @@ class Db:
         self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None, **values: Any
     ) -> str | None:
         return self.run(self.ops.change(job_id, Change(**values), tenant_id=tenant_id, actor=actor))
+
+    def move(self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None, **to: Any) -> Moved | None:
+        return self.run(self.ops.move(job_id, **to, tenant_id=tenant_id, actor=actor))
+
+    def hold_train(
+        self, train: str, *, tenant_id: str | None = None, reason: str | None = None, actor: str | None = None
+    ) -> None:
+        self.run(self.ops.hold_train(train, tenant_id=tenant_id, reason=reason, actor=actor))
+
+    def resume_train(self, train: str, *, tenant_id: str | None = None, actor: str | None = None) -> bool:
+        return self.run(self.ops.resume_train(train, tenant_id=tenant_id, actor=actor))
+
+    def skip(self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None) -> str | None:
+        return self.run(self.ops.skip(job_id, tenant_id=tenant_id, actor=actor))
+
+    def clear_train(self, train: str, *, tenant_id: str | None = None, actor: str | None = None) -> list[str]:
+        return self.run(self.ops.clear_train(train, tenant_id=tenant_id, actor=actor))
+
+    def cancel_group(
+        self, group_id: str, *, tenant_id: str | None = None, reason: str | None = None, actor: str | None = None
+    ) -> dict[str, str] | None:
+        return self.run(self.ops.cancel_group(group_id, tenant_id=tenant_id, reason=reason, actor=actor))
+
+    def retry_group(self, group_id: str, *, tenant_id: str | None = None, actor: str | None = None) -> list[str] | None:
+        return self.run(self.ops.retry_group(group_id, tenant_id=tenant_id, actor=actor))
+
+    def limit(self, scope: str, name: str, *, actor: str | None = None, **values: Any) -> None:
+        """Set a limit as a whole; without values it is removed."""
+        self.run(self.ops.set_limit(Limit(scope=scope, name=name, **values), actor=actor))
+
+    def set_fair(self, queue: str = "default", fair: bool = True, *, actor: str | None = None) -> None:
+        self.run(self.ops.set_fair(queue, fair, actor=actor))
+
+    def reserve(
+        self, reservation_id: str, queue: str = "default", *, holder: str = "host:1", expires_ms: int = 600_000
+    ) -> Reservation:
+        return self.run(self.ops.reserve(queue, reservation_id, holder=holder, expires_ms=expires_ms))
+
+    def unreserve(self, reservation_id: str, queue: str = "default") -> bool:
+        return self.run(self.ops.unreserve(queue, reservation_id))
 
     def pause(self, queue: str = "default", *, actor: str | None = None) -> None:
         self.run(self.ops.pause(queue, actor=actor))
@@ -118,6 +177,24 @@ class Db:
         assert claim.id == job.id
         return claim
 
+    def take_job(self, job_id: str, worker: str | None = None, *, reservation_id: str | None = None) -> Claim | None:
+        return self.run(self.ops.take(worker or self.home(), job_id, reservation_id=reservation_id))
+
+    def finish(self, *claims: Claim, to: str = "succeeded") -> None:
+        """End these executions well, in one batch."""
+        assert self.settle_all([settlement(claim, to) for claim in claims]) == []
+
+    def drain(self, queue: str = "default", *, limit: int = 100, rounds: int = 1_000) -> list[str]:
+        """Run the queue to its end; gives the ids in the order in which they were claimed."""
+        started: list[str] = []
+        for _ in range(rounds):
+            claims = self.claim(queue=queue, limit=limit)
+            if not claims:
+                return started
+            started += [claim.id for claim in claims]
+            self.finish(*claims)
+        raise AssertionError(f"queue {queue} still has work after {rounds} claims")
+
     def running(self, worker: str | None = None) -> list[tuple[str, int]]:
         return self.run(self.ops.running(worker or self.home()))
 
@@ -139,6 +216,16 @@ class Db:
     def promote(self, limit: int = 1000) -> Promoted:
         return self.run(self.ops.promote(limit=limit))
 
+    def couple(self, limit: int = 500) -> None:
+        """Let go whatever arrived, and what that lets go in turn; with nobody else at work that comes to an end."""
+        for _ in range(100):
+            if not self.run(self.ops.couple(limit=limit)):
+                return
+        raise AssertionError("couple finds arrivals for ever")
+
+    def sweep(self, limit: int = 500) -> Swept:
+        return self.run(self.ops.sweep(limit=limit))
+
     def prune(self, status: str, *, older_than_ms: int, limit: int = 1000) -> int:
         return self.run(self.ops.prune(status, older_than_ms=older_than_ms, limit=limit))
 
@@ -150,6 +237,60 @@ class Db:
 
     def status(self, job_id: str) -> str:
         return self.job(job_id).status
+
+    def statuses(self, *ids: str) -> list[str]:
+        """Where these jobs are once everything that arrived was let go."""
+        self.couple()
+        found = {job.id: job.status for job in self.run(self.ops.get(ids, tenant_id=None))}
+        return [found[job_id] for job_id in ids]
+
+    def trains(
+        self,
+        *,
+        tenant_id: str | None = None,
+        train: str | None = None,
+        blocked: bool | None = None,
+        limit: int = 1_000,
+        after: str | None = None,
+    ) -> list[Train]:
+        return self.run(self.ops.trains(tenant_id=tenant_id, train=train, blocked=blocked, limit=limit, after=after))
+
+    def train(self, train: str, *, tenant_id: str | None = None) -> Train | None:
+        """The one train of that name, once everything that arrived was let go; None if there is none."""
+        self.couple()
+        found = self.trains(train=train, tenant_id=tenant_id)
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def cars(self, train: str, *, tenant_id: str | None = None, limit: int = 10_000) -> list[str]:
+        return [job.id for job in self.run(self.ops.cars(train, tenant_id=tenant_id, limit=limit))]
+
+    def train_place(self, job_id: str) -> tuple[int, str | None]:
+        return tuple(self.run(self.ops.train_place(job_id)))
+
+    def group(self, group_id: str, *, tenant_id: str | None = None) -> Group | None:
+        return self.run(self.ops.group(group_id, tenant_id=tenant_id))
+
+    def awaited(self, job_id: str, *, tenant_id: str | None = None) -> dict[str, str | None]:
+        return dict(self.run(self.ops.awaited(job_id, tenant_id=tenant_id)))
+
+    def limits(self) -> list[Limit]:
+        return self.run(self.ops.limits())
+
+    def usage(self, key: str) -> Usage:
+        return self.run(self.ops.usage(key))
+
+    def limited_by(self, *ids: str) -> list[str | None]:
+        """Under which key each of these waits aside."""
+        self.couple()
+        found = {job.id: job.limited_by for job in self.run(self.ops.get(ids, tenant_id=None))}
+        return [found[job_id] for job_id in ids]
+
+    def reservations(self) -> list[Reservation]:
+        return self.run(self.ops.reservations())
+
+    def running_in(self, queue: str = "default") -> int:
+        return self.run(self.ops.running_in(queue))
 
     def find(self, *, limit: int = 10_000, before_id: str | None = None, **where: Any) -> list[Job]:
         return self.run(self.ops.find(Filter(**where), limit=limit, before_id=before_id))
@@ -173,8 +314,8 @@ class Db:
         return connect(self.store)
 
     def sql(self, text: str, *params: Any) -> list[tuple[Any, ...]]:
-        """One raw statement, behind the store's back; `{jobs}` is the jobs table, `?` a parameter."""
-        text = text.format(jobs=self.table("jobs"), attempts=self.table("attempts"))
+        """One raw statement, behind the store's back; `{jobs}` is the table of that name, `?` a parameter."""
+        text = text.format(**{name: self.table(name) for name in TABLES})
         if self.dialect == "postgres":
             text = text.replace("%", "%%").replace("?", "%s")
         with closing(self.connect()) as conn:
@@ -188,7 +329,14 @@ class Db:
 
 
 def new_job(**options: Any) -> NewJob:
+    """A job with an id and a kind of its own; naming a tenant is enough to have its id too."""
+    if "tenant" in options:
+        options = {"tenant_id": tenant_id(options["tenant"]), **options}
     return NewJob(**{"id": new_id(), "kind": "mail", **options})
+
+
+def new_group(**options: Any) -> NewGroup:
+    return NewGroup(**{"id": new_id(), "tenant_id": DEFAULT_TENANT_ID, **options})
 
 
 def new_worker(**options: Any) -> NewWorker:
@@ -248,12 +396,13 @@ def make_db() -> type[Db]:
 
 @pytest.fixture
 def make() -> Any:
-    """The values to enqueue, register and settle with: `make.job(…)`, `make.worker(…)`, `make.settlement(…)`."""
+    """The values to enqueue, register and settle with: `make.job(…)`, `make.group(…)`, `make.worker(…)`, …"""
     return _Make
 
 
 class _Make:
     job = staticmethod(new_job)
+    group = staticmethod(new_group)
     worker = staticmethod(new_worker)
     settlement = staticmethod(settlement)
 
@@ -261,9 +410,11 @@ class _Make:
 class Session:
     """A PostgreSQL transaction that stays open, in which ops run, also in the background."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, isolation: str | None = None) -> None:
         self._store = store
         self.conn = psycopg.connect(store.url)
+        if isolation is not None:
+            self.conn.isolation_level = psycopg.IsolationLevel[isolation]
         for name in ("uuid", "json", "jsonb"):  # as on the store's own connections
             self.conn.adapters.register_loader(name, TextLoader)
         self.pid = self.conn.info.backend_pid
@@ -280,7 +431,8 @@ class Session:
                 self.conn.commit()
                 future.set_result(answer)
             except BaseException as error:
-                self.conn.rollback()
+                with suppress(psycopg.Error):  # of a session that the test has closed
+                    self.conn.rollback()
                 future.set_exception(error)
 
         future: Future[Any] = Future()
@@ -301,12 +453,12 @@ class Session:
 
 
 @pytest.fixture
-def session(store: Any) -> Iterator[Callable[[], Session]]:
+def session(store: Any) -> Iterator[Callable[..., Session]]:
     """Makes PostgreSQL sessions, for tests of two at once (on SQLite writers take turns)."""
     made: list[Session] = []
 
-    def make() -> Session:
-        made.append(Session(store))
+    def make(isolation: str | None = None) -> Session:
+        made.append(Session(store, isolation))
         return made[-1]
 
     yield make

@@ -69,6 +69,16 @@ def test_the_retry_is_the_same_job_but_for_its_identity(db):
         source_ref="ref-22",
         created_by="ann-23",
         meta='{"m": 24}',
+        train="train-25",
+        on_canceled="hold",
+        on_dead="hold",
+        partition="partition-26",
+        concurrency=27,
+        concurrency_key="key-28",
+        rate_count=29,
+        rate_period_ms=30,
+        rate_burst=31,
+        rate_key="rate-32",
     )
     db.advance("1m")
     db.settle(claim, "failed", charge=1, delay_ms=5_000, error="boom")

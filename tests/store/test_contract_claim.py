@@ -48,6 +48,7 @@ def test_a_claim_carries_what_a_worker_needs(db):
         "delivery": "at_most_once",
         "correlation_id": "corr-16",
         "trace_id": "trace-17",
+        "followed": False,
     }
 
 

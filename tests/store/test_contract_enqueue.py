@@ -25,7 +25,6 @@ class Expected:
     queue: str = "billing"
     status: str = "scheduled"
     priority: int = -7
-    position: None = None
     fence: int = 0
     tries: int = 0
     losses: int = 0
@@ -55,6 +54,19 @@ class Expected:
     source_ref: str = "ref-20"
     created_by: str = "ann-21"
     retry_of: None = None
+    train: str = "train-22"
+    on_canceled: str = "hold"
+    on_dead: str = "hold"
+    partition: str = "part-23"
+    concurrency: int = 24
+    concurrency_key: str = "key-25"
+    rate_count: int = 26
+    rate_period_ms: int = 27_001
+    rate_burst: int = 28
+    rate_key: str = "rate-29"
+    limited_by: None = None
+    group_id: str = "0190a6e0-0000-7000-8000-000000000030"
+    pending: bool = False
 
 
 @ALL_LIBRARIES
@@ -87,13 +99,27 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         source_ref="ref-20",
         created_by="ann-21",
         meta=msgspec.json.encode(meta).decode(),
+        train="train-22",
+        on_canceled="hold",
+        on_dead="hold",
+        partition="part-23",
+        concurrency=24,
+        concurrency_key="key-25",
+        rate_count=26,
+        rate_period_ms=27_001,
+        rate_burst=28,
+        rate_key="rate-29",
+        group_id=expected.group_id,
     )
     created_at = db.now()
-    (answer,) = db.enqueue_all([new])
+    group = make.group(id=expected.group_id, tenant="acme", tenant_id=expected.tenant_id)
+    (answer,) = db.enqueue_all([new], group)
     db.advance("1m")
 
     assert (answer.id, answer.status, answer.created) == (new.id, "scheduled", True)
-    assert msgspec.structs.asdict(db.job(new.id)) == {
+    job = msgspec.structs.asdict(db.job(new.id))
+    assert job.pop("position") > 0  # a car has its place from the start
+    assert job == {
         **asdict(expected),
         "id": new.id,
         "payload": payload,
@@ -115,11 +141,14 @@ def test_a_plain_job_has_the_documented_defaults(db):
     assert (job.unique_key, job.idempotency_key, job.meta, job.expires_at) == (None, None, None, None)
     assert (job.created_at, job.queued_at) == (db.now(), db.now())
     assert job.position is not None
+    assert (job.train, job.on_canceled, job.on_dead, job.partition) == (None, "advance", "advance", None)
+    assert (job.concurrency, job.concurrency_key, job.rate_count, job.rate_key) == (None, None, None, None)
+    assert (job.limited_by, job.group_id, job.pending) == (None, None, False)
 
 
 def test_no_field_of_a_new_job_is_forgotten_by_these_tests():
     stored_elsewhere = {"id", "payload", "meta", "scheduled_for", "expires_at"}  # compared beside Expected
-    not_stored = {"delay_ms", "on_conflict"}
+    not_stored = {"delay_ms", "on_conflict", "after", "on_failure"}  # or not in the job's own row
     fields = {field.name for field in msgspec.structs.fields(NewJob)}
     assert fields - stored_elsewhere - not_stored <= set(asdict(Expected()))
 
@@ -130,6 +159,27 @@ def test_a_batch_is_answered_and_ordered_in_call_order(db, make):
     answers = db.enqueue_all(jobs)
     assert [answer.id for answer in answers] == [job.id for job in jobs]
     assert [claim.id for claim in db.claim(limit=500)] == [job.id for job in jobs]
+
+
+def test_positions_follow_the_call_whatever_the_jobs_carry(db, make):
+    """Rows may go in by their keys; places may not."""
+    jobs = [
+        make.job(**options)
+        for options in (
+            {},
+            {"unique_key": "z"},
+            {"train": "b"},
+            {"unique_key": "a"},
+            {},
+            {"train": "a"},
+            {"idempotency_key": "i"},
+            {"train": "a"},
+            {"partition": "p"},
+        )
+    ]
+    db.enqueue_all(jobs)
+    positions = [db.job(job.id).position for job in jobs]
+    assert positions == sorted(set(positions))
 
 
 def test_positions_strictly_increase_from_batch_to_batch(db):

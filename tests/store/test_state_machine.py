@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,8 @@ from headway.model.job import Report, Settlement
 from headway.model.status import FINISHED, UNFINISHED
 
 SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("queued", "running", "succeeded"))
-TABLES = ("jobs", "attempts", "workers", "queues", "audit")
+TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 jobs = st.fixed_dictionaries(
     {
@@ -37,6 +39,13 @@ jobs = st.fixed_dictionaries(
         "max_attempts": st.integers(1, 3),
         "max_losses": st.integers(1, 3),
         "tenant": st.sampled_from(["default", "default", "acme"]),
+        "train": st.sampled_from([None, None, None, "t1", "t2"]),
+        "on_dead": st.sampled_from(["advance", "hold"]),
+        "on_canceled": st.sampled_from(["advance", "hold"]),
+        "partition": st.sampled_from([None, None, None, None, "p"]),
+        "concurrency_key": st.sampled_from([None, None, None, None, "c"]),
+        "after": st.sampled_from([None, None, None, None, 0, 1]),
+        "on_failure": st.sampled_from(["stop", "continue"]),
     }
 )
 ENDS = {
@@ -59,7 +68,7 @@ class Side:
         self.db.find()  # a file is made by its first op
         tables = ", ".join(self.db.table(name) for name in TABLES)
         if self.db.dialect == "postgres":
-            self.db.sql(f"truncate {tables} restart identity")
+            self.db.sql(f"truncate {tables}, {self.db.table('arrivals')} restart identity")
         else:
             for name in TABLES:
                 self.db.sql(f"delete from {name}")
@@ -71,7 +80,8 @@ class Side:
         return self.ids.get(name, name)
 
     def look(self) -> dict[str, Any]:
-        """Every visible row, in words that both stores share."""
+        """Every visible row, in words that both stores share, once everything that arrived was let go."""
+        self.db.couple()
         rows = self.db.find()
         for job in sorted(rows, key=lambda job: job.id):
             if job.retry_of is not None and job.id not in self.names:
@@ -84,6 +94,8 @@ class Side:
             "queues": {name: _queue(queue) for name, queue in self.db.queues().items() if _matters(queue)},
             "workers": {name: msgspec.structs.asdict(worker) for name, worker in self.db.workers().items()},
             "audit": self._audit(),
+            "holds": self._holds(),
+            "edges": self._edges(),
         }
 
     def _job(self, job: Any, ranks: dict[int, int]) -> dict[str, Any]:
@@ -92,8 +104,11 @@ class Side:
             "id": self.name(job.id),
             "retry_of": self.name(job.retry_of),
             "position": ranks.get(job.position),
-            "error": _error(job.error),
+            "error": self._error(job.error),
+            # what was held in between need not say when it was queued before
+            "queued_at": job.queued_at if job.train is None or job.status in ("queued", "running") else None,
             "unique_scope": job.unique_scope if job.unique_key else None,
+            "limited_by": None,  # one too many that came back is put aside again: who claims what must be the same
         }
 
     def _attempts(self) -> dict[tuple[str, int], tuple[Any, ...]]:
@@ -105,30 +120,44 @@ class Side:
         for job_id, fence, status, started, finished, worker, error, *rest in rows:
             key = (self.name(str(job_id)), fence)
             assert key not in found, f"two rows for attempt {key}"
-            found[key] = (status, _moment(started), _moment(finished), str(worker), _error(error), *rest)
+            found[key] = (status, _moment(started), _moment(finished), str(worker), self._error(error), *rest)
         return found
+
+    def _error(self, error: str | None) -> str | None:
+        for word in ("superseded", "lost", "expired"):
+            if error is not None and word in error:
+                return word
+        return error and UUID.sub(lambda found: self.name(found[0]), error)
+
+    def _holds(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        rows = self.db.sql("select tenant_id, train, since, job_id, actor from {holds}")
+        return {
+            (str(tenant), train): (_moment(since), self.name(job_id and str(job_id)), actor)
+            for tenant, train, since, job_id, actor in rows
+        }
+
+    def _edges(self) -> dict[tuple[str, str], str]:
+        """What those that wait still wait for."""
+        rows = self.db.sql(
+            "select e.parent_id, e.child_id, e.on_failure from {edges} e join {jobs} j on j.id = e.child_id"
+            " where e.state = 'pending' and j.status = 'held'"
+        )
+        return {(self.name(str(parent)), self.name(str(child))): policy for parent, child, policy in rows}
 
     def _audit(self) -> list[tuple[Any, ...]]:
         rows = self.db.sql(f"select job_id, at, actor, action from {self.db.table('audit')}")
-        return sorted((str(self.name(str(job_id))), _moment(at), actor, action) for job_id, at, actor, action in rows)
+        return sorted((str(self.name(str(job_id))), _moment(at), str(actor), act) for job_id, at, actor, act in rows)
 
 
 def _moment(value: Any) -> datetime:
     return from_micros(value) if isinstance(value, int) else value
 
 
-def _error(error: str | None) -> str | None:
-    for word in ("superseded", "lost", "expired"):
-        if error is not None and word in error:
-            return word
-    return error
-
-
 def _queue(queue: Any) -> dict[str, Any]:
     values = msgspec.structs.asdict(queue)
     values["counts"] = {status: n for status, n in queue.counts.items() if n}
-    if "kinds" in values:
-        values["kinds"] = tuple(sorted(values["kinds"]))
+    values["kinds"] = tuple(sorted(values["kinds"]))
+    del values["limited"]
     return values
 
 
@@ -219,12 +248,22 @@ class Stores(RuleBasedStateMachine):
         assert len(idempotent) == len(set(idempotent))
         retried = [job["retry_of"] for job in rows.values() if job["retry_of"] is not None]
         assert len(retried) == len(set(retried))
+        # 3: one locomotive a train; 4: one running step a partition, no limit exceeded
+        seated = [
+            (job["tenant_id"], job["train"])
+            for job in rows.values()
+            if job["train"] is not None and job["status"] in ("queued", "running", "scheduled", "waiting")
+        ]
+        assert len(seated) == len(set(seated))
+        for keys in (_partition, _key):
+            running = [keys(job) for job in rows.values() if job["status"] == "running" and keys(job) is not None]
+            assert len(running) == len(set(running))
 
     # the application
 
     @rule(batch=st.lists(jobs, min_size=1, max_size=4))
     def enqueue(self, batch: list[dict[str, Any]]) -> None:
-        batch = [{"id": new_id(), **options} for options in batch]
+        batch = [{"id": new_id(), **options, "after": self._parents(options)} for options in batch]
         self.batches.append(batch)
         self._enqueue(batch)
 
@@ -240,6 +279,9 @@ class Stores(RuleBasedStateMachine):
         for options in batch:
             expires_ms = options["expires_ms"]
             values = {key: value for key, value in options.items() if key != "expires_ms"}
+            if values["after"]:
+                values["unique_key"] = None  # which of several that are let go at once has the key is not promised
+            values["concurrency"] = None if values["concurrency_key"] is None else 1
             expires_at = None if expires_ms is None else self.clock.now() + timedelta(milliseconds=expires_ms)
             new.append(NewJob(**values, expires_at=expires_at, tenant_id=tenant_id(options["tenant"])))
 
@@ -247,6 +289,18 @@ class Stores(RuleBasedStateMachine):
             return [(side.name(e.id), e.status, e.created) for e in side.db.run(ops.enqueue(new))]
 
         self.both(verb)
+
+    def _parents(self, options: dict[str, Any]) -> tuple[str, ...]:
+        """The first or second unfinished job of the tenant that both stores know by the same id."""
+        if options["after"] is None:
+            return ()
+        rows = self.seen["jobs"].values()
+        mine = sorted(
+            job["id"]
+            for job in rows
+            if job["tenant"] == options["tenant"] and job["status"] not in FINISHED and UUID.fullmatch(job["id"])
+        )
+        return tuple(mine[options["after"] : options["after"] + 1])
 
     def _some(self, data: st.DataObject, most: int = 3) -> list[str]:
         names = sorted(self.seen["jobs"])
@@ -306,6 +360,27 @@ class Stores(RuleBasedStateMachine):
             return side.db.run(ops.change(side.id(name), Change(**values), tenant_id=None, actor="cat"))
 
         self.both(verb)
+
+    @rule(train=st.sampled_from(["t1", "t2"]), verb=st.sampled_from(["hold", "resume", "clear"]))
+    def operate_train(self, train: str, verb: str) -> None:
+        def verbs(side: Side, ops: Any) -> Any:
+            match verb:
+                case "hold":
+                    return side.db.run(ops.hold_train(train, tenant_id=None, reason=None, actor="fay"))
+                case "resume":
+                    return side.db.run(ops.resume_train(train, tenant_id=None, actor="gil"))
+                case _:
+                    cleared = side.db.run(ops.clear_train(train, tenant_id=None, actor="hal"))
+                    return sorted(side.name(job_id) for job_id in cleared)
+
+        self.both(verbs)
+
+    @precondition(lambda self: any(job["train"] for job in self.seen["jobs"].values()))
+    @rule(data=st.data())
+    def skip(self, data: st.DataObject) -> None:
+        cars = sorted(name for name, job in self.seen["jobs"].items() if job["train"])
+        name = data.draw(st.sampled_from(cars), label="car")
+        self.both(lambda side, ops: side.db.run(ops.skip(side.id(name), tenant_id=None, actor="ida")))
 
     @rule(queue=st.sampled_from(["a", "b"]))
     def pause_or_resume(self, queue: str) -> None:
@@ -368,6 +443,9 @@ class Stores(RuleBasedStateMachine):
         # 5: order is a function of the stored rows
         paused = queue in before["queues"] and before["queues"][queue]["paused"]
         now = self.clock.now()
+        busy = {
+            key(job) for job in self.seen["jobs"].values() if job["status"] == "running" for key in (_partition, _key)
+        }
         ready = [
             job
             for job in before["jobs"].values()
@@ -381,9 +459,13 @@ class Stores(RuleBasedStateMachine):
         assert not paused or not taken
         assert taken == sorted(taken, key=names.index), "claimed out of order"
         skipped = names[: names.index(taken[-1])] if taken else [] if paused else names[:limit]
+        if not paused and len(taken) < limit:
+            skipped = names
         for name in set(skipped) - set(taken):
-            # only what would enter a taken scope is passed over
-            assert self.seen["jobs"][name]["status"] == "canceled", f"{name} was passed over"
+            # only what would enter a taken scope is passed over, and what its partition or limit keeps back
+            job = self.seen["jobs"][name]
+            kept_back = not busy.isdisjoint({_partition(job), _key(job)} - {None})
+            assert job["status"] == "canceled" or kept_back, f"{name} was passed over"
 
     @precondition(lambda self: self.workers[-1] in self.seen["workers"])
     @rule(batch=st.lists(jobs, min_size=1, max_size=3))
@@ -515,6 +597,14 @@ class Stores(RuleBasedStateMachine):
         self.both(lambda side, ops: side.db.run(ops.prune(status, older_than_ms=older_than_ms, limit=1_000)))
 
 
+def _partition(job: dict[str, Any]) -> tuple[str, ...] | None:
+    return None if job["partition"] is None else ("p", job["tenant_id"], job["partition"])
+
+
+def _key(job: dict[str, Any]) -> tuple[str, ...] | None:
+    return None if job["concurrency_key"] is None else ("c", job["tenant_id"], job["kind"], job["concurrency_key"])
+
+
 def _beat(side: Side, beat: Any) -> Any:
     return (beat.alive, beat.fleet, sorted((side.name(job_id), fence) for job_id, fence in beat.canceling))
 
@@ -557,11 +647,11 @@ def walk(examples: int, **options: Any) -> settings:
 
 
 def test_both_stores_look_the_same_after_the_same_operations(machine):
-    run_state_machine_as_test(machine, settings=walk(30, derandomize=True))
+    run_state_machine_as_test(machine, settings=walk(24, derandomize=True))
 
 
 def test_both_stores_look_the_same_on_a_random_walk(machine):
     """Its seed is in the output of a failure; HEADWAY_TEST_SEED repeats it."""
     number = int(os.environ.get("HEADWAY_TEST_SEED", random.randrange(2**32)))
     print(f"HEADWAY_TEST_SEED={number}")
-    run_state_machine_as_test(seed(number)(machine), settings=walk(15))
+    run_state_machine_as_test(seed(number)(machine), settings=walk(12))

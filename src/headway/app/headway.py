@@ -19,8 +19,9 @@ from headway.define.registry import JobVerb, Registry
 from headway.errors import ConfigError
 from headway.model.duration import Duration
 from headway.model.ids import tenant_id
+from headway.model.job import NewJob
 from headway.store.run import Store
-from headway.worker import Hooks, Middleware, Summary, Wake, Worker, run
+from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,6 +49,7 @@ class Headway(Verbs):
         heartbeat: Duration | None = None,
         reap_every: Duration | None = None,
         promote_every: Duration | None = None,
+        sweep_every: Duration | None = None,
         pace: Duration | None = None,
         idle_pace: Duration | None = None,
         grace: Duration | None = None,
@@ -63,6 +65,7 @@ class Headway(Verbs):
             "heartbeat": heartbeat,
             "reap_every": reap_every,
             "promote_every": promote_every,
+            "sweep_every": sweep_every,
             "pace": pace,
             "idle_pace": idle_pace,
             "grace": grace,
@@ -204,6 +207,10 @@ class Headway(Verbs):
     def _store(self) -> Store:  # type: ignore[override]
         return open_store(self.url, self.clock)
 
+    @property
+    def _whole(self) -> Store:  # type: ignore[override]
+        return self._store
+
     @cached_property
     def _results(self) -> Results:  # type: ignore[override]
         return Results(self._store)
@@ -241,19 +248,28 @@ class Headway(Verbs):
             checked_name(queue, "queue")
             if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
                 raise ConfigError(f"queue {queue} has {slots!r} slots: give a whole number from 1")
-        return Worker(
+        return Worker(self._store, self._registry.kinds, queues=caps, concurrency=total, **self._work_options())
+
+    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
+        return Errand(
             self._store,
             self._registry.kinds,
-            settings=self.settings,
-            queues=caps,
-            concurrency=total,
-            hooks=self._hooks,
-            middleware=self._middleware,
-            startup=self._startup,
-            shutdown=self._shutdown,
-            wake=self._wake,
-            version=version("headway"),
+            queues={job.queue: 1},
+            job_id=job.id,
+            reservation_id=reservation_id,
+            **self._work_options(),
         )
+
+    def _work_options(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings,
+            "hooks": self._hooks,
+            "middleware": self._middleware,
+            "startup": self._startup,
+            "shutdown": self._shutdown,
+            "wake": self._wake,
+            "version": version("headway"),
+        }
 
 
 class _Tenant(Verbs):
@@ -282,8 +298,15 @@ class _Tenant(Verbs):
         return self._opened()[1]
 
     @property
+    def _whole(self) -> Store:  # type: ignore[override]
+        return self._app.store
+
+    @property
     def _results(self) -> Results:  # type: ignore[override]
         return self._opened()[2]
+
+    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
+        return self._app._errand(job, reservation_id)
 
     def _opened(self) -> tuple[Store, Store, Results]:
         store = self._app.store

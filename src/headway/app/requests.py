@@ -13,12 +13,15 @@ from headway.app.results import Results
 from headway.app.why import Why, why
 from headway.clock import Clock, from_micros
 from headway.define.change import change_of
+from headway.define.checks import group_id
+from headway.define.cycles import check_acyclic
 from headway.define.options import UsingOptions, new_job
 from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model import codec
+from headway.model.group import NewGroup
 from headway.model.ids import as_id, tenant_id
-from headway.model.job import Attempt, Filter, Job, NewJob, Outcome
+from headway.model.job import Attempt, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
@@ -36,11 +39,38 @@ class Requests:
     _registry: Registry
     _wake: Wake
     _store: Store
+    _whole: Store  # the same database for what belongs to all tenants
     _results: Results
 
     # the tenant that jobs are enqueued for, and the one that everything else is narrowed to (None: all)
     _own: str
     _seen: str | None
+
+    def _run(self, op: Op[T]) -> T:
+        return self._store.run(op)
+
+    async def _arun(self, op: Op[T]) -> T:
+        return await self._store.arun(op)
+
+    def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+        """Every enqueue goes through here, or through its twin."""
+        op = self._enqueue(batch, group)
+        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        self._poke(batch, conn)
+        return done
+
+    async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+        op = self._enqueue(batch, group)
+        done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
+        self._poke(batch, conn)
+        return done
+
+    def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
+        for job in batch:
+            if job.after:
+                check_acyclic(batch)
+                break
+        return self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
 
     def _built(self, kind: str | NewJob, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
         given: Any = {name: value for name, value in options.items() if name != "conn"}
@@ -72,7 +102,7 @@ class Requests:
 
     def _get(self, job_id: str | UUID) -> Op[Job]:
         key = as_id(job_id)
-        return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else _missing(key))
+        return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else missing(key))
 
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
@@ -95,10 +125,16 @@ class Requests:
                 raise InvalidJob(f"{name}={given[name]!r} must be a datetime with a zone")
         if "retry_of" in given:
             given["retry_of"] = as_id(given["retry_of"])
+        if "group_id" in given:
+            given["group_id"] = group_id(given["group_id"], "group_id")
+        return Filter(tenant_id=self._narrowed(tenant), **given)
+
+    def _narrowed(self, tenant: str | UUID | None) -> str | None:
+        """The id of the tenant that is asked for; None: of all."""
         wanted = self._seen if tenant is None else tenant_id(tenant)
         if self._seen is not None and wanted != self._seen:
             raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
-        return Filter(tenant_id=wanted, **given)
+        return wanted
 
     def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
         key = as_id(job_id)
@@ -112,19 +148,19 @@ class Requests:
     def _peek(self, key: str) -> Op[Outcome]:
         return then(
             self._store.ops.results([key], tenant_id=self._seen),
-            lambda found: found[key] if key in found else _missing(key),
+            lambda found: found[key] if key in found else missing(key),
         )
 
     def _why(self, job_id: str | UUID) -> Op[Why]:
         key = as_id(job_id)
-        return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or _missing(key))
+        return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or missing(key))
 
     def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
         key = as_id(job_id)
         if reason is not None:
             codec.check_text(reason, "reason")
         op = self._store.ops.cancel([key], tenant_id=self._seen, reason=reason, actor=actor)
-        return then(op, lambda found: found[key] if key in found else _missing(key))
+        return then(op, lambda found: found[key] if key in found else missing(key))
 
     def _retry(self, job_id: str | UUID, actor: str | None) -> Op[tuple[str, str]]:
         key = as_id(job_id)
@@ -151,7 +187,7 @@ class Requests:
                     # as strict as an enqueue: what the handler cannot take would only end dead
                     checked = msgspec.structs.replace(change, payload=kind.build_from(changes["payload"]).payload)
             op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)
-            return (yield from op.steps()) or _missing(key)
+            return (yield from op.steps()) or missing(key)
 
         return Op(steps, writes=True)
 
@@ -170,5 +206,5 @@ def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:
     return Op(steps, writes=op.writes, repeatable=op.repeatable)
 
 
-def _missing(job_id: str) -> Any:
+def missing(job_id: str) -> Any:
     raise NotFound(f"there is no job {job_id} (or it is another tenant's, or it was pruned)")

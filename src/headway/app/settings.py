@@ -10,7 +10,7 @@ from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
 from headway.model.status import FINISHED
 
-_DURATIONS = ("lease", "heartbeat", "reap_every", "promote_every", "pace", "idle_pace", "grace")
+_DURATIONS = ("lease", "heartbeat", "reap_every", "promote_every", "sweep_every", "pace", "idle_pace", "grace")
 _COUNTS = ("concurrency", "payload_limit", "result_limit")
 _DEFAULTS = Settings()
 

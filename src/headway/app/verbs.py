@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from concurrent.futures import TimeoutError as NotYet
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 from uuid import UUID
 
-from headway.app.requests import Requests
+from headway.app.groups import GroupVerbs
+from headway.app.limits import LimitVerbs
+from headway.app.now import RunNow
+from headway.app.reservations import ReservationVerbs
+from headway.app.trains import TrainVerbs
 from headway.app.why import Why
 from headway.define.checks import name as checked_name
 from headway.define.options import UsingOptions
@@ -18,14 +22,11 @@ from headway.model.fleet import Queue, Worker
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Enqueued, Job, NewJob, Outcome
 from headway.model.status import FINISHED, Status
-from headway.store.ops import Op
-
-T = TypeVar("T")
 
 _PAGE = 1_000
 
 
-class Verbs(Requests):
+class Verbs(TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, RunNow):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""
 
     # enqueue
@@ -36,7 +37,7 @@ class Verbs(Requests):
         """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
-        Raises `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `StoreUnavailable`.
+        Raises `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`, `StoreUnavailable`.
         """
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
@@ -46,19 +47,14 @@ class Verbs(Requests):
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
-        """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order."""
-        batch = [self._mine(job) for job in jobs]
-        op = self._store.ops.enqueue(batch)
-        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
-        self._poke(batch, conn)
-        return done
+        """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
+
+        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
+        """
+        return self._put([self._mine(job) for job in jobs], None, conn)
 
     async def aenqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
-        batch = [self._mine(job) for job in jobs]
-        op = self._store.ops.enqueue(batch)
-        done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
-        self._poke(batch, conn)
-        return done
+        return await self._aput([self._mine(job) for job in jobs], None, conn)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return self.enqueue_many((job,), conn=conn)[0]
@@ -78,7 +74,8 @@ class Verbs(Requests):
     def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
 
-        Filters: status kind queue tenant source correlation_id unique_key retry_of created_after created_before.
+        Filters: status kind queue tenant group_id source correlation_id unique_key retry_of created_after
+        created_before.
         """
         return self._run(self._find(limit, before, filters))
 
@@ -164,10 +161,14 @@ class Verbs(Requests):
 
     def cancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
         """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
-        return self._run(self._cancel(job_id, reason, actor))
+        status = self._run(self._cancel(job_id, reason, actor))
+        self._wake.poke(None)  # what waited for it may run now
+        return status
 
     async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
-        return await self._arun(self._cancel(job_id, reason, actor))
+        status = await self._arun(self._cancel(job_id, reason, actor))
+        self._wake.poke(None)
+        return status
 
     def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
         """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
@@ -204,6 +205,7 @@ class Verbs(Requests):
             live = [job.id for job in page if job.status not in FINISHED]
             op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
             done += sum(status in ("canceled", "running") for status in self._run(op).values())
+        self._wake.poke(None)
         return done
 
     def retry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
@@ -256,14 +258,6 @@ class Verbs(Requests):
             self._everyones("resume a queue", self._store.ops.resume(checked_name(queue, "queue"), actor=actor))
         )
         self._wake.poke(queue)
-
-    # how
-
-    def _run(self, op: Op[T]) -> T:
-        return self._store.run(op)
-
-    async def _arun(self, op: Op[T]) -> T:
-        return await self._store.arun(op)
 
     def _pages(self, filters: Mapping[str, Any]) -> Iterable[list[Job]]:
         before: str | None = None

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from headway.app.obstacles import holders, limiter, queue_obstacles
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
 from headway.model.job import Job
@@ -35,6 +36,12 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         queues = yield from ops.queues(tenant_id=None).steps()
         now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
+        if job.status == "held":
+            reasons = yield from holders(ops, job)
+            return Why(job.id, job.status, [*reasons, *_later(job, now), *_waiting(job, queue)])
+        if job.status == "queued" and job.limited_by is not None:
+            reason = yield from limiter(ops, job, job.limited_by)
+            return Why(job.id, job.status, [reason, *_waiting(job, queue)])
         ahead = 0
         if job.status == "queued":
             ahead = yield from ops.ahead(job.id).steps()
@@ -52,8 +59,9 @@ def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[s
             left = (job.scheduled_for - now).total_seconds() * 1_000
             due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
             again = f" after {_failures(job)}: {_brief(job.error)}" if job.error and job.fence else ""
+            keeps = f"; train {job.train} waits for it" if job.train is not None else ""
             return [
-                f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}",
+                f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}",
                 *_waiting(job, queue),
             ]
         case "running":
@@ -84,13 +92,22 @@ def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[s
             return [f"it is {job.status}"]
 
 
+def _later(job: Job, now: datetime) -> list[str]:
+    """That a held job would not run yet either."""
+    if job.scheduled_for is None or job.scheduled_for <= now:
+        return []
+    left = (job.scheduled_for - now).total_seconds() * 1_000
+    return [f"once it is let go, it is scheduled for {job.scheduled_for.isoformat()} (in {show_ms(left)})"]
+
+
 def _waiting(job: Job, queue: Queue | None) -> list[str]:
-    reasons = []
+    reasons: list[str] = []
     if queue is not None and queue.paused:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
         reasons.append(
             f"queue {job.queue} is paused since {_at(queue.paused_at)}{by}: headway queues resume {job.queue}"
         )
+    reasons += queue_obstacles(job, queue)
     if queue is None or queue.workers == 0:
         reasons.append(
             f"no worker listens to queue {job.queue}: start one with headway worker module:app --queues {job.queue}"
@@ -107,10 +124,11 @@ def _place(job: Job, queue: Queue | None, ahead: int) -> str:
     many = "at least 10,000 jobs" if ahead >= 10_000 else "1 job" if ahead == 1 else f"{ahead:,} jobs"
     comes = "comes" if ahead == 1 else "come"
     running = queue.counts.get("running", 0) if queue else 0
+    turns = " (its tenants are taken in turn)" if queue is not None and queue.fair else ""
     return (
-        f"{many} of queue {job.queue} {comes} before it, {running:,} run now"
+        f"{many} of queue {job.queue} {comes} before it, {running:,} run now{turns}"
         if ahead
-        else (f"it is next in queue {job.queue}; {running:,} of its jobs run now")
+        else (f"it is next in queue {job.queue}; {running:,} of its jobs run now{turns}")
     )
 
 

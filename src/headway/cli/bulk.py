@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.ask import ask
 from headway.cli.command import Command
 from headway.cli.failure import FAILED, WRONG, Refused, describe
 from headway.cli.output import console, emit, many, note, say
@@ -86,13 +86,17 @@ def retry(state: State, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **fil
 
     if ids:
         app = _by_id(state, filters)
-        _each(state, ids, dry_run, lambda job_id: {
-            "id": job_id, "runs_as": app.retry(job_id, actor=actor())
-        })  # fmt: skip
+        _each(state, ids, dry_run, lambda job_id: _retried(app, job_id))
     else:
         from headway.model.status import FINISHED
 
         _bulk(state, "retry", filters, dry_run, yes, lambda job: job.status in FINISHED, act)
+
+
+def _retried(app: Headway, job_id: str) -> Done:
+    runs_as = app.retry(job_id, actor=actor())
+    # a car whose turn it is not waits for its train
+    return {"id": job_id, "runs_as": runs_as, "status": app.get(runs_as).status}
 
 
 def _by_id(state: State, filters: dict[str, Any]) -> Headway:
@@ -143,7 +147,7 @@ def _bulk(
             say(f"would {verb} {many(matching)}")
         return
     if matching and not yes:
-        _ask(verb, matching)
+        ask(f"{verb} {many(matching)}", ", or look with --dry-run")
     done: list[Done] = []
     with _progress(matching, quiet=state.json) as advance:
         for page in _pages(app, filters):
@@ -154,7 +158,7 @@ def _bulk(
     if state.json:
         emit({"dry_run": False, "jobs": len(done) - len(refused), "refused": refused})
     else:
-        past = {"cancel": "canceled or asked to stop", "retry": "queued again"}[verb]
+        past = {"cancel": "canceled or asked to stop", "retry": "will run again"}[verb]
         count = len(done) - len(refused)
         say(f"{many(count)} {past}")
         for each in refused[:20]:
@@ -172,15 +176,6 @@ def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
         yield page
         if len(page) < _PAGE:
             return
-
-
-def _ask(verb: str, count: int) -> None:
-    if not sys.stdin.isatty():
-        raise Refused(
-            f"this would {verb} {many(count)}, and there is no terminal to ask: add --yes, or look with --dry-run",
-            WRONG,
-        )
-    click.confirm(f"{verb} {many(count)}?", abort=True, err=True)
 
 
 class _progress:  # noqa: N801 - used like a function
@@ -214,5 +209,7 @@ def _told(each: Done) -> str:
         return f"{each['id']}  not done: {each['error']}"
     if each.get("runs_as", each["id"]) != each["id"]:
         return f"{each['id']}  is retried by the new job {each['runs_as']}"
-    now = each.get("status", "queued")
+    now = each["status"]
+    if "runs_as" in each:
+        return f"{each['id']}  {'held until it is its turn' if now == 'held' else now}"
     return f"{each['id']}  {'running, asked to stop' if now == 'running' else now}"

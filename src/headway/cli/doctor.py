@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+import shlex
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,21 +11,23 @@ import click
 from headway.cli.check import Check, note, ok, problem
 from headway.cli.command import Command
 from headway.cli.failure import FAILED, diagnose
-from headway.cli.output import clean, console, emit, many
+from headway.cli.output import ago, clean, console, emit, many
 from headway.cli.state import State, pass_state
 
 if TYPE_CHECKING:
     from headway.app import Headway
+    from headway.model.fleet import Queue
     from headway.model.status import Status
     from headway.store.run import Store
 
+_TRAINS = 5
 _MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bold red")}
 
 
 @click.command(cls=Command, short_help="Find what is wrong, and its fix.")
 @pass_state
 def doctor(state: State) -> None:
-    """Check settings, database, schema, queues and workers; ends with 1 if something is wrong.
+    """Check settings, database, schema, queues, workers and trains; ends with 1 if something is wrong.
 
     ✓ is well, – is worth knowing, ✗ is wrong and comes with its fix.
 
@@ -69,7 +72,7 @@ def examine(state: State) -> Iterator[Check]:
         yield from of_store(store)
         usable = yield from _schema(store)
         if usable:
-            yield from _work(app)
+            yield from _work(app, state.tenant)
     except HeadwayError as error:
         what, fix = diagnose(error)
         yield problem("reach", what, fix or "mend that, then run headway doctor again")
@@ -97,10 +100,16 @@ def _schema(store: Store) -> Generator[Check, None, bool]:
     return False
 
 
-def _work(app: Headway) -> Iterator[Check]:
-    from headway.cli.workers import is_stale
+def _work(app: Headway, tenant: str) -> Iterator[Check]:
+    queues, counts = app.queues(), app.counts()
+    yield from _queues(queues)
+    yield from _workers(app)
+    yield from _trains(app, tenant)
+    if counts.get("dead"):
+        yield note("jobs", f"{counts['dead']:,} are dead: headway jobs list --status dead")
 
-    queues, workers, counts = app.queues(), app.workers(), app.counts()
+
+def _queues(queues: Sequence[Queue]) -> Iterator[Check]:
     stuck = [queue for queue in queues if queue.paused and _waiting(queue.counts)]
     for queue in stuck:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
@@ -108,6 +117,13 @@ def _work(app: Headway) -> Iterator[Check]:
             "queues",
             f"{queue.name} is paused{by}: {many(_waiting(queue.counts))} waiting",
             f"headway queues resume {queue.name}",
+        )
+    shut = [queue for queue in queues if queue.max_running == 0 and not queue.paused and _waiting(queue.counts)]
+    for queue in shut:
+        yield problem(
+            "queues",
+            f"{queue.name} may run no job at all (max running 0): {many(_waiting(queue.counts))} waiting",
+            f"headway queues set {queue.name} --max-running none",
         )
     alone = [queue for queue in queues if not queue.workers and not queue.paused and queue.counts.get("queued")]
     for queue in alone:
@@ -119,8 +135,18 @@ def _work(app: Headway) -> Iterator[Check]:
     for queue in queues:
         if not queue.workers and queue.counts.get("scheduled") and not queue.counts.get("queued"):
             yield note("queues", f"{queue.name} has {many(queue.counts['scheduled'], 'scheduled job')} and no worker")
-    if not stuck and not alone:
+        if queue.reserved_by is not None:
+            waiting = many(_waiting(queue.counts))
+            until = f"expires {ago(queue.reserved_until)} unless it is renewed"
+            yield note("queues", f"{queue.name} is reserved by {queue.reserved_by} ({until}): {waiting} waiting")
+    if not stuck and not shut and not alone:
         yield ok("queues", f"{len(queues)} in use; wherever a job waits for one, there is a worker")
+
+
+def _workers(app: Headway) -> Iterator[Check]:
+    from headway.cli.workers import is_stale
+
+    workers = app.workers()
     now = app.store.run(app.store.ops.now())
     stale = [worker for worker in workers if is_stale(worker, now)]
     live = len(workers) - len(stale)
@@ -132,8 +158,25 @@ def _work(app: Headway) -> Iterator[Check]:
             yield problem("workers", detail, "start a worker: it takes its jobs over")
     if live or not stale:
         yield ok("workers", f"{live} live") if live else note("workers", "none is running")
-    if counts.get("dead"):
-        yield note("jobs", f"{counts['dead']:,} are dead: headway jobs list --status dead")
+
+
+def _trains(app: Headway, tenant: str) -> Iterator[Check]:
+    """Those on hold; the first few by name. `tenant` is the one that commands mean by themselves."""
+    held = app.trains(blocked=True, limit=_TRAINS + 1)
+    for train in held[:_TRAINS]:
+        assert train.hold is not None
+        of = "" if train.tenant == tenant else f" --tenant {train.tenant}"
+        why = f": {train.hold.reason}" if train.hold.reason else ""
+        name = shlex.quote(train.train)
+        detail = f"{train.train} was put on hold {ago(train.hold.since)}{why}; {many(train.length)} waiting"
+        if train.length:
+            yield problem("trains", detail, f"headway trains show {name}{of}")
+        else:
+            yield note("trains", f"{detail}: headway trains resume {name}{of}")
+    if len(held) > _TRAINS:
+        yield problem("trains", "more are on hold", "headway trains list --blocked")
+    if not held:
+        yield ok("trains", "none is on hold")
 
 
 def _waiting(counts: Mapping[Status, int]) -> int:
@@ -147,4 +190,4 @@ def _print(check: Check) -> None:
     out = console()
     out.print(Text.assemble((mark, style), f" {check.name:<12}", clean(check.detail)))
     if check.fix:
-        out.print(Text.assemble("  " + " " * 12, ("fix: ", "bold"), check.fix))
+        out.print(Text.assemble("  " + " " * 12, ("fix: ", "bold"), clean(check.fix)))

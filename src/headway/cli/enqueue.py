@@ -10,7 +10,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.output import emit, note
-from headway.cli.params import Duration, JsonObject, Moment, given
+from headway.cli.params import SOURCES, Duration, JsonObject, Moment, Rate, given
 from headway.cli.state import State, actor, close_later, override, pass_state
 from headway.model.status import STATUSES
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headway.app import Headway
 
 NO_APP = "none"
+_ON_END = click.Choice(("advance", "hold"))
 
 
 @click.command(cls=Command, short_help="Enqueue one job, print its id.")
@@ -40,6 +41,26 @@ NO_APP = "none"
 @click.option(
     "--delivery", type=click.Choice(("at_least_once", "at_most_once")), help="After a crash, run again or not."
 )
+@click.option("--train", metavar="KEY", help="Jobs of one train run one after another, in order.")
+@click.option(
+    "--on-canceled", type=_ON_END, help="When it ends canceled, its train goes on, or is put on hold. Default: advance."
+)
+@click.option(
+    "--on-dead", type=_ON_END, help="When it ends dead, its train goes on, or is put on hold. Default: advance."
+)
+@click.option("--partition", metavar="KEY", help="Jobs of one partition never run at the same time.")
+@click.option("--concurrency", type=int, metavar="N", help="How many of its kind, or of its key, may run at once.")
+@click.option("--concurrency-key", metavar="KEY", help="Count those with this key only.")
+@click.option("--rate", type=Rate(), help="How many of its kind, or of its key, may start: 100/min, 5/2h.")
+@click.option("--burst", type=int, metavar="N", help="How many of those may start at once. Default: all.")
+@click.option("--rate-key", metavar="KEY", help="Count those with this key only.")
+@click.option("--after", multiple=True, metavar="ID", help="Not before this job is over; repeatable.")
+@click.option(
+    "--on-failure",
+    type=click.Choice(("stop", "continue")),
+    help="When one of those did not succeed: end canceled, or run. Default: stop.",
+)
+@click.option("--group", metavar="ID", help="Add it to this group.")
 @click.option("--idempotency-key", metavar="KEY", help="One job per kind and key, for as long as its row lives.")
 @click.option("--unique-key", metavar="KEY", help="One unfinished job per kind and key.")
 @click.option("--unique-scope", metavar="STATUSES", help="The statuses in which the key is taken: queued,running.")
@@ -48,7 +69,9 @@ NO_APP = "none"
 )
 @click.option("--correlation-id", metavar="ID", help="Ties jobs of one story together.")
 @click.option("--trace-id", metavar="ID", help="The trace this belongs to.")
+@click.option("--source", type=click.Choice(SOURCES), help="How it came about. Default: manual.")
 @click.option("--source-ref", metavar="REF", help="What it was made from.")
+@click.option("--created-by", metavar="WHO", help="Default: you, as user@host.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
 @pass_state
 def enqueue(
@@ -63,18 +86,21 @@ def enqueue(
     \b
     headway enqueue welcome '{"user_id": 7}' --app myapp:app
     headway enqueue welcome '{"user_id": 7}' --queue mail --delay 5m --unique-key w7
+    headway enqueue sync '{"dest": 42}' --train dest_42 --on-dead hold
+    headway enqueue publish --after ID --after ID
     jq -c . order.json | headway enqueue bill - --json
     """
     body = _payload(payload)
     wanted = given(options)
     wanted["meta"] = _meta(wanted["meta"]) or None
+    wanted["after"] = wanted["after"] or None
     if "unique_scope" in wanted:
         wanted["unique_scope"] = _scope(wanted["unique_scope"])
     if wanted.get("delay") is not None and wanted.get("scheduled_for") is not None:
         raise click.UsageError("--delay and --scheduled-for exclude each other: give one")
     app = _app(state, spec, app_dir, kind)
     is_new = app.store.dialect == "sqlite" and not os.path.exists(app.store.describe())
-    made = app.enqueue(kind, body, created_by=actor(), **given(wanted))
+    made = app.enqueue(kind, body, **({"created_by": actor()} | given(wanted)))
     if state.json:
         emit(made)
         return

@@ -1,18 +1,23 @@
-"""`headway jobs`: list, show, why, change; cancel and retry are in `bulk`."""
+"""`headway jobs`: list, show, why, change, move; cancel and retry are in `bulk`."""
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.bulk import cancel, retry
 from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
-from headway.cli.output import Cell, Column, ago, emit, first_line, merged, note, say, status, table
+from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.params import FILTERS, Duration, JsonObject, Moment, as_flags, filter_options, given
-from headway.cli.state import State, actor, pass_state, program
+from headway.cli.place import remark, when
+from headway.cli.state import State, actor, pass_state
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.job import Job
 
 _MOST = 10_000
 
@@ -25,6 +30,7 @@ def jobs() -> None:
     headway jobs list --status dead --kind welcome
     headway jobs show ID
     headway jobs why ID
+    headway jobs move ID --first
     headway jobs retry --status dead --kind welcome --dry-run
     """
 
@@ -58,9 +64,8 @@ def list_(state: State, /, limit: int, before: str | None, **filters: Any) -> No
         return
     table(_COLUMNS, [_row(job) for job in found])
     if more:
-        url = ["--url", state.url] if state.url else []
         flags = [*as_flags(filters), *(["--limit", str(limit)] if limit != 50 else []), "--before", found[-1].id]
-        note(f"next page: {shlex.join([*program().split(), *url, 'jobs', 'list', *flags])}")
+        note(f"next page: {state.typed('jobs', 'list', *flags)}")
 
 
 _COLUMNS = (
@@ -75,14 +80,7 @@ _COLUMNS = (
 )
 
 
-def _row(job: Any) -> list[Cell]:
-    when = {"scheduled": job.scheduled_for, "running": job.attempt_started_at}.get(
-        job.status, job.finished_at or job.created_at
-    )
-    remark = first_line(job.error)
-    if job.status == "running":
-        done = f"{job.progress:.0%} " if job.progress is not None else ""
-        remark = "asked to cancel" if job.cancel_requested_at else done + (job.progress_note or "")
+def _row(job: Job) -> list[Cell]:
     return [
         job.id,
         status(job.status),
@@ -90,8 +88,8 @@ def _row(job: Any) -> list[Cell]:
         job.queue,
         job.tenant,
         f"{job.tries}/{job.max_attempts}" if job.fence else "–",
-        ago(when),
-        remark,
+        ago(when(job)),
+        remark(job),
     ]
 
 
@@ -106,12 +104,15 @@ def show(state: State, job_id: str) -> None:
     """
     app = state.existing
     job, attempts, audit = app.get(job_id), app.attempts(job_id), app.audit(job_id)
+    ahead = _ahead(app, job) if job.train is not None and job.status == "held" else None
+    awaited = app.store.run(app.store.ops.awaited(job.id, tenant_id=None)) if job.pending else []
     if state.json:
-        emit(merged(job, attempts=attempts, audit=audit))
+        awaits = [{"id": id_, "status": status_} for id_, status_ in awaited]
+        emit(merged(job, attempts=attempts, audit=audit, awaits=awaits))
         return
     from headway.cli.sheet import show_job
 
-    show_job(job, attempts, audit)
+    show_job(job, attempts, audit, ahead=ahead, awaited=awaited)
 
 
 @jobs.command()
@@ -161,3 +162,42 @@ def change(state: State, /, job_id: str, **options: Any) -> None:
         emit(app.get(job_id))
     else:
         say(f"job {job_id} changed: it is {now}")
+
+
+@jobs.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--before", metavar="ID", help="In front of this waiting job.")
+@click.option("--after", metavar="ID", help="Right behind this waiting job.")
+@click.option("--first", is_flag=True, help="In front of all that wait.")
+@click.option("--last", is_flag=True, help="Behind all that wait.")
+@pass_state
+def move(state: State, /, job_id: str, before: str | None, after: str | None, first: bool, last: bool) -> None:
+    """Move a waiting job to another place in its line.
+
+    A car moves among the waiting cars of its train, any other job among the queued ones of its queue, where it takes
+    the priority of its new neighbour.
+
+    \b
+    headway jobs move ID --first
+    headway jobs move ID --before OTHER_ID
+    """
+    if (before is not None) + (after is not None) + first + last != 1:
+        raise click.UsageError("where to? Give one of --before ID, --after ID, --first and --last")
+    app = state.existing
+    moved = app.move(job_id, before=before, after=after, first=first, last=last, actor=actor())
+    job = app.get(moved.job_id)
+    ahead = _ahead(app, job)
+    if state.json:
+        emit(merged(moved, queue=job.queue, train=job.train, ahead=ahead))
+    else:
+        line = f"queue {job.queue}, with priority {job.priority}" if job.train is None else f"train {job.train}"
+        before_it = f"{'at least ' if ahead >= _MOST else ''}{many(ahead)} before it in" if ahead else "it is next in"
+        say(f"job {job.id} moved: {before_it} {line}")
+
+
+def _ahead(app: Headway, job: Job) -> int:
+    """How many come before it in its line, up to 10,000."""
+    if job.train is None:
+        return app.store.run(app.store.ops.ahead(job.id))
+    ahead, _ = app.store.run(app.store.ops.train_place(job.id))
+    return ahead

@@ -90,15 +90,14 @@ def _headline(store: Store, before: int, target: int, changes: bool) -> str:
 def _confirm(state: State, store: Store, before: int, target: int, yes: bool) -> None:
     if yes:
         return
-    what = "removes Headway's schema and every job in it" if target == 0 else f"goes back from version {before}"
-    held = f" ({many(sum(state.app.counts().values()))})" if target == 0 and before else ""
+    if target == 0:
+        held = f" ({many(sum(state.app.counts().values()))})" if before else ""
+        what = f"removes Headway's schema and every job in it{held} from {store.describe()}"
+    else:
+        what = f"takes {store.describe()} back from version {before} to {target}, and drops what that does not have"
     if not sys.stdin.isatty():
-        raise Refused(
-            f"this {what}{held} from {store.describe()}, and there is no terminal to ask: add --yes, "
-            "or look with --dry-run",
-            WRONG,
-        )
-    click.confirm(f"this {what}{held} from {store.describe()}. Go on?", abort=True, err=True)
+        raise Refused(f"this {what}, and there is no terminal to ask: add --yes, or look with --dry-run", WRONG)
+    click.confirm(f"this {what}. Go on?", abort=True, err=True)
 
 
 def _roles(state: State, store: Store, dry_run: bool, sql: bool) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of values on the command line: moments, durations, JSON; and the filters of jobs as options."""
+"""Kinds of values on the command line: moments, durations, counts, rates, JSON; and the filters of jobs as options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import click
 
 from headway.errors import HeadwayError
 from headway.model.duration import to_ms
+from headway.model.rate import parse_rate
 from headway.model.status import STATUSES
+
+SOURCES = ("manual", "event", "schedule", "system")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,11 +86,44 @@ class JsonObject(click.ParamType[Any]):
         return found
 
 
+class Count(click.ParamType[Any]):
+    """A whole number from 0, or `none`."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, int) or value == "none":
+            return value
+        if not str(value).isascii() or not str(value).isdigit():
+            self.fail(f"{value!r} is not a count: write a whole number from 0, or none", param, ctx)
+        return int(value)
+
+
+class Rate(click.ParamType[Any]):
+    """`100/min`, `10/s`, `5/2h`; `none` where that means something."""
+
+    name = "rate"
+
+    def __init__(self, none: bool = False) -> None:
+        self._none = none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if self._none and value == "none":
+            return value
+        try:
+            parse_rate(value)
+        except HeadwayError:
+            more = ", or none" if self._none else ""
+            self.fail(f"{value!r} is not a rate: write 100/min, 10/s, 5/2h or 1000/day{more}", param, ctx)
+        return value
+
+
 FILTERS = (
     "status",
     "kind",
     "queue",
     "tenant",
+    "group_id",
     "source",
     "correlation_id",
     "unique_key",
@@ -104,9 +140,10 @@ def filter_options(fn: F) -> F:
         click.option("--kind", help="Only jobs of this kind."),
         click.option("--queue", help="Only jobs of this queue."),
         click.option("--tenant", help="Only jobs of this tenant."),
+        click.option("--group", "group_id", metavar="ID", help="Only jobs of this group."),
         click.option(
             "--source",
-            type=click.Choice(("manual", "event", "schedule", "system")),
+            type=click.Choice(SOURCES),
             help="Only jobs made this way.",
         ),
         click.option("--correlation-id", help="Only jobs with this correlation id."),
@@ -120,6 +157,11 @@ def filter_options(fn: F) -> F:
     return fn
 
 
+def taken_back(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, with None for `none`."""
+    return {name: None if value == "none" else value for name, value in given(options).items()}
+
+
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None}
@@ -130,7 +172,7 @@ def as_flags(options: Mapping[str, Any]) -> list[str]:
     flags: list[str] = []
     for name, value in given(options).items():
         text = value.isoformat() if isinstance(value, datetime) else str(value)
-        flags += [f"--{name.replace('_', '-')}", text]
+        flags += ["--group" if name == "group_id" else f"--{name.replace('_', '-')}", text]
     return flags
 
 

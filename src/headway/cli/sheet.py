@@ -6,22 +6,36 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.cli.output import COLORS, Column, ago, at, clean, console, first_line, status, table
+from headway.cli.output import COLORS, Column, ago, at, clean, console, first_line, many, status, table
+from headway.cli.place import limiter
 from headway.model.duration import show_ms
+from headway.model.rate import show_rate
 
 if TYPE_CHECKING:
     from headway.model.job import Attempt, AuditEntry, Job
+    from headway.model.status import Status
 
 _LOG_LINES = 20
+_AWAITED = 5
 
 
-def show_job(job: Job, attempts: Sequence[Attempt], audit: Sequence[AuditEntry]) -> None:
-    """Values, payload, result or error, executions, audit trail, and the end of the log."""
+def show_job(
+    job: Job,
+    attempts: Sequence[Attempt],
+    audit: Sequence[AuditEntry],
+    *,
+    ahead: int | None,
+    awaited: Sequence[tuple[str, Status | None]],
+) -> None:
+    """Values, payload, result or error, executions, audit trail, and the end of the log.
+
+    `ahead` are the cars before it where it is held in a train; `awaited` the jobs that it still waits for.
+    """
     from rich.text import Text
 
     out = console()
     out.print(Text.assemble((job.kind, "bold"), "  ", status(job.status), "  ", (job.id, "dim")))
-    for name, value in _values(job):
+    for name, value in [*_values(job), *_order(job, ahead, awaited)]:
         out.print(Text.assemble((f"  {name:<15}", "dim"), clean(value)))
     _block("payload", _json(job.payload))
     if job.meta:
@@ -53,7 +67,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("tries", f"{job.tries} of {job.max_attempts} failed" if job.fence else "did not run yet"),
         ("losses", f"{job.losses} of {job.max_losses}" if job.losses else None),
         ("created", at(job.created_at) + (f" by {job.created_by}" if job.created_by else "")),
-        ("scheduled for", at(job.scheduled_for) if job.status == "scheduled" else None),
+        ("scheduled for", at(job.scheduled_for) if job.status in ("scheduled", "held") and job.scheduled_for else None),
         ("expires", at(job.expires_at) if job.expires_at else None),
         ("started", at(job.started_at) if job.started_at else None),
         ("finished", at(job.finished_at) if job.finished_at else None),
@@ -71,6 +85,53 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("source", f"{job.source} {job.source_ref or ''}" if job.source != "manual" or job.source_ref else None),
     ]
     return [(name, str(value).strip()) for name, value in values if value is not None]
+
+
+def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | None]]) -> list[tuple[str, str]]:
+    """What orders and limits it."""
+    values = [
+        ("train", _train(job, ahead)),
+        ("partition", job.partition),
+        ("concurrency", _concurrency(job)),
+        ("rate", _rate(job)),
+        ("limited", limiter(job) if job.limited_by is not None else None),
+        ("group", job.group_id),
+        ("waits for", _awaited(awaited) if awaited else None),
+    ]
+    return [(name, value) for name, value in values if value is not None]
+
+
+def _train(job: Job, ahead: int | None) -> str | None:
+    if job.train is None:
+        return None
+    place = f", place {ahead + 1:,}" if ahead is not None else ""
+    if job.status in ("queued", "running", "scheduled", "waiting"):
+        place = ", the locomotive"
+    ends = (("dead", job.on_dead), ("canceled", job.on_canceled))
+    holds = "".join(f"; on {end}: hold" for end, policy in ends if policy == "hold")
+    return f"{job.train}{place}{holds}"
+
+
+def _concurrency(job: Job) -> str | None:
+    if job.concurrency is None:
+        return None
+    return f"{job.concurrency:,} at once of " + (
+        f"kind {job.kind}" if job.concurrency_key is None else f"key {job.concurrency_key}"
+    )
+
+
+def _rate(job: Job) -> str | None:
+    if job.rate_count is None or job.rate_period_ms is None:
+        return None
+    burst = f", burst {job.rate_burst:,}" if job.rate_burst is not None else ""
+    of = f"kind {job.kind}" if job.rate_key is None else f"key {job.rate_key}"
+    return f"{show_rate(job.rate_count, job.rate_period_ms)}{burst} of {of}"
+
+
+def _awaited(awaited: Sequence[tuple[str, Status | None]]) -> str:
+    shown = ", ".join(f"{id_} ({now or 'gone'})" for id_, now in awaited[:_AWAITED])
+    more = f" and {len(awaited) - _AWAITED:,} more" if len(awaited) > _AWAITED else ""
+    return f"{many(len(awaited))}: {shown}{more}"
 
 
 def _attempts(attempts: Sequence[Attempt]) -> None:

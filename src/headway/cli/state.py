@@ -60,6 +60,18 @@ class State:
             )
         return self.app
 
+    @property
+    def tenant(self) -> str:
+        """The tenant that is meant where none is named."""
+        return str(self.settings.get("tenant") or "default")
+
+    def typed(self, *args: str) -> str:
+        """A command on the same database, as it would be typed here."""
+        import shlex
+
+        url = ["--url", self.url] if self.url else []
+        return shlex.join([*program().split(), *url, *args])
+
     def configure_logs(self) -> None:
         """Take over this process's logging as the flags and settings say; raises `ConfigError`."""
         from headway.cli.command import FORMATS, LEVELS

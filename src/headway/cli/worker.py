@@ -33,6 +33,7 @@ Queues = list[str] | dict[str, int] | None
 @click.option("--grace", type=Duration(), help="How long a stopping worker lets jobs finish. Default: 30s.")
 @click.option("--reap-every", type=Duration(), help="How often lost workers are looked for. Default: 30s.")
 @click.option("--promote-every", type=Duration(), help="How often due jobs are looked for. Default: 1s.")
+@click.option("--sweep-every", type=Duration(), help="How often broken trains and joins are mended. Default: 5m.")
 @click.option("--pace", type=Duration(), help="How often a queue in use is polled. Default: 25ms.")
 @click.option("--idle-pace", type=Duration(), help="How often an idle queue is polled. Default: 100ms.")
 @pass_state

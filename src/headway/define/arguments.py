@@ -39,7 +39,7 @@ class Arguments:
         self.context: str | None = None  # the parameter that gets the context
         self._by_place: tuple[str, ...] = ()  # what may be given by place, in order
         self._only_by_place: tuple[str, ...] = ()
-        self._defaults: dict[str, Any] = {}  # of those that can only be given by place
+        self._defaults: dict[str, Any] = {}  # of every parameter; `_P.empty` where there is none
         self._optional: tuple[str, ...] = ()
         self._extra: msgspec.json.Decoder[Any] | None = None  # decodes the values of **kwargs
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -90,6 +90,25 @@ class Arguments:
             return _NO_ARGS, kwargs
         return self._places(kwargs), kwargs
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, without the context."""
+        return tuple(self._defaults)
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether others may be given too, by **kwargs."""
+        return self._extra is not None
+
+    def values(self, text: str) -> dict[str, Any]:
+        """All arguments of a payload by name, as the function sees them: its own defaults stand in for the rest."""
+        decoded = self._decoder.decode(text)
+        values = msgspec.structs.asdict(decoded)
+        for name in self._optional:
+            if values[name] is _UNSET:
+                values[name] = self._defaults[name]
+        return values if self._extra is None else values | self._extras(text, decoded)
+
     def _take_context(self, parameter: inspect.Parameter) -> None:
         if self.context is not None:
             raise InvalidJob(f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one")
@@ -103,7 +122,7 @@ class Arguments:
             self._by_place += (name,)
         if parameter.kind is _P.POSITIONAL_ONLY:
             self._only_by_place += (name,)
-            self._defaults[name] = parameter.default
+        self._defaults[name] = parameter.default
         if parameter.default is _P.empty:
             return name, annotation
         # UNSET and not the default itself: what was not given is left to the function

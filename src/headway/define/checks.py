@@ -10,10 +10,13 @@ from typing import Any, get_args
 from uuid import UUID
 
 from headway.clock import from_micros
+from headway.define import keys
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
-from headway.model.ids import tenant_id
+from headway.model.ids import as_id, tenant_id
+from headway.model.job import Enqueued, Job, NewJob
+from headway.model.rate import COUNT_LIMIT, parse_rate
 from headway.model.status import STATUSES, UNFINISHED
 
 Check = Callable[[Any, str], dict[str, Any]]
@@ -152,6 +155,64 @@ def meta(value: Any, option: str) -> dict[str, Any]:
         return {"meta": encode(value, limit=META_LIMIT, what="meta")}
     except InvalidPayload as error:
         raise InvalidJob(str(error)) from error
+
+
+def key(value: Any, option: str) -> dict[str, Any]:
+    """A key as it stands, in the place of what the kind would make."""
+    return {option: keys.literal(value, option), f"{option}_by": None}
+
+
+def key_of(value: Any, option: str) -> dict[str, Any]:
+    """A kind's key: as it stands, or made of each job's arguments."""
+    source = keys.source(value)
+    return key(value, option) if source is None else {option: None, f"{option}_by": source}
+
+
+def concurrency(value: Any, option: str) -> dict[str, Any]:
+    return {"concurrency": None if value is None else integer(value, option, 1, 1_000_000)}
+
+
+def rate(value: Any, option: str) -> dict[str, Any]:
+    count, period_ms = (None, None) if value is None else parse_rate(value, option)
+    return {"rate_count": count, "rate_period_ms": period_ms}
+
+
+def burst(value: Any, option: str) -> dict[str, Any]:
+    return {"rate_burst": None if value is None else integer(value, option, 1, COUNT_LIMIT)}
+
+
+def after(value: Any, option: str) -> dict[str, Any]:
+    """The ids of jobs, however they are given."""
+    if value is None:
+        return {"after": ()}
+    if isinstance(value, str | UUID | Enqueued | Job | NewJob):
+        value = (value,)
+    if not isinstance(value, Collection) or isinstance(value, Mapping):
+        raise InvalidJob(f"{option}={value!r} is no list of jobs: give what enqueue() or build() gave, or their ids")
+    return {"after": tuple(dict.fromkeys(_job_id(each, option) for each in value))}
+
+
+def _job_id(value: Any, option: str) -> str:
+    if isinstance(value, Enqueued | Job | NewJob):
+        return value.id
+    try:
+        return as_id(value)
+    except InvalidJob:
+        message = f"{option} has {value!r}, which is no job: give what enqueue() or build() gave, or an id"
+        raise InvalidJob(message) from None
+
+
+def group(value: Any, option: str) -> dict[str, Any]:
+    return {"group_id": None if value is None else group_id(value, option)}
+
+
+def group_id(value: Any, what: str = "group") -> str:
+    """The id of a group: from itself, from what `app.group(…)` gave, or as text."""
+    found: Any = value if isinstance(value, Enqueued | Job | NewJob) else getattr(value, "id", value)
+    try:
+        return as_id(found)
+    except InvalidJob:
+        raise InvalidJob(f"{what}={value!r} is no group: give what app.group(…) gave, or its id, a UUID") from None
 
 
 def error_classes(value: Any, option: str) -> dict[str, Any]:

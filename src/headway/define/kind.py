@@ -13,6 +13,7 @@ from headway.define import checks
 from headway.define.arguments import Arguments, Call
 from headway.define.context import Context
 from headway.define.enqueuer import Binding
+from headway.define.keys import KeyMaker
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.ids import new_id
@@ -62,6 +63,16 @@ class Kind(Generic[P, R]):
         self.context_param = self._arguments.context
         self._binding = binding or Binding()
         self._row = self.options.row(self.name)
+        self._keys = tuple(
+            KeyMaker(
+                option,
+                source,
+                kind=self.name,
+                names=self._arguments.names,
+                open_ended=self._arguments.open_ended,
+            )
+            for option, source in self.options.made_keys.items()
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, here and now."""
@@ -109,6 +120,8 @@ class Kind(Generic[P, R]):
         copy.__dict__.update(self.__dict__)
         copy.options = self.options.merged(options)
         copy._row = copy.options.row(self.name)
+        if self._keys:
+            copy._keys = tuple(each for each in self._keys if each.option in copy.options.made_keys)
         return copy
 
     def decode(self, payload: str) -> Call:
@@ -123,6 +136,10 @@ class Kind(Generic[P, R]):
             options.schema.check(payload, self.name)
         if options.expires_at is not None:
             checks.expiry(options.expires_at, options.scheduled_for, options.delay_ms, self._binding.now())
+        if self._keys:
+            values = self._arguments.values(payload)
+            made = {each.option: each.make(values) for each in self._keys}
+            return msgspec.structs.replace(self._row, id=new_id(), payload=payload, **made)
         return msgspec.structs.replace(self._row, id=new_id(), payload=payload)
 
 

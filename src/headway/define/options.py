@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 from uuid import UUID
 
 import msgspec
 
 from headway.define import checks
+from headway.define.keys import KEYS, Key, KeyOf, Source
 from headway.define.schema import Schema
 from headway.errors import InvalidJob
 from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from headway.model.job import Delivery, NewJob, OnConflict, Source
+from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure
+from headway.model.job import Source as Origin
 from headway.model.retry import Backoff
 from headway.model.status import UNFINISHED, Status
 
 Errors = type[Exception] | Sequence[type[Exception]]
+Predecessor = Enqueued | Job | NewJob | str | UUID
+
+
+class HasId(Protocol):
+    """A group, or what `app.group` gave."""
+
+    @property
+    def id(self) -> str: ...
 
 
 class _Both(TypedDict, total=False):
@@ -29,11 +39,20 @@ class _Both(TypedDict, total=False):
     timeout: Duration | None
     priority: int
     delivery: Delivery
+    concurrency: int | None
+    rate: str | None
+    burst: int | None
+    on_canceled: OnEnd
+    on_dead: OnEnd
 
 
 class KindOptions(_Both, total=False):
-    """What `@app.job(...)` takes."""
+    """What `@app.job(...)` takes. A key is a text, a template of arguments ("{user_id}"), or a function of them."""
 
+    train: KeyOf
+    partition: KeyOf
+    concurrency_key: KeyOf
+    rate_key: KeyOf
     name: str
     retry_on: Errors
     discard_on: Errors
@@ -43,6 +62,13 @@ class KindOptions(_Both, total=False):
 class UsingOptions(_Both, total=False):
     """What `kind.using(...)` takes: how one job differs from its kind. None takes an earlier value back."""
 
+    train: Key
+    partition: Key
+    concurrency_key: Key
+    rate_key: Key
+    group: str | UUID | HasId | None
+    after: Predecessor | Collection[Predecessor] | None
+    on_failure: OnFailure
     tenant: str | UUID | None
     delay: Duration | None
     scheduled_for: datetime | None
@@ -54,7 +80,7 @@ class UsingOptions(_Both, total=False):
     meta: Mapping[str, Any] | None
     correlation_id: str | None
     trace_id: str | None
-    source: Source
+    source: Origin
     source_ref: str | None
     created_by: str | None
     conn: Any
@@ -83,12 +109,29 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_conflict: OnConflict = "return"
     correlation_id: str | None = None
     trace_id: str | None = None
-    source: Source = "manual"
+    source: Origin = "manual"
     source_ref: str | None = None
     created_by: str | None = None
     meta: str | None = None  # JSON text
+    train: str | None = None
+    on_canceled: OnEnd = "advance"
+    on_dead: OnEnd = "advance"
+    partition: str | None = None
+    concurrency: int | None = None
+    concurrency_key: str | None = None
+    rate_count: int | None = None
+    rate_period_ms: int | None = None
+    rate_burst: int | None = None
+    rate_key: str | None = None
+    group_id: str | None = None
+    after: tuple[str, ...] = ()
+    on_failure: OnFailure = "stop"
 
     # the process's
+    train_by: Source | None = None  # what makes the key of each job's arguments
+    partition_by: Source | None = None
+    concurrency_key_by: Source | None = None
+    rate_key_by: Source | None = None
     backoff: Backoff | None = None  # only where it is a function; the row then has the default, for losses
     retry_on: tuple[type[Exception], ...] | None = None  # None: all
     discard_on: tuple[type[Exception], ...] = ()
@@ -102,6 +145,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(error, self.discard_on):
             return False
         return self.retry_on is None or isinstance(error, self.retry_on)
+
+    @property
+    def made_keys(self) -> dict[str, Source]:
+        """The options whose keys are made of each job's arguments."""
+        sources = {option: getattr(self, f"{option}_by") for option in KEYS}
+        return {option: source for option, source in sources.items() if source is not None}
 
     def row(self, kind: str) -> NewJob:
         """A job of these options that still lacks its own id and payload."""
@@ -119,6 +168,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidJob(
                 f"backoff={given['backoff']!r} would never be used: the kind computes its own by a function"
             )
+        # without the one the other means nothing
+        if changes.get("concurrency", self) is None:
+            changes = {"concurrency_key": None, "concurrency_key_by": None} | changes
+        if changes.get("rate_count", self) is None:
+            changes = {"rate_burst": None, "rate_key": None, "rate_key_by": None} | changes
+        if changes.get("after", self) == ():
+            changes = {"on_failure": "stop"} | changes
         # a later call's time takes the place of an earlier one's
         if changes.get("delay_ms") is not None:
             changes["scheduled_for"] = None
@@ -165,7 +221,24 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
     if options.expires_at is not None:
         checks.expiry(options.expires_at, options.scheduled_for, None, None)
     checks.error_classes_apart(options.retry_on, options.discard_on)
+    _check_limits(options)
     return options
+
+
+def _check_limits(options: Options) -> None:
+    if options.concurrency is None and (options.concurrency_key or options.concurrency_key_by) is not None:
+        raise InvalidJob(
+            "concurrency_key means nothing without concurrency: say how many of a key may run at once, concurrency=3"
+        )
+    if options.rate_count is None:
+        if (options.rate_key or options.rate_key_by) is not None:
+            raise InvalidJob("rate_key means nothing without rate: say how many of a key may start, rate='100/min'")
+        if options.rate_burst is not None:
+            raise InvalidJob(
+                f"burst={options.rate_burst} means nothing without rate: say how many may start, rate='100/min'"
+            )
+    if options.on_failure != "stop" and not options.after:
+        raise InvalidJob(f"on_failure={options.on_failure!r} means nothing without after: say which jobs it waits for")
 
 
 _BOTH: dict[str, checks.Check] = {
@@ -179,16 +252,26 @@ _BOTH: dict[str, checks.Check] = {
     "timeout": checks.timeout,
     "priority": lambda value, option: {"priority": checks.integer(value, option, -32_768, 32_767)},
     "delivery": checks.one_of(Delivery),
+    "concurrency": checks.concurrency,
+    "rate": checks.rate,
+    "burst": checks.burst,
+    "on_canceled": checks.one_of(OnEnd),
+    "on_dead": checks.one_of(OnEnd),
 }
 _KIND: dict[str, checks.Check] = {
     "name": lambda _value, _option: {},  # the kind's own business
     **_BOTH,
+    **dict.fromkeys(KEYS, checks.key_of),
     "retry_on": checks.error_classes,
     "discard_on": checks.error_classes,
     "schema": lambda value, _option: {"schema": Schema(value)},
 }
 _USING: dict[str, checks.Check] = {
     **_BOTH,
+    **dict.fromkeys(KEYS, checks.key),
+    "group": checks.group,
+    "after": checks.after,
+    "on_failure": checks.one_of(OnFailure),
     "tenant": checks.tenant,
     "delay": checks.delay,
     "scheduled_for": checks.moment,
@@ -200,7 +283,7 @@ _USING: dict[str, checks.Check] = {
     "meta": checks.meta,
     "correlation_id": checks.text,
     "trace_id": checks.text,
-    "source": checks.one_of(Source),
+    "source": checks.one_of(Origin),
     "source_ref": checks.text,
     "created_by": checks.text,
     "conn": lambda value, _option: {"conn": value},

@@ -64,6 +64,11 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     oldest_queued_at: datetime | None
     workers: int
     kinds: tuple[str, ...] = ()  # what its live workers know
+    fair: bool = False
+    max_running: int | None = None
+    limited: int = 0  # of those queued: how many wait for a partition or limit
+    reserved_by: str | None = None
+    reserved_until: datetime | None = None
 
 
 class Reaped(msgspec.Struct, frozen=True):
@@ -82,3 +87,14 @@ class Promoted(msgspec.Struct, frozen=True):
     queued: int
     expired: int
     next_due_ms: int | None
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep repaired: it names what it found, so that somebody can look for the hand that broke it."""
+
+    trains: tuple[str, ...] = ()  # whose next car was let go
+    jobs: tuple[str, ...] = ()  # that waited for jobs that were over or gone
+    keys: tuple[str, ...] = ()  # of limits that had room
+
+    def __bool__(self) -> bool:
+        return bool(self.trains or self.jobs or self.keys)

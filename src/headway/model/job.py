@@ -13,6 +13,8 @@ from headway.model.status import UNFINISHED, AttemptStatus, Status
 Delivery = Literal["at_least_once", "at_most_once"]
 OnConflict = Literal["return", "raise"]
 Source = Literal["manual", "event", "schedule", "system"]
+OnEnd = Literal["advance", "hold"]
+OnFailure = Literal["stop", "continue"]
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,20 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     source_ref: str | None = None
     created_by: str | None = None
     meta: str | None = None  # JSON text
+    # order and exclusion
+    train: str | None = None
+    on_canceled: OnEnd = "advance"
+    on_dead: OnEnd = "advance"
+    partition: str | None = None
+    concurrency: int | None = None  # how many of its kind, or of its kind's key, may run at once
+    concurrency_key: str | None = None
+    rate_count: int | None = None  # so many starts …
+    rate_period_ms: int | None = None  # … in this time, of its kind or of its kind's key
+    rate_burst: int | None = None  # and so many at once; None: rate_count
+    rate_key: str | None = None
+    group_id: str | None = None
+    after: tuple[str, ...] = ()  # ids of the jobs that must be over before
+    on_failure: OnFailure = "stop"  # when one of those is not succeeded: end canceled, or run all the same
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -74,6 +90,7 @@ class Claim(msgspec.Struct, frozen=True):
     correlation_id: str | None
     trace_id: str | None
     meta: str | None
+    followed: bool = False  # others wait for its end: its train, partition, limit or group
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +164,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None
     retry_of: str | None
     meta: Any
+    train: str | None
+    on_canceled: OnEnd
+    on_dead: OnEnd
+    partition: str | None
+    concurrency: int | None
+    concurrency_key: str | None
+    rate_count: int | None
+    rate_period_ms: int | None
+    rate_burst: int | None
+    rate_key: str | None
+    limited_by: str | None  # while it is queued: the full limit that it waits for, as `limit.py` writes keys
+    group_id: str | None
+    pending: bool  # while it is held: it waits for other jobs (`after`, its group), not only for its train
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +207,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     correlation_id: str | None = None
     unique_key: str | None = None
     retry_of: str | None = None
+    group_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
 

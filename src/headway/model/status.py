@@ -37,6 +37,10 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
         ("failed", "queued"),
         ("canceled", "queued"),
         ("succeeded", "queued"),
+        ("dead", "held"),  # the same for a car of a train, or a member of a group, whose turn it is not
+        ("failed", "held"),
+        ("canceled", "held"),
+        ("succeeded", "held"),
     }
 )
 """Every move that exists; both stores refuse any other (a trigger on the jobs table)."""

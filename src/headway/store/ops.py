@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Worker
+from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
+from headway.model.group import Group, NewGroup
 from headway.model.job import (
     Attempt,
     AuditEntry,
@@ -26,7 +27,10 @@ from headway.model.job import (
     Report,
     Settlement,
 )
+from headway.model.limit import Limit, Usage
+from headway.model.reservation import Reservation
 from headway.model.status import Status
+from headway.model.train import Moved, Train
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -62,6 +66,8 @@ class Op(Generic[T]):
     writes: bool
     repeatable: bool = True  # a driver may run it once more when the connection was lost on the way
     refusable: bool = False  # it may be refused by design, and the caller's transaction should live on then
+    atomic: bool = False  # its statements need one transaction around them
+    alone: Callable[[], Steps[T]] | None = None  # the same steps for a transaction of its own, which ends with them
 
 
 class Ops(Protocol):
@@ -69,9 +75,15 @@ class Ops(Protocol):
 
     # the application
 
-    def enqueue(self, jobs: Sequence[NewJob]) -> Op[list[Enqueued]]:
+    def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
         """Insert the jobs, all or none, in call order; one that meets its own id, a live idempotency key or a unique
-        key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise."""
+        key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise.
+
+        A car of a train goes in `held`, unless its train shows no unfinished car and no hold: then it is the
+        locomotive (on PostgreSQL only where the enqueue is a transaction of its own; else the next claim couples it).
+        A job with `after` goes in held and pending. `group` is the new group that the jobs belong to.
+        Raises `InvalidJob` for an `after` that names no job of the tenant, and for a group that is stopped, and
+        `QueueFull` when a tenant has as many waiting as its `max_pending`."""
         ...
 
     def cancel(
@@ -84,12 +96,94 @@ class Ops(Protocol):
     def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
         """Queue each finished job again with a full budget, at its old position; an at_most_once job that ever ran is
         retried by a new job instead. Gives job id → id that will run, for the jobs that were finished.
+        A car takes its old place in its train (`held`, unless the train has no locomotive); if the train is on hold
+        because of it, the hold is over. What still waits for it (`after`) waits for it again.
         Raises `Duplicate` (nothing is written) where its unique key is taken. Audited."""
         ...
 
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
         """Change a job that is neither running nor finished; gives its status after, or None if there is no such job.
         Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
+        ...
+
+    def move(
+        self,
+        job_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        first: bool = False,
+        last: bool = False,
+        tenant_id: str | None,
+        actor: str | None,
+    ) -> Op[Moved | None]:
+        """Move a job that waits to another place: exactly one of before / after (another waiting job) and first / last.
+        A car moves among the held cars of its train; any other job among the queued ones of its queue, where it takes
+        the priority of its new neighbour. Positions are made in the gap, and renumbered around it where there is none.
+        Gives None if there is no such job. Raises `NotAllowed` for one that is running, finished, scheduled or the
+        locomotive of its train, and for a neighbour of another train or queue or that does not wait. Audited."""
+        ...
+
+    # trains; tenant_id None is the default tenant
+
+    def hold_train(self, train: str, *, tenant_id: str | None, reason: str | None, actor: str | None) -> Op[None]:
+        """Let no further car become the locomotive; one that is goes on to its end. Audited (job_id None)."""
+        ...
+
+    def resume_train(self, train: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
+        """End a hold and let the next car go; False if the train was not on hold. Audited."""
+        ...
+
+    def skip(self, job_id: str, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
+        """Take a car out of its train: one that waits ends canceled ("skipped") and, whatever its on_canceled says, the
+        train goes on; for the finished car that put its train on hold, the hold ends. Gives its status after, or None
+        if there is no such job. Raises `NotAllowed` for one that is running, or is not a car. Audited."""
+        ...
+
+    def clear_train(self, train: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
+        """Cancel every car of the train that is not running ("cleared") and end its hold; gives their ids. Audited."""
+        ...
+
+    # groups
+
+    def cancel_group(
+        self, group_id: str, *, tenant_id: str | None, reason: str | None, actor: str | None
+    ) -> Op[dict[str, Status] | None]:
+        """Cancel the members that are not over, and the callback; answers like `cancel`; None if there is no such
+        group. No member can be added from then on, until the group is retried. Audited."""
+        ...
+
+    def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
+        """Retry the members that ended without having succeeded, each in its place (a sequential group goes on from the
+        first of them), and let the callback wait for them again. Gives the ids that will run; None if there is no
+        such group. Audited."""
+        ...
+
+    # limits
+
+    def set_limit(self, limit: Limit, *, actor: str | None) -> Op[None]:
+        """Set the limit of a queue, kind or tenant as a whole (an empty one removes it), for the very next claim; what
+        waited for a limit that is now wider may go. Audited (job_id None)."""
+        ...
+
+    def set_fair(self, queue: str, fair: bool, *, actor: str | None) -> Op[None]:
+        """Let the queue take tenants in turn, or not. Audited."""
+        ...
+
+    # reservations
+
+    def reserve(self, queue: str, reservation_id: str, *, holder: str, expires_ms: int) -> Op[Reservation]:
+        """Reserve the queue, if nobody else has it: once this returned, no claim of it commits until the reservation is
+        given back or expires. Gives the reservation that stands: this one (again: renewed), or the other's."""
+        ...
+
+    def unreserve(self, queue: str, reservation_id: str) -> Op[bool]:
+        """Give a reservation back; False if it had expired and another has the queue, or nobody."""
+        ...
+
+    def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
+        """Claim exactly this job, although its queue is reserved under that id: None if it is not queued, its queue is
+        reserved by somebody else, or a partition or limit is in its way. Raises `LeaseLost`."""
         ...
 
     def pause(self, queue: str, *, actor: str | None) -> Op[None]:
@@ -117,7 +211,10 @@ class Ops(Protocol):
 
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
         """Take up to `limit` jobs in order, set them running with fence + 1, and start their attempts. Finds nothing
-        while the queue is paused. Raises `LeaseLost` for an unregistered worker. Finding nothing is one probe."""
+        while the queue is paused or reserved. Raises `LeaseLost` for an unregistered worker. Finding nothing is one
+        probe. First couples what arrived. Takes at most one job of a partition that has none running, and none over
+        a limit; those that it passes over wait aside (`limited_by`) until there is room. A fair queue's jobs are taken
+        tenant by tenant in turn, going on where the last claim stopped."""
         ...
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
@@ -128,7 +225,17 @@ class Ops(Protocol):
         """Write how executions ended: the job's move and one attempt row each, one transaction. Only rows still running
         with that fence change; gives the (id, fence) of the others, which were written nowhere. A settlement that
         was written before is not among them. A retry of a job asked to cancel, and one that would re-enter a unique
-        scope now taken, end canceled; `failed` makes the job that retries it."""
+        scope now taken, end canceled; `failed` makes the job that retries it.
+        Where a job is over, its train's next car is let go, or the train put on hold by the job's on_canceled or
+        on_dead; jobs that waited for it are let go or ended (on PostgreSQL by the next claim); where it left `running`,
+        what waited for its partition or limit may be claimed."""
+        ...
+
+    def settle_and_claim(
+        self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
+    ) -> Op[tuple[list[tuple[str, int]], list[Claim]]]:
+        """Settle, and then claim, in one transaction, all or none of it: where a train has one car after another, that
+        is one commit a car instead of two. Answers as both do."""
         ...
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
@@ -148,6 +255,17 @@ class Ops(Protocol):
     def promote(self, *, limit: int) -> Op[Promoted]:
         """Queue the scheduled jobs that are due, in order of their time (a first-time job gets its position now), and
         cancel unfinished ones whose expires_at has passed (a running one is asked)."""
+        ...
+
+    def couple(self, *, limit: int) -> Op[int]:
+        """Let go what arrived: cars whose train has no locomotive, jobs whose `after` are over. Claim and promote do it
+        by themselves. Gives how many arrivals were looked at (always 0 on SQLite, where nothing arrives late)."""
+        ...
+
+    def sweep(self, *, limit: int) -> Op[Swept]:
+        """Repair what an outside hand broke (a row deleted by SQL): trains with waiting cars that nothing will move,
+        held jobs whose `after` are over or gone, jobs aside for a limit that has room. Gives what it found; looks at
+        up to `limit` trains and keys a call, going on where the last call stopped."""
         ...
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
@@ -178,6 +296,46 @@ class Ops(Protocol):
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
         """Every queue that has unfinished jobs (of this tenant), a worker or a setting."""
+        ...
+
+    def trains(
+        self, *, tenant_id: str | None, train: str | None, blocked: bool | None, limit: int, after: str | None
+    ) -> Op[list[Train]]:
+        """The trains that have unfinished cars or are on hold, in order of name and tenant id; `train` names one,
+        `blocked` picks those on hold (or not), `after` is the name that the last page ended with. A page has all the
+        trains of its last name, and so may have more than `limit`."""
+        ...
+
+    def cars(self, train: str, *, tenant_id: str | None, limit: int) -> Op[list[Job]]:
+        """The unfinished cars of a train in their order, the locomotive first. tenant_id None is the default tenant."""
+        ...
+
+    def train_place(self, job_id: str) -> Op[tuple[int, str | None]]:
+        """For a held car: how many unfinished cars of its train come before it (up to 10,000), and the locomotive."""
+        ...
+
+    def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
+        """A group with the counts of its members (a failed at_most_once job is counted by the job that retries it)."""
+        ...
+
+    def awaited(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[str, Status | None]]]:
+        """For a job with `after`: (id, status) of each job that it still waits for; status None: the row is gone."""
+        ...
+
+    def limits(self) -> Op[list[Limit]]:
+        """What operators set, in order of scope and name."""
+        ...
+
+    def usage(self, key: str) -> Op[Usage]:
+        """How many jobs run under this limit key (see `model/limit.py`), and how many wait for it."""
+        ...
+
+    def reservations(self) -> Op[list[Reservation]]:
+        """The reservations that stand, in order of queue."""
+        ...
+
+    def running_in(self, queue: str) -> Op[int]:
+        """How many jobs of the queue are running."""
         ...
 
     def workers(self) -> Op[list[Worker]]:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from headway.errors import Duplicate, HeadwayError, InvalidJob, LeaseLost, NotAllowed, SchemaMissing
+from headway.errors import (
+    Duplicate,
+    HeadwayError,
+    InvalidJob,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+    QueueFull,
+    SchemaMissing,
+)
 
 _REFUSALS: dict[str, type[HeadwayError]] = {
     "HW002": LeaseLost,
     "HW003": NotAllowed,
     "HW004": InvalidJob,
+    "HW005": QueueFull,
+    "HW006": NotFound,
 }
 _UNDEFINED = frozenset({"3F000", "42883", "42P01"})  # schema, function, table
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)

@@ -10,7 +10,7 @@ from headway.app import Headway
 from headway.clock import from_micros
 from headway.errors import ConfigError, HeadwayError
 from headway.model.job import Job
-from headway.testing.clock import clock_of
+from headway.testing.clock import HeldTime, clock_of
 from headway.worker import Summary
 
 Queues = str | Sequence[str] | Mapping[str, int]
@@ -36,7 +36,8 @@ def drain(
 
     `with_scheduled` also runs what is scheduled (delays, retries, snoozes) until nothing is: in order of time,
     advancing the clock of `held` where there is one; without one each job is changed to be due now. Raises
-    `HeadwayError` when that does not come to an end. What is paused, or of a kind unknown here, stays.
+    `HeadwayError` when that does not come to an end. What is paused, reserved, on hold, or of a kind unknown here,
+    stays; what waits for its rate stays too, unless `with_scheduled` has a clock to advance.
     """
     try:
         asyncio.get_running_loop()
@@ -92,7 +93,10 @@ async def _all_queues(app: Headway) -> set[str]:
 async def _waits(app: Headway, chosen: set[str] | None) -> bool:
     """Whether something is queued that could run."""
     queues = [queue for queue in await app.aqueues() if chosen is None or queue.name in chosen]
-    return any(queue.counts.get("queued") and not queue.paused for queue in queues)
+    return any(
+        queue.counts.get("queued", 0) > queue.limited and not queue.paused and queue.reserved_by is None
+        for queue in queues
+    )
 
 
 async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
@@ -100,7 +104,7 @@ async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
     paused = {queue.name for queue in await app.aqueues() if queue.paused}
     jobs = [
         job
-        for job in await _scheduled(app)
+        for job in await _all(app, "scheduled")
         if job.kind in app.kinds and job.queue not in paused and (chosen is None or job.queue in chosen)
     ]
     clock = clock_of(app)
@@ -110,14 +114,33 @@ async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
         return bool(jobs)
     due = min((job.scheduled_for for job in jobs if job.scheduled_for), default=None)
     if due is None:
-        return False
+        return await _bring_rates_forward(app, chosen, paused, clock)
     clock.move_to(max(due, from_micros(app.clock.now())))
     return True
 
 
-async def _scheduled(app: Headway) -> list[Job]:
+async def _bring_rates_forward(app: Headway, chosen: set[str] | None, paused: set[str], clock: HeldTime) -> bool:
+    """Move on to when a job that waits for its rate may start; whether there is one."""
+    waits = any(
+        job.limited_by is not None
+        and job.limited_by.startswith("r:")
+        and job.kind in app.kinds
+        and job.queue not in paused
+        and (chosen is None or job.queue in chosen)
+        for job in await _all(app, "queued")
+    )
+    if not waits:
+        return False
+    promoted = await app.store.arun(app.store.ops.promote(limit=_PAGE))
+    if promoted.next_due_ms is None:
+        return promoted.queued > 0
+    clock.advance((promoted.next_due_ms + 1) / 1_000)
+    return True
+
+
+async def _all(app: Headway, status: str) -> list[Job]:
     jobs: list[Job] = []
-    while page := await app.ajobs(status="scheduled", limit=_PAGE, before=jobs[-1].id if jobs else None):
+    while page := await app.ajobs(status=status, limit=_PAGE, before=jobs[-1].id if jobs else None):
         jobs += page
         if len(page) < _PAGE:
             break
@@ -125,7 +148,7 @@ async def _scheduled(app: Headway) -> list[Job]:
 
 
 async def _some_scheduled(app: Headway) -> str:
-    jobs = await _scheduled(app)
+    jobs = await _all(app, "scheduled")
     kinds = ", ".join(sorted({job.kind for job in jobs}))
     return f"{len(jobs)} of kind {kinds}" if jobs else "it came and went"
 

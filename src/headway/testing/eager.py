@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from headway.app import Headway, Verbs
 from headway.define import Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
+from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
 from headway.testing.drained import adrain, drain
 
@@ -34,7 +35,8 @@ def inline(app: Headway) -> Iterator[None]:
     rows, attempts and results are there to look at, what was waiting before runs too, and what handlers enqueue
     runs before the outermost enqueue returns. An error of a handler is recorded as ever (the job may be
     scheduled for its retry) and then raised to the caller; Retry, Snooze and Cancel are no errors. A job with a
-    delay is not due and stays scheduled. One enqueued with `conn=` is not committed yet and stays too.
+    delay is not due and stays scheduled. One enqueued with `conn=` is not committed yet and stays too. Jobs of a train,
+    of a group, or `after` others run in their order, as far as it lets them; what is limited or held stays.
     """
     mode = _Inline(app)
     make_tenant = app.tenant
@@ -46,7 +48,7 @@ def inline(app: Headway) -> Iterator[None]:
     finally:
         mode.active = False
         app._middleware.remove(mode.watch)
-        for name in ("enqueue_many", "aenqueue_many", "tenant"):
+        for name in ("_put", "_aput", "tenant"):
             delattr(app, name)
 
 
@@ -57,23 +59,23 @@ class _Inline:
         self._raised: dict[str, BaseException] = {}  # by job id
 
     def take_over(self, verbs: Verbs) -> Verbs:
-        """Replace the two verbs that every enqueue goes through, on this object alone."""
-        enqueue_many, aenqueue_many = verbs.enqueue_many, verbs.aenqueue_many
+        """Replace what every enqueue goes through, in either colour, on this object alone."""
+        put, aput = verbs._put, verbs._aput
 
-        def run_many(jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
-            done = enqueue_many(jobs, conn=conn)
+        def run_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+            done = put(batch, group, conn)
             if new := self._to_run(done, conn):
                 _beside(lambda: self._answer(self._run(new)))
             return done
 
-        async def arun_many(jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
-            done = await aenqueue_many(jobs, conn=conn)
+        async def arun_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+            done = await aput(batch, group, conn)
             if new := self._to_run(done, conn):
                 self._answer(await self._arun(new))
             return done
 
-        verbs.enqueue_many = run_many  # type: ignore[method-assign]
-        verbs.aenqueue_many = arun_many  # type: ignore[method-assign]
+        verbs._put = run_all  # type: ignore[method-assign]
+        verbs._aput = arun_all  # type: ignore[method-assign]
         return verbs
 
     async def watch(self, ctx: Context, call_next: Any) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from headway.app import Verbs
-from headway.define import Kind
+from headway.define import Kind, checks
+from headway.define.keys import KEYS
 from headway.errors import HeadwayError, InvalidJob
 from headway.model.codec import decode, encode
 from headway.model.job import Job
@@ -18,6 +20,13 @@ from headway.model.status import STATUSES, UNFINISHED
 _FIELDS = tuple(name for name in Job.__struct_fields__ if name not in ("kind", "status"))
 _PAGE = 1_000
 _SHOWN = 10
+
+_OPTIONS: dict[str, checks.Check] = {
+    "group": checks.group,
+    "rate": checks.rate,
+    "burst": checks.burst,
+    **dict.fromkeys(KEYS, lambda value, name: {name: str(value) if isinstance(value, int | UUID) else value}),
+}
 
 AnyKind = str | Kind[..., Any]
 Statuses = str | Collection[str]
@@ -28,10 +37,12 @@ def all_enqueued(
 ) -> list[Job]:
     """The unfinished jobs that match, oldest first; `app` may be `app.tenant(…)`.
 
-    A filter is any field of a job (`queue`, `priority`, `tenant`, `unique_key`, `scheduled_for`, …). `payload`
-    and `meta` need only be a part of the job's; a function as a value is asked (`priority=lambda p: p < 10`);
-    `status` names one or several statuses, also finished ones, or "any".
+    A filter is any field of a job (`queue`, `priority`, `tenant`, `train`, `unique_key`, `scheduled_for`, …), or an
+    option as it was given (`group`, `rate`, `burst`). `payload` and `meta` need only be a part of the job's; a function
+    as a value is asked (`priority=lambda p: p < 10`); `status` names one or several statuses, also finished ones, or
+    "any".
     """
+    filters = _as_fields(filters)
     _check(filters)
     return [job for job in _found(app, kind, status) if _mismatch(job, filters) is None]
 
@@ -98,6 +109,15 @@ def _statuses(status: Statuses | None) -> Collection[str]:
         if each not in STATUSES:
             raise InvalidJob(f"status={each!r} does not exist: use {', '.join(STATUSES)}, or 'any'")
     return chosen
+
+
+def _as_fields(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that stand in a job's row under other names, under those."""
+    fields: dict[str, Any] = {}
+    for name, value in filters.items():
+        check = _OPTIONS.get(name)
+        fields |= {name: value} if check is None or callable(value) else check(value, name)
+    return fields
 
 
 def _check(filters: Mapping[str, Any]) -> None:
@@ -174,8 +194,9 @@ def _list(jobs: list[Job], filters: Mapping[str, Any], statuses: Collection[str]
         shown = payload if len(payload) <= 200 else payload[:200] + "…"
         when = f" for {job.scheduled_for.isoformat()}" if job.status == "scheduled" and job.scheduled_for else ""
         tenant = "" if job.tenant == "default" else f" of tenant {job.tenant}"
+        train = "" if job.train is None else f" in train {job.train}"
         differs = f"  ({fault})" if fault else ""
-        lines.append(f"  {job.kind} {shown}, {job.status}{when} in queue {job.queue}{tenant}{differs}")
+        lines.append(f"  {job.kind} {shown}, {job.status}{when} in queue {job.queue}{train}{tenant}{differs}")
     if len(jobs) > _SHOWN:
         lines.append(f"  and {len(jobs) - _SHOWN:,} older")
     return "\n".join(lines)

@@ -1,5 +1,6 @@
 """The worker: claims, runs and settles jobs, one asyncio process."""
 
+from headway.worker.errand import Errand
 from headway.worker.hooks import EVENTS, Event, Hooks
 from headway.worker.process import supervise
 from headway.worker.run import Middleware
@@ -10,6 +11,7 @@ from headway.worker.worker import Worker
 
 __all__ = [
     "EVENTS",
+    "Errand",
     "Event",
     "Hooks",
     "Middleware",

@@ -6,13 +6,14 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 from headway.config import Settings
 from headway.define.registry import AnyKind
 from headway.errors import HeadwayError, LeaseLost
 from headway.logs import Seldom, get_logger
+from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.worker.lease import Lease
@@ -27,6 +28,9 @@ log = get_logger("headway.worker")
 
 UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
+_FEW = 4  # with so few slots a claim is no work that a settle should not wait for
+_ARRIVALS = 1_000
+_PATIENCE = 5
 
 
 class Lane:
@@ -74,7 +78,10 @@ class Fetcher:
         self._waits_for_slots = False
         self._flushed = False
         self._doubtful = False
+        self._claiming = False  # a claim is on its way, by itself or with a settle
         self._closed = False
+        self._left = 0
+        self._in_vain = 0
         self._tenants = {DEFAULT_TENANT_ID: "default"}
         self._says = Seldom(60)
         self._event_loop = asyncio.get_running_loop()
@@ -82,18 +89,30 @@ class Fetcher:
 
     # what brings the next claim forward
 
-    def wake(self, queue: str) -> None:
-        """Somebody in this process enqueued there; callable from any thread."""
-        lane = self._lanes.get(queue)
-        if lane is not None and not lane.woken:
-            lane.woken = True
+    def wake(self, queue: str | None) -> None:
+        """Somebody in this process enqueued there, or let something go somewhere (None); callable from any thread."""
+        if self._mark(queue):
             with suppress(RuntimeError):  # the event loop is closed: this worker has ended
                 self._event_loop.call_soon_threadsafe(self.loop.poke)
 
     def wake_all(self) -> None:
-        for lane in self._lanes.values():
-            lane.woken = True
+        self._mark(None)
         self.loop.poke()
+
+    def followed(self, queues: Iterable[str]) -> None:
+        """Jobs of these queues are over that others waited for: a train's next car, a partition's, a limit's."""
+        news = [queue for queue in queues if self._mark(queue)]
+        if news:
+            self.loop.poke()
+
+    def _mark(self, queue: str | None) -> bool:
+        """Remember that there is work; False where that was known, or the queue is none of this worker's."""
+        lane = None if queue is None else self._lanes.get(queue)
+        lanes = self._lanes.values() if queue is None else () if lane is None else (lane,)
+        news = [lane for lane in lanes if not lane.woken]
+        for lane in news:
+            lane.woken = True
+        return bool(news)
 
     def freed(self) -> None:
         """A slot became free; in a busy worker a claim waits until it is worth it."""
@@ -151,7 +170,7 @@ class Fetcher:
 
     def _ready(self, lane: Lane) -> bool:
         free = self._slots.free(lane.queue)
-        if free <= 0 or self._settler.backlog >= self._backlog_limit:
+        if free <= 0 or self._claiming or self._settler.backlog >= self._backlog_limit:
             return False
         if lane.full and (free >= enough(self._slots.caps[lane.queue]) or self._flushed):
             return True
@@ -160,17 +179,12 @@ class Fetcher:
     async def _claim(self, lane: Lane) -> int:
         """Take as many jobs as there are free slots and start them; gives how many."""
         worker_id = self._lease.worker_id
-        limit = min(self._slots.free(lane.queue), portion(self._slots.caps[lane.queue]))
+        limit = self._wanted(lane)
         lane.woken = False
+        self._claiming = True
         try:
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
-            now = time.monotonic()
-            lane.full = len(claims) == limit
-            if claims:
-                lane.worked_at = now
-            lane.poll_at = now + self._interval(lane, now)
-            if claims:
-                await self._start(claims, worker_id, now)
+            await self._claimed(lane, limit, claims, worker_id)
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")
             return 0
@@ -178,7 +192,47 @@ class Fetcher:
             # the store may have them running without anybody who runs them: ask before the next claim
             self._doubtful = True
             raise
+        finally:
+            self._claiming = False
         return len(claims)
+
+    def _wanted(self, lane: Lane) -> int:
+        return min(self._slots.free(lane.queue), portion(self._slots.caps[lane.queue]))
+
+    async def _claimed(self, lane: Lane, limit: int, claims: list[Claim], worker_id: str) -> None:
+        now = time.monotonic()
+        lane.full = len(claims) == limit
+        if claims:
+            lane.worked_at = now
+        lane.poll_at = now + self._interval(lane, now)
+        if claims:
+            await self._start(claims, worker_id, now)
+
+    # claims that a settle makes: what it ends lets others go, and they are taken in the same transaction
+
+    def lend(self, queues: Iterable[str]) -> tuple[str, int] | None:
+        """One of these queues that a settle shall claim from, and how much; no claim is made here until `take_over`."""
+        if self._claiming or self._closed or self._doubtful:
+            return None
+        for lane in map(self._lanes.get, queues):
+            if lane is None:
+                continue
+            limit = self._wanted(lane)
+            # behind a backlog, claims beside settles get more done
+            if limit > 0 and (not lane.full or limit <= _FEW):
+                lane.woken = False
+                self._claiming = True
+                return lane.queue, limit
+        return None
+
+    async def take_over(self, queue: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
+        """What came of it; None: nobody knows."""
+        self._claiming = False
+        if claims is None:
+            self._doubtful = True
+        else:
+            await self._claimed(self._lanes[queue], limit, claims, worker_id)
+        self.loop.poke()
 
     def _interval(self, lane: Lane, now: float) -> float:
         return interval(
@@ -261,4 +315,27 @@ class Fetcher:
         for lane in self._lanes.values():
             if self._slots.free(lane.queue) > 0 and await self._claim(lane):
                 return False
-        return self._quiet() and not any(lane.woken for lane in self._lanes.values())
+        if not self._quiet() or any(lane.woken for lane in self._lanes.values()):
+            return False
+        return not await self._more_to_come()
+
+    async def _more_to_come(self) -> bool:
+        """Whether something is there that a claim did not reach yet: cars that arrive, jobs behind many limited ones.
+
+        Where that does not become less in a few rounds, somebody else has it, or nobody can.
+        """
+        arrived = await self._reach.run(self._ops.couple(limit=_ARRIVALS))
+        queues = await self._reach.run(self._ops.queues(tenant_id=None))
+        left = arrived + sum(_claimable(queue) for queue in queues if queue.name in self._lanes)
+        self._in_vain = self._in_vain + 1 if left == self._left else 0
+        self._left = left
+        return left > 0 and self._in_vain < _PATIENCE
+
+
+def _claimable(queue: Queue) -> int:
+    """How many jobs of the queue a claim could take now."""
+    counts = queue.counts
+    full = queue.max_running is not None and counts.get("running", 0) >= queue.max_running
+    if queue.paused or queue.reserved_by is not None or full:
+        return 0
+    return counts.get("queued", 0) - queue.limited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from headway.errors import SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
 from headway.logs import get_logger
@@ -36,6 +36,9 @@ class Settler:
         *,
         worker_id: Callable[[], str],
         on_flush: Callable[[], None],
+        on_followed: Callable[[set[str]], None],
+        lend: Callable[[Iterable[str]], tuple[str, int] | None],
+        take_over: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
         on_scheduled: Callable[[int], None],
     ) -> None:
         self._reach = reach
@@ -44,6 +47,9 @@ class Settler:
         self._summary = summary
         self._worker_id = worker_id
         self._on_flush = on_flush
+        self._on_followed = on_followed
+        self._lend = lend
+        self._take_over = take_over
         self._on_scheduled = on_scheduled
         self._pending: list[Entry] = []  # until they are written, those being written too
         self._refused: list[Entry] = []  # of these, what the store would not take now; tried again after a pause
@@ -107,8 +113,7 @@ class Settler:
         the store would not take now, which goes to `refused`."""
         await self._write_reports(worker_id, batch)
         try:
-            settlements = [settlement for _, settlement, _ in batch]
-            lost = await self._reach.run(self._ops.settle(worker_id, settlements))
+            lost = await self._settle(worker_id, batch)
         except StoreBusy:
             # somebody's open transaction is in the way of one of them: the others do not wait for it
             if len(batch) == 1:
@@ -127,6 +132,28 @@ class Settler:
             *await self._write(worker_id, batch[:middle], refused),
             *await self._write(worker_id, batch[middle:], refused),
         ]
+
+    async def _settle(self, worker_id: str, batch: list[Entry]) -> list[tuple[str, int]]:
+        """Settle the batch and, where others wait for what ends, claim those in the same transaction."""
+        settlements = [settlement for _, settlement, _ in batch]
+        followed = {claim.queue for claim, _, _ in batch if claim.followed}
+        lent = self._lend(followed) if followed else None
+        if lent is None:
+            return await self._reach.run(self._ops.settle(worker_id, settlements))
+        claims: list[Claim] | None = None
+        try:
+            lost, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
+            claims = got
+        except StoreUnavailable as error:
+            claims = [] if isinstance(error, StoreBusy) else None
+            raise
+        except Exception:
+            # as a whole it was refused, maybe for the claim's sake alone
+            claims = []
+            lost = await self._reach.run(self._ops.settle(worker_id, settlements))
+        finally:
+            await self._take_over(*lent, claims, worker_id)
+        return lost
 
     async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:
         reports = [report for _, _, report in batch if report is not None]
@@ -160,15 +187,20 @@ class Settler:
         verbose = log.isEnabledFor(logging.DEBUG)
         listened = self._hooks.listens_to_settling
         count = self._summary.count
+        followed: set[str] = set()
         for claim, settlement, _ in written:
             name = name_of(settlement)
             count(name)
+            if claim.followed:
+                followed.add(claim.queue)
             if settlement.to == "scheduled":
                 self._on_scheduled(settlement.delay_ms)
             if verbose:
                 log.debug(f"job {name}", **self._fields(claim))
             if listened:
                 self._tell(name, claim, settlement)
+        if followed:
+            self._on_followed(followed)
 
     def _account_lost(self, batch: list[Entry], written: list[Entry]) -> None:
         told = {claim.id for claim, _, _ in written}

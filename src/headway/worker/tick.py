@@ -1,4 +1,4 @@
-"""A worker's periodic duties for everybody: promote what is due, reap what was lost, prune what is old."""
+"""A worker's periodic duties for everybody: promote what is due, reap what was lost, prune what is old, sweep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast, get_args
 
 from headway.config import Settings
 from headway.logs import get_logger
-from headway.model.fleet import Reaped
+from headway.model.fleet import Reaped, Swept
 from headway.model.status import Status
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
@@ -23,6 +23,10 @@ log = get_logger("headway.worker")
 BATCH = 500
 PRUNE_EVERY_S = 300.0
 PRUNE_PAUSE_S = 0.2
+SWEPT = 10_000
+FIRST_SWEEP_S = 5.0
+SWEEP_AGAIN_S = 1.0
+"""Where something was broken there may be more."""
 
 
 class Ticker:
@@ -44,7 +48,9 @@ class Ticker:
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
         first_s = spread(PRUNE_EVERY_S, random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
-        self.loops = (self._promoting, self._reaping, self._pruning)
+        first_s = spread(min(FIRST_SWEEP_S, settings.sweep_every_ms / 1_000), random.random())
+        self._sweeping = Loop("sweeping", self._sweep, self._sweep_every_s, first_s=first_s)
+        self.loops = (self._promoting, self._reaping, self._pruning, self._sweeping)
 
     # promote
 
@@ -140,3 +146,27 @@ class Ticker:
                 op = self._ops.prune(cast(Status, status), older_than_ms=older_than_ms, limit=BATCH)
                 pruned = await self._reach.run(op)
                 await asyncio.sleep(PRUNE_PAUSE_S)
+
+    # sweep
+
+    def _sweep_every_s(self) -> float:
+        return self._settings.sweep_every_ms / 1_000 * self._lease.workers
+
+    async def _sweep(self) -> float | None:
+        """Repair what an outside hand broke, and say so: nothing of our own leaves such things behind."""
+        swept = await self._reach.run(self._ops.sweep(limit=SWEPT))
+        if not swept:
+            return None
+        _tell_swept(swept)
+        self._on_promoted()
+        return min(SWEEP_AGAIN_S, self._sweep_every_s())
+
+
+def _tell_swept(swept: Swept) -> None:
+    found = {"trains": swept.trains, "jobs": swept.jobs, "limits": swept.keys}
+    some = {name: ", ".join(all_[:5]) + (", …" if len(all_) > 5 else "") for name, all_ in found.items() if all_}
+    count = sum(map(len, found.values()))
+    log.warning(
+        f"{count} waited for what was not there any more, and were let go: somebody changed or deleted rows by hand",
+        **some,
+    )

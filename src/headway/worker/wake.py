@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-Listener = Callable[[str], None]
+Listener = Callable[[str | None], None]
 
 
 class Wake:
-    """Carries the name of a queue that got work to every worker of this process, from any thread."""
+    """Carries the name of a queue that got work (None: any may have) to this process's workers, from any thread."""
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()
         self._pid = 0
 
-    def poke(self, queue: str) -> None:
-        """Call it after the commit: a worker that claims now finds the job."""
+    def poke(self, queue: str | None) -> None:
+        """Call it after the commit: a worker that claims now finds the job. None: it is not known in which queue."""
         # a forked child has a copy of the listeners, but their event loops run in the parent
         if self._listeners and os.getpid() == self._pid:
             for listener in self._listeners:

@@ -141,6 +141,9 @@ class Worker:
             self.summary,
             worker_id=lambda: self._lease.worker_id,
             on_flush=lambda: self._fetcher.flushed(),
+            on_followed=lambda queues: self._fetcher.followed(queues),
+            lend=lambda queues: self._fetcher.lend(queues),
+            take_over=lambda *claimed: self._fetcher.take_over(*claimed),
             on_scheduled=lambda delay_ms: self._ticker.due_in(delay_ms),
         )
         self._runner = Runner(
@@ -161,7 +164,7 @@ class Worker:
             self._settings,
             on_promoted=lambda: self._fetcher.wake_all(),
         )
-        self._fetcher = Fetcher(
+        self._fetcher = self._new_fetcher(
             reach,
             self._lease,
             slots,
@@ -174,6 +177,13 @@ class Worker:
         )
         self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
         self._watchdog = Watchdog(self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt)
+
+    def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
+        return Fetcher(*parts, **options)
+
+    def _duties(self) -> Sequence[Loop]:
+        """What it does for everybody beside its own jobs."""
+        return self._ticker.loops
 
     def _describe(self, worker_id: str) -> NewWorker:
         pid = os.getpid()
@@ -193,7 +203,7 @@ class Worker:
 
     def _start(self) -> None:
         loops = (self._settler.loop, self._lease.loop, self._fetcher.loop, self._reporter.loop)
-        for loop in (*loops, *self._ticker.loops):
+        for loop in (*loops, *self._duties()):
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
@@ -217,7 +227,7 @@ class Worker:
         """End in good order: no claim without an outcome, no outcome that was not written."""
         self._wake.remove(self._fetcher.wake)
         limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S
-        await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._ticker.loops, timeout_s=1.0))
+        await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._duties(), timeout_s=1.0))
         await self._let_finish()
         at_once = self._at_once.is_set()
         interrupted = self._runner.interrupt()

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
 from headway.model.status import Status
-from headway.store.ops import Op, Row, Statement, Steps
+from headway.store.ops import Op, Row, Rows, Statement, Steps
 
-_JOB = """
+T = TypeVar("T")
+
+JOB = """
 select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, j.status, j.priority, j.position,
        j.payload, j.fence, j.tries, j.losses, j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms,
        j.timeout_ms, j.delivery, j.idempotency_key, j.unique_key, j.unique_scope, j.scheduled_for, j.expires_at,
        j.created_at, j.queued_at, j.started_at, j.finished_at, j.worker_id, j.attempt_started_at,
        j.cancel_requested_at, j.progress, j.progress_note, j.log_tail, j.result, j.error, j.correlation_id,
-       j.trace_id, j.source, j.source_ref, j.created_by, j.retry_of, j.meta
+       j.trace_id, j.source, j.source_ref, j.created_by, j.retry_of, j.meta,
+       j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'), j.partition, j.concurrency,
+       j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key, j.limited_by, j.group_id,
+       coalesce(j.pending, false)
   from headway.jobs j
   left join headway.tenants t on t.id = j.tenant_id
 """
 _JSON_FIELDS = ("payload", "result", "meta")
 _FIELDS = Job.__struct_fields__
-_GET = _JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
+_GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 # a parameter that is null folds its line away: these statements are planned with their values
 _MATCHES = """
  where ($1::uuid is null or j.tenant_id = $1)
@@ -36,30 +41,31 @@ _MATCHES = """
    and ($6::text is null or j.correlation_id = $6)
    and ($7::text is null or j.unique_key = $7)
    and ($8::uuid is null or j.retry_of = $8)
-   and ($9::timestamptz is null or j.created_at > $9)
-   and ($10::timestamptz is null or j.created_at < $10)
-   and ($11::uuid is null or j.id < $11)
+   and ($9::uuid is null or j.group_id = $9)
+   and ($10::timestamptz is null or j.created_at > $10)
+   and ($11::timestamptz is null or j.created_at < $11)
+   and ($12::uuid is null or j.id < $12)
 """
-_FIND = _JOB + _MATCHES + " order by j.id desc limit $12::integer"
+_FIND = JOB + _MATCHES + " order by j.id desc limit $13::integer"
 # as a range of (status, id), which only the index of that name serves: behind a backlog of newer jobs the planner
 # would walk back through all of it
 _FIND_FINISHED = (
-    _JOB
+    JOB
     + _MATCHES.replace(
         "and ($2::text is null or j.status = $2)",
         "and j.finished_at is not null and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)"
-        " and (j.status, j.id) < ($2, coalesce($11::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
+        " and (j.status, j.id) < ($2, coalesce($12::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
     )
-    + " order by j.status desc, j.id desc limit $12::integer"
+    + " order by j.status desc, j.id desc limit $13::integer"
 )
 # few and anywhere: found by their own partial index, not by walking back through everything that came after them
 _FIND_LIVE = f"""
 with live as materialized (
   select j.id from headway.jobs j {_MATCHES}
 ), page as (
-  select l.id from live l order by l.id desc limit $12::integer
+  select l.id from live l order by l.id desc limit $13::integer
 )
-{_JOB}
+{JOB}
   join page p on p.id = j.id
  order by j.id desc
 """  # noqa: S608 - texts of this file
@@ -79,19 +85,25 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
 """
 _QUEUES = """
 with live as (
-  select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest
+  select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
+         count(j.limited_by) as limited
     from headway.jobs j
    where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
      and ($1::uuid is null or j.tenant_id = $1)
    group by j.queue, j.status
 ), per_queue as (
-  select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest
+  select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest, sum(l.limited) as limited
     from live l
    group by l.name
 )
-select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds
+select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
+       coalesce(q.fair, false), m.max_running, coalesce(p.limited, 0)::integer, r.holder, r.expires_at
   from per_queue p
   full join headway.queues q using (name)
+  full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') m using (name)
+  full join (select r.queue as name, r.holder, r.expires_at
+               from headway.reservations r
+              where r.expires_at > headway.now()) r using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
  order by name
 """
@@ -101,7 +113,7 @@ class PostgresReads:
     """The reads of `Ops`."""
 
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
-        return _read(_GET, [list(ids), tenant_id], lambda rows: [_job(row) for row in rows])
+        return read(_GET, [list(ids), tenant_id], lambda rows: [job(row) for row in rows])
 
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
         params = [getattr(where, name) for name in Filter.__struct_fields__]
@@ -112,21 +124,21 @@ class PostgresReads:
                 sql = _FIND_FINISHED
             case _:
                 sql = _FIND
-        return _read(sql, [*params, before_id, limit], lambda rows: [_job(row) for row in rows])
+        return read(sql, [*params, before_id, limit], lambda rows: [job(row) for row in rows])
 
     def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
-        return _read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row) for row in rows])
+        return read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row) for row in rows])
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
-        return _read(
+        return read(
             "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end from headway.jobs j"
             " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
             [list(ids), tenant_id],
-            lambda rows: {job_id: Outcome(status, _decode(result), error) for job_id, status, result, error in rows},
+            lambda rows: {job_id: Outcome(status, decode(result), error) for job_id, status, result, error in rows},
         )
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
-        return _read(
+        return read(
             "select j.status, count(*) from headway.jobs j"
             " where ($1::uuid is null or j.tenant_id = $1) group by j.status",
             [tenant_id],
@@ -134,13 +146,13 @@ class PostgresReads:
         )
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        return _read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
+        return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
 
     def now(self) -> Op[datetime]:
-        return _read("select headway.now()", [], lambda rows: _utc(rows[0][0]))
+        return read("select headway.now()", [], lambda rows: utc(rows[0][0]))
 
     def workers(self) -> Op[list[Worker]]:
-        return _read(
+        return read(
             "select w.id, w.hostname, w.pid, w.machine, w.process_started, w.version, w.queues, w.kinds, w.concurrency,"
             " w.running, w.started_at, w.heartbeat_at, w.lease_expires_at, w.metadata"
             " from headway.workers w order by w.started_at, w.id",
@@ -149,9 +161,9 @@ class PostgresReads:
         )
 
     def ahead(self, job_id: str) -> Op[int]:
-        return _read(
+        return read(
             "select count(*) from (select from headway.jobs me join headway.jobs j"
-            " on j.queue = me.queue and j.status = 'queued'"
+            " on j.queue = me.queue and j.status = 'queued' and j.limited_by is null"
             " and (j.priority, j.position, j.id) < (me.priority, me.position, me.id)"
             " where me.id = $1::uuid and me.status = 'queued' limit 10000) before",
             [job_id],
@@ -159,67 +171,90 @@ class PostgresReads:
         )
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
-        return _read(
+        return read(
             "select t.id, t.slug from headway.tenants t where t.id = any ($1::uuid[])",
             [list(ids)],
             lambda rows: dict(rows),
         )
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
-        return _read(
+        return read(
             "select a.at, a.actor, a.action, a.detail from headway.audit a"
             " where a.job_id = $1::uuid and ($2::uuid is null or a.tenant_id = $2) order by a.id",
             [job_id, tenant_id],
-            lambda rows: [AuditEntry(_utc(at), *rest) for at, *rest in rows],
+            lambda rows: [AuditEntry(utc(at), *rest) for at, *rest in rows],
         )
 
 
-def _read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
+def call(sql: str, params: Sequence[Any], shape: Callable[[Rows], T], *, repeatable: bool = True) -> Op[T]:
+    """One call of a function that writes."""
+
+    def steps() -> Steps[T]:
+        return shape((yield Statement(sql, params)))
+
+    return Op(steps, writes=True, repeatable=repeatable)
+
+
+def first(rows: Rows) -> Any:
+    return rows[0][0]
+
+
+def nothing(_: Rows) -> None:
+    return None
+
+
+def read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
     def steps() -> Steps[Any]:
         return shape((yield Statement(sql, params)))
 
     return Op(steps, writes=False)
 
 
-def _decode(text: str | None) -> Any:
+def decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
 
 
-def _utc(value: Any) -> Any:
+def utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
-def _job(row: Row) -> Job:
-    fields = dict(zip(_FIELDS, map(_utc, row), strict=True))
+def job(row: Row) -> Job:
+    fields = dict(zip(_FIELDS, map(utc, row), strict=True))
     for name in _JSON_FIELDS:
-        fields[name] = _decode(fields[name])
+        fields[name] = decode(fields[name])
     fields["unique_scope"] = tuple(fields["unique_scope"] or ())
     return Job(**fields)
 
 
 def _attempt(row: Row) -> Attempt:
-    fields = dict(zip(Attempt.__struct_fields__, map(_utc, row), strict=True))
-    fields["state"] = _decode(fields["state"])
+    fields = dict(zip(Attempt.__struct_fields__, map(utc, row), strict=True))
+    fields["state"] = decode(fields["state"])
     return Attempt(**fields)
 
 
 def _worker(row: Row) -> Worker:
-    fields = dict(zip(Worker.__struct_fields__, map(_utc, row), strict=True))
-    fields["queues"] = _decode(fields["queues"])
-    fields["metadata"] = _decode(fields["metadata"])
+    fields = dict(zip(Worker.__struct_fields__, map(utc, row), strict=True))
+    fields["queues"] = decode(fields["queues"])
+    fields["metadata"] = decode(fields["metadata"])
     fields["kinds"] = tuple(fields["kinds"])
     return Worker(**fields)
 
 
 def _queue(row: Row) -> Queue:
-    name, paused, paused_at, paused_by, counts, oldest, workers, kinds = map(_utc, row)
+    name, paused, paused_at, paused_by, counts, oldest, workers, kinds, *order = map(utc, row)
+    fair, max_running, limited, reserved_by, reserved_until = order
     return Queue(
         name=name,
         paused=bool(paused),
         paused_at=paused_at,
         paused_by=paused_by,
-        counts=_decode(counts) or {},
+        counts=decode(counts) or {},
         oldest_queued_at=oldest,
         workers=workers,
         kinds=tuple(kinds or ()),
+        fair=fair,
+        max_running=max_running,
+        limited=limited,
+        reserved_by=reserved_by,
+        reserved_until=reserved_until,
     )

@@ -124,11 +124,13 @@ class PostgresStore:
             execute = partial(_execute, cursor)
             if not self._root._checked:
                 self._judge(drive(state(), execute))
-            if self._tenant_id is None:
-                return drive(op.steps(), execute)
+            steps = op.alone or op.steps
+            if self._tenant_id is None and not op.atomic:
+                return drive(steps(), execute)
             with conn.transaction():
-                cursor.execute(_SESSION, (self._tenant_id,))
-                return drive(op.steps(), execute)
+                if self._tenant_id is not None:
+                    cursor.execute(_SESSION, (self._tenant_id,))
+                return drive(steps(), execute)
         finally:
             self._pool.release(conn)
 
@@ -138,11 +140,13 @@ class PostgresStore:
             execute = partial(_aexecute, cursor)
             if not self._root._checked:
                 self._judge(await adrive(state(), execute))
-            if self._tenant_id is None:
-                return await adrive(op.steps(), execute)
+            steps = op.alone or op.steps
+            if self._tenant_id is None and not op.atomic:
+                return await adrive(steps(), execute)
             async with conn.transaction():
-                await cursor.execute(_SESSION, (self._tenant_id,))
-                return await adrive(op.steps(), execute)
+                if self._tenant_id is not None:
+                    await cursor.execute(_SESSION, (self._tenant_id,))
+                return await adrive(steps(), execute)
 
     def _judge(self, found: State) -> None:
         """Refuse a database that this library cannot work on, with the command that fixes it."""

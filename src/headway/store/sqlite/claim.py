@@ -4,42 +4,83 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from headway.errors import LeaseLost
 from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
-from headway.store.sqlite.ending import holder_of_key, superseded
+from headway.store.sqlite.guarded import claim_guarded, claim_one, end_superseded
 from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.rates import refill
+from headway.store.sqlite.rows import to_claim
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("claim")
-_CANCEL = statements("cancel")
+
+
+class _Found(msgspec.Struct, frozen=True, array_like=True):
+    """What a look at a queue found."""
+
+    registered: int
+    closed: int  # paused or reserved
+    work: int
+    refills: int  # a rate has tokens for those aside
+    fair: int
+    guarded: int
+    max_running: int | None
 
 
 class ClaimVerbs(Verbs):
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
         def probe() -> Steps[list[Claim] | None]:
-            return [] if not (yield from self._has_work(worker_id, queue)) else None
+            now = self._clock.now()
+            found = yield from _look(worker_id, queue, now)
+            if found.closed or not (found.work or found.refills):
+                return []
+            return None if (yield from _room(found, queue, limit)) > 0 else []
 
         def steps() -> Steps[list[Claim]]:
-            if not (yield from self._has_work(worker_id, queue)):
-                return []
             now = self._clock.now()
+            found = yield from _look(worker_id, queue, now)
+            if found.refills and not found.closed:
+                yield from refill(now)
+                found = yield from _look(worker_id, queue, now)
+            if found.closed or not found.work:
+                return []
+            room = yield from _room(found, queue, limit)
+            if found.fair or found.guarded or found.max_running is not None:
+                counted = found.max_running is not None
+                return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
             rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
             if len(rows) < limit:
-                yield from _cancel_superseded(queue, now, limit)
+                left = yield Statement(_SQL["left"], (queue, now, limit))
+                yield from end_superseded([rowid for (rowid,) in left], now)
             rows.sort()  # by priority, position, id: returning has no order
-            return [Claim(*row[2:]) for row in rows]
+            return [to_claim(row[2:]) for row in rows]
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
 
-    def _has_work(self, worker_id: str, queue: str) -> Steps[bool]:
-        ((registered, paused, found),) = yield Statement(_SQL["probe"], (worker_id, queue, self._clock.now()))
-        if not registered:
-            raise LeaseLost(
-                f"worker {worker_id} is not registered (any more): its lease ran out and it was reaped; "
-                "register again under a new id"
-            )
-        return bool(found) and not paused
+    def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
+        def steps() -> Steps[Claim | None]:
+            now = self._clock.now()
+            ((registered,),) = yield Statement(_SQL["registered"], (worker_id,))
+            _check_registered(worker_id, registered)
+            rows = yield Statement(_SQL["queue_of"], (job_id,))
+            if not rows:
+                return None
+            queue = rows[0][0]
+            ((reserved,),) = yield Statement(_SQL["reserved"], (queue, reservation_id, now))
+            if reserved:
+                return None
+            limits = yield Statement(_SQL["most"], (queue,))
+            counted = bool(limits) and limits[0][0] is not None
+            if counted:
+                ((running,),) = yield Statement(_SQL["running_limited"], (queue,))
+                if running >= limits[0][0]:
+                    return None
+            return (yield from claim_one(worker_id, job_id, now, counted=counted))
+
+        return SqliteOp(steps, writes=True, repeatable=False)
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
         def steps() -> Steps[list[tuple[str, int]]]:
@@ -66,10 +107,24 @@ def canceling(worker_id: str) -> Steps[list[tuple[str, int]]]:
     return [(job_id, fence) for job_id, fence in rows]
 
 
-def _cancel_superseded(queue: str, now: int, limit: int) -> Steps[None]:
-    """End the jobs that may not run because another with their key does; every claim would look at them."""
-    rows = yield Statement(_SQL["left"], (queue, now, limit))
-    for rowid, _, key in rows:
-        holder = yield from holder_of_key(rowid)
-        if holder is not None:
-            yield Statement(_CANCEL["supersede"], (rowid, now, superseded(key, holder)))
+def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
+    rows = yield Statement(_SQL["probe"], (worker_id, queue, now))
+    found = _Found(*rows[0])
+    _check_registered(worker_id, found.registered)
+    return found
+
+
+def _room(found: _Found, queue: str, limit: int) -> Steps[int]:
+    """How many may be taken, by the limit of the queue itself."""
+    if found.max_running is None:
+        return limit
+    ((running,),) = yield Statement(_SQL["running_limited"], (queue,))
+    return min(limit, found.max_running - int(running))
+
+
+def _check_registered(worker_id: str, registered: int) -> None:
+    if not registered:
+        raise LeaseLost(
+            f"worker {worker_id} is not registered (any more): its lease ran out and it was reaped; "
+            "register again under a new id"
+        )

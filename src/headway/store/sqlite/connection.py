@@ -88,10 +88,10 @@ class _Stdlib:
     def run(self, request: Statement | Batch) -> Rows:
         if isinstance(request, Statement):
             return self._conn.execute(request.sql, request.params).fetchall()
-        if "returning" not in request.sql:
+        if "returning" not in request.sql and not request.sql.startswith("select"):
             self._conn.executemany(request.sql, request.rows)
             return []
-        # python's executemany throws the rows away
+        # python's executemany throws the rows away, and takes no select
         found: list[Row] = []
         for params in request.rows:
             found += self._conn.execute(request.sql, params).fetchall()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,10 @@ import msgspec
 from headway.model.ids import new_id
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import Left, Tied, ties
+from headway.store.sqlite.unique import covers, holder_of_key, superseded
 
 _SQL = statements("settle")
 
@@ -28,9 +31,10 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     cancel_reason: str | None
     unique_key: str | None
     unique_scope: str
+    followed: int  # others may wait for its end
 
     def covers(self, status: Status) -> bool:
-        return f'"{status}"' in self.unique_scope
+        return covers(self.unique_scope, status)
 
 
 class Ending(msgspec.Struct, kw_only=True):
@@ -44,6 +48,8 @@ class Ending(msgspec.Struct, kw_only=True):
     result: str | None = None
     error: str | None = None
     drops_key: bool = False
+    heir: str | None = None  # the job that retries it
+    heir_ended: bool = False  # because its unique key is taken
 
 
 def ending(job: Open, to: Status, **values: Any) -> Ending:
@@ -57,12 +63,15 @@ def ending(job: Open, to: Status, **values: Any) -> Ending:
     return end
 
 
-def write_endings(endings: Iterable[Ending], now: int) -> Steps[None]:
-    """Write the moves: those without a question in batches, then those of unique keys one after another."""
+def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
+    """Write the moves: those without a question in batches, then those of unique keys one after another; and see to
+    what follows from them."""
     finish: list[tuple[Any, ...]] = []
     again: list[tuple[Any, ...]] = []
     keyed: list[Ending] = []
     copies: list[tuple[Any, ...]] = []
+    followed = [end for end in endings if end.job.followed]
+    tied = (yield from ties(end.job.rowid for end in followed)) if followed else {}
     for end in endings:
         if end.job.unique_key is not None and _asks_for_key(end):
             keyed.append(end)
@@ -75,10 +84,15 @@ def write_endings(endings: Iterable[Ending], now: int) -> Steps[None]:
     yield from _batches(finish=finish, again=again, copy=copies)
     for end in keyed:
         yield from _write_keyed(end, now)
+    if followed:
+        yield from follow((left for end in followed for left in _left(end, tied[end.job.rowid])), now=now)
 
 
-def write_releases(jobs: Iterable[Open], delay_ms: int, now: int) -> Steps[None]:
+def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]:
     """Put back executions that never started; no attempt, no charge."""
+    followed = [job.rowid for job in jobs if job.followed]
+    tied = (yield from ties(followed)) if followed else {}
+    left: list[Left] = []
     for job in jobs:
         end = ending(job, "scheduled", delay_ms=delay_ms)
         if end.to != "canceled" and _asks_for_key(end):
@@ -89,23 +103,24 @@ def write_releases(jobs: Iterable[Open], delay_ms: int, now: int) -> Steps[None]
             yield Statement(_SQL["finish"], _finish(end, now))
         else:
             yield Statement(_SQL["release"], _again(end, now)[:4])
+        if job.followed:
+            left += _left(end, tied[job.rowid])
+    if left:
+        yield from follow(left, now=now)
 
 
-def holder_of_key(rowid: int) -> Steps[str | None]:
-    """The other job that has this job's unique key in scope."""
-    rows = yield Statement(_SQL["holder"], (rowid,))
-    return rows[0][0] if rows else None
-
-
-def superseded(key: str | None, holder: str) -> str:
-    return f'superseded: unique key "{key}" is taken by job {holder}'
-
-
-def write_fresh_copy(rowid: int, now: int, key: str | None) -> Steps[str]:
+def write_fresh_copy(rowid: int, now: int, key: str | None, status: Status, *, pending: bool) -> Steps[str]:
     """Insert the job that retries an at_most_once one with a full budget; gives its id."""
     job_id = new_id()
-    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key))
+    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending))
     return job_id
+
+
+def _left(end: Ending, job: Tied) -> Iterator[Left]:
+    yield Left(job, end.to, end.heir)
+    if end.heir is not None and end.heir_ended:
+        # it had the seat for no time at all
+        yield Left(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
 
 
 def _asks_for_key(end: Ending) -> bool:
@@ -144,6 +159,7 @@ def _fail_keyed(end: Ending, now: int) -> Steps[None]:
     yield Statement(_SQL["finish"], _finish(end, now))
     enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
     error = superseded(job.unique_key, holder) if holder is not None and enters else None
+    end.heir_ended = error is not None
     yield Statement(_SQL["copy"], _copy(end, now, error))
 
 
@@ -166,7 +182,9 @@ def _again(end: Ending, now: int) -> tuple[Any, ...]:
 
 def _copy(end: Ending, now: int, error: str | None = None) -> tuple[Any, ...]:
     scheduled_for = now + max(0, end.delay_ms) * 1000
-    return (end.job.rowid, new_id(), now, scheduled_for, False, error, end.job.unique_key)
+    end.heir = new_id()
+    status = "canceled" if error is not None else "scheduled" if scheduled_for > now else "queued"
+    return (end.job.rowid, end.heir, now, scheduled_for, False, error, end.job.unique_key, status, False)
 
 
 def _batches(**rows: list[tuple[Any, ...]]) -> Steps[None]:

@@ -39,7 +39,7 @@ class Verbs:
         self._clock = clock
 
 
-def json_list(values: Sequence[str]) -> str:
+def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[str, str]]) -> str:
     """A JSON array for `json_each`."""
     return _encode(values).decode()
 
@@ -49,5 +49,9 @@ def positions(count: int) -> Steps[list[int]]:
     if not count:
         return []
     rows = yield Statement(_SQL["next"], (count,))
-    last: int = rows[0][0]
+    return spread(rows[0][0], count)
+
+
+def spread(last: int, count: int) -> list[int]:
+    """The `count` positions up to the last one."""
     return [last - 1024 * back for back in range(count - 1, -1, -1)]

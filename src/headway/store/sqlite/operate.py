@@ -1,4 +1,4 @@
-"""What operators do to jobs: cancel, retry and change, each audited."""
+"""What operators do to jobs: cancel and change, each audited."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from headway.clock import from_micros, to_micros
 from headway.errors import Duplicate, NotAllowed
 from headway.model.job import Change
 from headway.model.status import FINISHED, Status
-from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.sqlite.ending import holder_of_key, write_fresh_copy
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list, positions
 from headway.store.sqlite.sql import statements
+from headway.store.sqlite.stopping import end_early
+from headway.store.sqlite.tied import Left, ties
+from headway.store.sqlite.unique import covers, holder_of_key
 
 _SQL = statements("operate")
 _CANCEL = statements("cancel")
@@ -36,33 +39,7 @@ class OperateVerbs(Verbs):
         self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
     ) -> Op[dict[str, Status]]:
         def steps() -> Steps[dict[str, Status]]:
-            now = self._clock.now()
-            statuses: dict[str, Status] = {}
-            rows = yield Statement(_CANCEL["look"], (json_list(ids), tenant_id))
-            for rowid, job_id, status, tenant in rows:
-                statuses[job_id] = status
-                if status in FINISHED:
-                    continue
-                if status == "running":
-                    yield Statement(_CANCEL["ask"], (rowid, now, reason))
-                else:
-                    yield Statement(_CANCEL["cancel"], (rowid, now, reason or "canceled"))
-                    statuses[job_id] = "canceled"
-                yield Statement(_SQL["audit"], (now, tenant, job_id, actor, "cancel", reason))
-            return statuses
-
-        return SqliteOp(steps, writes=True)
-
-    def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
-        def steps() -> Steps[dict[str, str]]:
-            now = self._clock.now()
-            runs: dict[str, str] = {}
-            rows = yield Statement(_SQL["finished"], (json_list(ids), tenant_id))
-            for row in rows:
-                job_id, tenant = row[1], row[2]
-                runs[job_id] = yield from _retry(row, now)
-                yield Statement(_SQL["audit"], (now, tenant, job_id, actor, "retry", runs[job_id]))
-            return runs
+            return (yield from cancel_jobs(ids, self._clock.now(), tenant_id=tenant_id, reason=reason, actor=actor))
 
         return SqliteOp(steps, writes=True)
 
@@ -74,45 +51,43 @@ class OperateVerbs(Verbs):
                 return None
             rowid, tenant, status, fence, position, key, scope, *current = rows[0]
             _check_changeable(job_id, status, fence, change)
+            tied = yield from ties([rowid])
             timed = _timed(change, now)
             values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(timed)
             to = _status_after(status, timed, values["scheduled_for"], now)
-            if to != status and key is not None and f'"{status}"' not in scope and f'"{to}"' in scope:
-                yield from _refuse_taken(job_id, rowid, key)
+            if to != status and key is not None and not covers(scope, status) and covers(scope, to):
+                yield from refuse_taken(job_id, rowid, key)
             if to == "queued" and position is None:
                 position = (yield from positions(1))[0]
             queued_at = now if to == "queued" and timed.scheduled_for is not msgspec.UNSET else None
             yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
+            yield Statement(_SQL["guard"], (rowid,))
             yield Statement(_SQL["audit"], (now, tenant, job_id, actor, "change", _detail(change)))
+            if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
+                yield from follow([Left(tied[rowid], to)], now=now)
             return to
 
         return SqliteOp(steps, writes=True)
 
 
-def _retry(row: Row, now: int) -> Steps[str]:
-    """Queue a finished job again, or make the job that retries it; gives the id that will run."""
-    rowid, job_id, _, kind, delivery, fence, position, key, scope, status = row
-    anew = delivery == "at_most_once" and fence > 0
-    if anew:
-        rows = yield Statement(_SQL["retried_by"], (job_id,))
-        if rows:
-            raise Duplicate(
-                f"job {job_id} ({kind}) was retried already, by job {rows[0][0]}: retry that one",
-                rows[0][0],
-            )
-    if key is not None and '"queued"' in scope:
-        yield from _refuse_taken(job_id, rowid, key)
-        if anew and f'"{status}"' in scope:
-            yield Statement(_SQL["drop_key"], (rowid,))
-    if anew:
-        return (yield from write_fresh_copy(rowid, now, key))
-    if position is None:
-        position = (yield from positions(1))[0]
-    yield Statement(_SQL["retry"], (rowid, now, position))
-    return str(job_id)
+def cancel_jobs(
+    ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
+) -> Steps[dict[str, Status]]:
+    """Cancel those that are not over; gives the status that each known job has now."""
+    rows = yield Statement(_CANCEL["look"], (json_list(ids), tenant_id))
+    statuses: dict[str, Status] = {job_id: status for _, job_id, status, _ in rows}
+    unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]
+    if not unfinished:
+        return statuses
+    tied = yield from ties(rowid for rowid, _, _ in unfinished)
+    ended = yield from end_early(tied.values(), reason, now)
+    yield Batch(_SQL["audit"], [(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
+    yield from follow(ended, now=now)
+    return statuses | {left.job.id: left.to for left in ended}
 
 
-def _refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
+def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
+    """Raises `Duplicate` if another has the job's unique key."""
     holder = yield from holder_of_key(rowid)
     if holder is not None:
         raise Duplicate(

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from headway.model.job import Claim, Settlement
+from headway.store.ops import Op, Steps
 from headway.store.sqlite.claim import ClaimVerbs
 from headway.store.sqlite.enqueue import EnqueueVerbs
+from headway.store.sqlite.fair import FairVerbs
 from headway.store.sqlite.fleet import FleetVerbs
+from headway.store.sqlite.groups import GroupVerbs
+from headway.store.sqlite.joins import JoinVerbs
+from headway.store.sqlite.limits import LimitVerbs
+from headway.store.sqlite.move import MoveVerbs
+from headway.store.sqlite.op import SqliteOp
 from headway.store.sqlite.operate import OperateVerbs
 from headway.store.sqlite.reads import ReadVerbs
 from headway.store.sqlite.reap import ReapVerbs
+from headway.store.sqlite.reservations import ReservationVerbs
+from headway.store.sqlite.retry import RetryVerbs
 from headway.store.sqlite.settle import SettleVerbs
+from headway.store.sqlite.sweep import SweepVerbs
 from headway.store.sqlite.tick import TickVerbs
+from headway.store.sqlite.train_reads import TrainReadVerbs
+from headway.store.sqlite.trains import TrainVerbs
 
 
-class SqliteOps(EnqueueVerbs, ClaimVerbs, SettleVerbs, ReapVerbs, FleetVerbs, TickVerbs, OperateVerbs, ReadVerbs):
+class SqliteOps(
+    EnqueueVerbs,
+    OperateVerbs,
+    RetryVerbs,
+    MoveVerbs,
+    TrainVerbs,
+    GroupVerbs,
+    LimitVerbs,
+    FairVerbs,
+    ReservationVerbs,
+    ClaimVerbs,
+    SettleVerbs,
+    ReapVerbs,
+    FleetVerbs,
+    TickVerbs,
+    SweepVerbs,
+    JoinVerbs,
+    ReadVerbs,
+    TrainReadVerbs,
+):
     """The verbs of `store/ops.py` for a SQLite file; the clock is the host's, passed as a parameter."""
+
+    def settle_and_claim(
+        self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
+    ) -> Op[tuple[list[tuple[str, int]], list[Claim]]]:
+        def steps() -> Steps[tuple[list[tuple[str, int]], list[Claim]]]:
+            lost = yield from self.settle(worker_id, settlements).steps()
+            claims = yield from self.claim(worker_id, queue, limit).steps()
+            return lost, claims
+
+        return SqliteOp(steps, writes=True, repeatable=False)

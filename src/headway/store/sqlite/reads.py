@@ -17,6 +17,7 @@ from headway.store.sqlite.sql import statements
 
 _SQL = statements("read")
 _AFTER_EVERY_ID = "g"
+_BY_GROUP = ("page_of_group", "page_of_retries")
 
 
 class ReadVerbs(Verbs):
@@ -42,8 +43,10 @@ class ReadVerbs(Verbs):
                 _micros(where.created_before),
                 limit,
                 before_id or _AFTER_EVERY_ID,
+                where.group_id,
             )
-            rows = yield Statement(_SQL[_scan(where)], page)
+            scan = _scan(where)
+            rows = yield Statement(_SQL[scan], page if scan in _BY_GROUP else page[:-1])
             rows = yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id))
             return [to_job(row) for row in rows]
 
@@ -83,19 +86,25 @@ class ReadVerbs(Verbs):
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
         def steps() -> Steps[list[Queue]]:
-            settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"]))}
+            now = self._clock.now()
+            settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
             kinds: dict[str, list[tuple[str, ...]]] = {}
-            for queue, known in (yield Statement(_SQL["queue_workers"], (self._clock.now(),))):
+            for queue, known in (yield Statement(_SQL["queue_workers"], (now,))):
                 kinds.setdefault(queue, []).append(decode_json(known))
             counts: dict[str, dict[Status, int]] = {}
+            limited: dict[str, int] = {}
             oldest: dict[str, int] = {}
             for queue, status, count, queued_at in (yield Statement(_SQL["queue_counts"], (tenant_id,))):
-                counts.setdefault(queue, {})[status] = count
+                of_queue = counts.setdefault(queue, {})
+                if status == "limited":
+                    limited[queue] = count
+                    status = "queued"
+                of_queue[status] = of_queue.get(status, 0) + count
                 if queued_at is not None:
-                    oldest[queue] = queued_at
+                    oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
             found = []
             for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
-                paused_at, paused_by = settings.get(name, (None, None))
+                paused_at, paused_by, fair, most, holder, until = settings.get(name, (None,) * 6)
                 found.append(
                     Queue(
                         name=name,
@@ -106,6 +115,11 @@ class ReadVerbs(Verbs):
                         oldest_queued_at=_moment(oldest.get(name)),
                         workers=len(kinds.get(name, ())),
                         kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
+                        fair=bool(fair),
+                        max_running=most,
+                        limited=limited.get(name, 0),
+                        reserved_by=holder,
+                        reserved_until=_moment(until),
                     )
                 )
             return found
@@ -164,6 +178,8 @@ def _scan(where: Filter) -> str:
     """The statement whose index holds the fewest rows for this filter."""
     if where.retry_of is not None:
         return "page_of_retries"
+    if where.group_id is not None:
+        return "page_of_group"
     if where.status == "running":
         return "page_of_running"
     if where.status is not None and where.status != "queued":

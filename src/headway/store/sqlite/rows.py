@@ -8,7 +8,7 @@ import msgspec
 
 from headway.clock import from_micros
 from headway.model.fleet import Worker
-from headway.model.job import Attempt, AuditEntry, Job
+from headway.model.job import Attempt, AuditEntry, Claim, Job
 from headway.store.ops import Row
 
 _decode = msgspec.json.Decoder().decode
@@ -21,7 +21,13 @@ _WORKER = Worker.__struct_fields__
 def to_job(row: Row) -> Job:
     values = _values(_JOB, row, json=("payload", "result", "meta"))
     values["unique_scope"] = tuple(_decode(values["unique_scope"]))
+    values["pending"] = bool(values["pending"])
     return Job(**values)
+
+
+def to_claim(row: Row) -> Claim:
+    values = [*row[:-1], bool(row[-1])]
+    return Claim(*values)
 
 
 def to_attempt(row: Row) -> Attempt:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from headway.model.fleet import Promoted
 from headway.model.status import Status
-from headway.store.ops import Batch, Op, Statement, Steps
-from headway.store.sqlite.ending import holder_of_key, superseded
-from headway.store.sqlite.op import SqliteOp, Verbs, positions
+from headway.store.ops import Batch, Op, Rows, Statement, Steps
+from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list, positions
+from headway.store.sqlite.rates import next_refill, refill
 from headway.store.sqlite.sql import statements
+from headway.store.sqlite.stopping import end_early
+from headway.store.sqlite.tied import Left, ties
+from headway.store.sqlite.unique import holder_of_key, supersede
 
 _SQL = statements("tick")
-_CANCEL = statements("cancel")
-_EXPIRED = "expired"
+_JOINS = statements("joins")
+_GROUPS = statements("groups")
 
 
 class TickVerbs(Verbs):
@@ -19,14 +23,18 @@ class TickVerbs(Verbs):
         def probe() -> Steps[Promoted | None]:
             now = self._clock.now()
             ((due, expired, next_due),) = yield Statement(_SQL["probe"], (now,))
-            return None if due or expired else Promoted(0, 0, _wait_ms(next_due, now))
+            next_token = yield from next_refill()
+            refills = next_token is not None and next_token <= now
+            return None if due or expired or refills else Promoted(0, 0, _wait_ms(next_due, next_token, now))
 
         def steps() -> Steps[Promoted]:
             now = self._clock.now()
+            yield from refill(now)
             expired = yield from _expire(now, limit)
             queued = yield from _queue_due(now, limit)
             ((next_due,),) = yield Statement(_SQL["next_due"])
-            return Promoted(queued, expired, _wait_ms(next_due, now))
+            next_token = yield from next_refill()
+            return Promoted(queued, expired, _wait_ms(next_due, next_token, now))
 
         return SqliteOp(steps, writes=True, probe=probe)
 
@@ -40,7 +48,8 @@ class TickVerbs(Verbs):
             before = self._clock.now() - older_than_ms * 1000
             rows = yield Statement(_SQL["prune"], (status, before, limit))
             if rows:
-                yield Batch(_SQL["prune_attempts"], rows)
+                yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
+                yield from _prune_ties(rows)
             return len(rows)
 
         return SqliteOp(steps, writes=True, probe=probe)
@@ -48,12 +57,10 @@ class TickVerbs(Verbs):
 
 def _expire(now: int, limit: int) -> Steps[int]:
     rows = yield Statement(_SQL["expired"], (now, limit))
-    canceled = [(rowid, now, _EXPIRED) for rowid, status in rows if status != "running"]
-    asked = [(rowid, now, _EXPIRED) for rowid, status in rows if status == "running"]
-    if canceled:
-        yield Batch(_CANCEL["cancel"], canceled)
-    if asked:
-        yield Batch(_CANCEL["ask"], asked)
+    if rows:
+        tied = yield from ties(rowid for (rowid,) in rows)
+        ended = yield from end_early(tied.values(), "expired", now)
+        yield from follow(ended, now=now)
     return len(rows)
 
 
@@ -61,13 +68,14 @@ def _queue_due(now: int, limit: int) -> Steps[int]:
     rows = yield Statement(_SQL["due"], (now, limit))
     places = iter((yield from positions(sum(row[1] for row in rows))))
     due = []
-    ended = 0
+    ended: list[Left] = []
     for rowid, first, key, asks in rows:
         move = (rowid, now, next(places) if first else None)
         holder = (yield from holder_of_key(rowid)) if asks else None
         if holder is not None:
-            yield Statement(_CANCEL["supersede"], (rowid, now, superseded(key, holder)))
-            ended += 1
+            tied = yield from ties([rowid])
+            yield supersede(rowid, key, holder, now)
+            ended.append(Left(tied[rowid], "canceled"))
         elif asks:
             # not in the batch: the next with this key must find it taken
             yield Statement(_SQL["queue"], move)
@@ -75,8 +83,22 @@ def _queue_due(now: int, limit: int) -> Steps[int]:
             due.append(move)
     if due:
         yield Batch(_SQL["queue"], due)
-    return len(rows) - ended
+    if ended:
+        yield from follow(ended, now=now)
+    return len(rows) - len(ended)
 
 
-def _wait_ms(next_due: int | None, now: int) -> int | None:
-    return None if next_due is None else max(0, -((now - next_due) // 1000))
+def _prune_ties(rows: Rows) -> Steps[None]:
+    """Remove what tied these jobs to others, as far as nobody needs it any more."""
+    ids = [job_id for job_id, _ in rows]
+    groups = {group_id for _, group_id in rows if group_id is not None}
+    ((edges,),) = yield Statement(_JOINS["any"])
+    if edges:
+        yield Statement(_JOINS["prune_children"], (json_list(ids),))
+        yield Statement(_JOINS["prune_parents"], (json_list(ids),))
+    yield Statement(_GROUPS["prune"], (json_list(sorted(groups)), json_list(ids)))
+
+
+def _wait_ms(next_due: int | None, next_token: int | None, now: int) -> int | None:
+    times = [at for at in (next_due, next_token) if at is not None]
+    return max(0, -((now - min(times)) // 1000)) if times else None

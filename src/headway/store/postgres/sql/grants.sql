@@ -11,21 +11,38 @@ begin
     drop policy if exists worker_sees_all on headway.jobs;
     drop policy if exists worker_sees_all on headway.attempts;
     drop policy if exists worker_sees_all on headway.audit;
+    drop policy if exists worker_sees_all on headway.holds;
+    drop policy if exists worker_sees_all on headway.edges;
+    drop policy if exists worker_sees_all on headway.groups;
     create policy worker_sees_all on headway.tenants to headway_worker using (true);
     create policy worker_sees_all on headway.jobs to headway_worker using (true);
     create policy worker_sees_all on headway.attempts to headway_worker using (true);
     create policy worker_sees_all on headway.audit to headway_worker using (true);
+    create policy worker_sees_all on headway.holds to headway_worker using (true);
+    create policy worker_sees_all on headway.edges to headway_worker using (true);
+    create policy worker_sees_all on headway.groups to headway_worker using (true);
     -- only what definer functions call from inside
     revoke execute on function
-      headway.end_attempts, headway.retry_as_new, headway.supersede, headway.end_early, headway.holder, headway.enqueued, headway.name_tenant
+      headway.end_attempts, headway.retry_as_new, headway.retry_one, headway.reopen, headway.repoint, headway.put_back, headway.supersede,
+      headway.supersede_entering, headway.end_early, headway.leave, headway.holder, headway.enqueued,
+      headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
+      headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.claim_limited, headway.claims, headway.pick_fair,
+      headway.ready_fair, headway.refill, headway.join_jobs, headway.release_children, headway.unhold,
+      headway.stop_groups, headway.seats, headway.check_pending, headway.add_edges, headway.join_group,
+      headway.line, headway.renumber
       from headway_worker;
   end if;
   if exists (select from pg_roles where rolname = 'headway_app') then
     grant usage on schema headway to headway_app;
-    grant select on headway.tenants, headway.jobs, headway.attempts, headway.audit, headway.queues to headway_app;
+    grant select on
+      headway.tenants, headway.jobs, headway.attempts, headway.audit, headway.queues, headway.holds, headway.edges,
+      headway.groups, headway.limits, headway.reservations
+      to headway_app;
     grant execute on function
       headway.tenant, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_many,
-      headway.cancel, headway.retry, headway.change, headway.listening
+      headway.cancel, headway.retry, headway.change, headway.move, headway.skip, headway.usage, headway.listening,
+      headway.hold_train, headway.resume_train, headway.clear_train,
+      headway.new_group, headway.cancel_group, headway.retry_group
       to headway_app;
   end if;
 end

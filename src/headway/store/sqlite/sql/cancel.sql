@@ -12,6 +12,8 @@ update jobs
 set status = 'canceled',
   finished_at = ?2,
   error = ?3,
+  limited_by = null,
+  pending = 0,
   unique_key = case
     when unique_key is not null
       and instr(unique_scope, '"canceled"') > 0
@@ -34,6 +36,8 @@ update jobs
 set status = 'canceled',
   finished_at = ?2,
   error = ?3,
+  limited_by = null,
+  pending = 0,
   unique_key = null
 where rowid = ?1;
 

@@ -1,6 +1,7 @@
 -- Differs because the write lock makes skip locked needless, and because an empty queue is found by a read alone.
 
 -- name: probe
+-- is the worker registered; may the queue be claimed from, and how; is there work, or a rate that has tokens again
 select
   exists (
     select 1
@@ -12,23 +13,59 @@ select
     from queues
     where name = ?2
       and paused_at is not null
+  )
+  or exists (
+    select 1
+    from reservations
+    where queue = ?2
+      and expires_at > ?3
   ),
   exists (
     select 1
     from jobs
     where status = 'queued'
+      and limited_by is null
       and queue = ?2
       and (expires_at is null or expires_at > ?3)
+  ),
+  exists (
+    select 1
+    from buckets indexed by buckets_wake
+    where wake_at <= ?3
+  ),
+  coalesce((select fair from queues where name = ?2), 0),
+  coalesce((select guarded from queues where name = ?2), 0)
+  or exists (
+    select 1
+    from limits
+    where (scope = 'kind' or scope = 'tenant')
+      and (max_running is not null or rate_count is not null)
+  ),
+  (
+    select max_running
+    from limits
+    where scope = 'queue'
+      and name = ?2
   );
+
+-- name: running_limited
+select count(*)
+from jobs indexed by jobs_limited
+where limited > 0
+  and limited = 1
+  and status = 'running'
+  and queue = ?1;
 
 -- name: take
 -- or ignore: a job that would enter a unique scope now taken stays behind, for `left`
+-- coalesce: in returning, SQLite 3.40 takes a bare column that is null for one that is not
 update or ignore jobs
 set status = 'running',
   fence = fence + 1,
   worker_id = ?1,
   started_at = coalesce(started_at, ?3),
   attempt_started_at = ?3,
+  limited = 0,
   progress = null,
   progress_note = null,
   log_tail = null
@@ -36,6 +73,7 @@ where rowid in (
   select rowid
   from jobs
   where status = 'queued'
+    and limited_by is null
     and queue = ?2
     and (expires_at is null or expires_at > ?3)
   order by priority, position, id
@@ -43,15 +81,54 @@ where rowid in (
 )
 returning
   priority, position, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
-  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta;
+  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
+  coalesce(train, group_id) is not null;
+
+-- name: candidates
+select
+  rowid, id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+from jobs
+where status = 'queued'
+  and limited_by is null
+  and queue = ?1
+  and (expires_at is null or expires_at > ?2)
+order by priority, position, id
+limit ?3;
+
+-- name: candidate
+select
+  rowid, id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+from jobs
+where id = ?1
+  and status = 'queued'
+  and (expires_at is null or expires_at > ?2);
+
+-- name: take_these
+update or ignore jobs
+set status = 'running',
+  fence = fence + 1,
+  worker_id = ?1,
+  started_at = coalesce(started_at, ?3),
+  attempt_started_at = ?3,
+  limited = ?4,
+  limited_by = null,
+  progress = null,
+  progress_note = null,
+  log_tail = null
+where rowid in (select value from json_each(?2))
+returning
+  rowid, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
+  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
+  coalesce(train, partition, group_id) is not null or limited > 0;
 
 -- name: left
 -- of the first that are still queued, those that enter their unique scope only by running
-select rowid, id, unique_key
+select rowid
 from (
-  select rowid, id, unique_key, unique_scope
+  select rowid, unique_key, unique_scope
   from jobs
   where status = 'queued'
+    and limited_by is null
     and queue = ?1
     and (expires_at is null or expires_at > ?2)
   order by priority, position, id
@@ -60,6 +137,39 @@ from (
 where unique_key is not null
   and instr(unique_scope, '"running"') > 0
   and instr(unique_scope, '"queued"') = 0;
+
+-- name: unique_key
+select unique_key
+from jobs
+where rowid = ?1;
+
+-- name: reserved
+select exists (
+  select 1
+  from reservations
+  where queue = ?1
+    and id is not ?2
+    and expires_at > ?3
+);
+
+-- name: most
+select max_running
+from limits
+where scope = 'queue'
+  and name = ?1;
+
+-- name: registered
+select exists (
+  select 1
+  from workers
+  where id = ?1
+);
+
+-- name: queue_of
+select queue
+from jobs
+where id = ?1
+  and status = 'queued';
 
 -- name: running
 select id, fence

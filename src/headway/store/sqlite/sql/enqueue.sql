@@ -1,5 +1,15 @@
 -- Differs because the batch is one insert run per row; who met an existing job is asked for only when some did.
 
+-- name: places
+-- the first statement, so that it takes the write lock: also asks whether any setting minds new jobs
+update counters
+set value = value + 1024 * ?1
+where name = 'position'
+returning
+  value,
+  exists (select 1 from limits indexed by limits_pending where max_pending is not null),
+  exists (select 1 from queues indexed by queues_fair where fair = 1);
+
 -- name: tenant
 insert into tenants (id, slug, created_at)
 values (?1, ?2, ?3)
@@ -9,6 +19,9 @@ where tenants.slug = tenants.id
   and excluded.slug <> excluded.id;
 
 -- name: changes
+select changes();
+
+-- name: total_changes
 select total_changes();
 
 -- name: insert
@@ -23,6 +36,67 @@ values (
   ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27
 )
 on conflict do nothing;
+
+-- name: insert_tied
+-- the same with everything that ties a job to others, and the settings that it meets
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
+  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
+  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
+  rate_key, group_id, pending, metered, fair
+)
+values (
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+  ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
+  ?37, ?38, ?39, ?40, ?41
+)
+on conflict do nothing;
+
+-- name: guard
+-- claims of the queue have to look at partitions and limits from now on
+insert into queues (name, guarded)
+values (?1, 1)
+on conflict (name) do update
+set guarded = 1
+where guarded = 0;
+
+-- name: fair
+select name
+from queues indexed by queues_fair
+where fair = 1;
+
+-- name: meters
+-- the max_pending of these tenants, their own or everybody's
+select named.value, coalesce(own.max_pending, every.max_pending)
+from json_each(?1) as named
+left join limits as own
+  on own.scope = 'tenant'
+  and own.name = named.value
+left join limits as every
+  on every.scope = 'tenant'
+  and every.name = '*'
+  and own.name is null
+where coalesce(own.max_pending, every.max_pending) is not null;
+
+-- name: metered
+select count(*)
+from (
+  select 1
+  from jobs indexed by jobs_metered
+  where tenant_id = ?1
+    and metered = 1
+    and finished_at is null
+    and status <> 'running'
+  limit ?2
+);
+
+-- name: slug
+select slug
+from tenants
+where id = ?1;
 
 -- name: present
 select id, tenant_id, status

@@ -52,3 +52,7 @@ where name = ?1
 insert into audit (at, detail, actor, action)
 select ?1, ?2, ?3, ?4
 where changes() > 0;
+
+-- name: audit_always
+insert into audit (at, detail, actor, action)
+values (?1, ?2, ?3, ?4);

@@ -20,4 +20,7 @@ drop table schema_version;
 select name
 from sqlite_master
 where type in ('table', 'view')
-  and name in ('tenants', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit');
+  and name in (
+    'tenants', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit', 'holds', 'edges', 'groups', 'limits',
+    'buckets', 'reservations'
+  );

@@ -6,11 +6,12 @@ values (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: finished
 select
-  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, unique_scope, status
+  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, unique_scope, status, train
 from jobs
 where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2)
-  and finished_at is not null;
+  and finished_at is not null
+order by id;
 
 -- name: retried_by
 select id
@@ -19,9 +20,11 @@ where retry_of = ?1;
 
 -- name: retry
 update jobs
-set status = 'queued',
-  queued_at = ?2,
+set status = ?4,
+  queued_at = case when ?4 = 'queued' then ?2 else queued_at end,
   position = coalesce(position, ?3),
+  pending = ?5,
+  fair = coalesce((select fair from queues where name = jobs.queue), 0),
   tries = 0,
   losses = 0,
   scheduled_for = null,
@@ -51,6 +54,8 @@ set status = ?2,
   position = ?3,
   queued_at = coalesce(?4, queued_at),
   priority = ?5,
+  limited_by = case when ?2 = 'queued' and queue = ?6 then limited_by end,
+  fair = case when queue = ?6 then fair else coalesce((select fair from queues where name = ?6), 0) end,
   queue = ?6,
   max_attempts = ?7,
   max_losses = ?8,
@@ -59,3 +64,14 @@ set status = ?2,
   expires_at = ?11,
   payload = ?12
 where rowid = ?1;
+
+-- name: guard
+-- in another queue: claims there have to look at its partition and limits, too
+insert into queues (name, guarded)
+select queue, 1
+from jobs
+where rowid = ?1
+  and (partition is not null or concurrency is not null or rate_count is not null)
+on conflict (name) do update
+set guarded = 1
+where guarded = 0;

@@ -7,7 +7,9 @@ select
   j.delivery, j.idempotency_key, j.unique_key, j.unique_scope, j.scheduled_for, j.expires_at, j.created_at,
   j.queued_at, j.started_at, j.finished_at, j.worker_id, j.attempt_started_at, j.cancel_requested_at, j.progress,
   j.progress_note, j.log_tail, j.result, j.error, j.correlation_id, j.trace_id, j.source, j.source_ref,
-  j.created_by, j.retry_of, j.meta
+  j.created_by, j.retry_of, j.meta, j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'),
+  j.partition, j.concurrency, j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key,
+  j.limited_by, j.group_id, j.pending
 from jobs as j
 left join tenants as t
   on t.id = j.tenant_id
@@ -99,6 +101,25 @@ where retry_of = ?8
   and (?5 is null or source = ?5)
   and (?6 is null or correlation_id = ?6)
   and (?7 is null or unique_key = ?7)
+  and (?13 is null or group_id = ?13)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_group
+select id
+from jobs indexed by jobs_group
+where group_id = ?13
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?2 is null or status = ?2)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
   and (?9 is null or created_at > ?9)
   and (?10 is null or created_at < ?10)
 order by id desc
@@ -137,9 +158,16 @@ where status <> 'queued'
   and status <> 'running'
 group by status
 union all
-select 'queued', count(*)
-from jobs indexed by jobs_claim
-where status = 'queued'
+select 'queued', (
+  select count(*)
+  from jobs indexed by jobs_claim
+  where status = 'queued'
+    and limited_by is null
+) + (
+  select count(*)
+  from jobs indexed by jobs_aside
+  where limited_by is not null
+)
 union all
 select 'running', count(*)
 from jobs indexed by jobs_running
@@ -160,13 +188,46 @@ where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
 group by status;
 
 -- name: queues
-select name, paused_at, paused_by
-from queues;
+select
+  named.name, queues.paused_at, queues.paused_by, coalesce(queues.fair, 0), limits.max_running, reservations.holder,
+  reservations.expires_at
+from (
+  select name
+  from queues
+  union
+  select name
+  from limits
+  where scope = 'queue'
+  union
+  select queue
+  from reservations
+  where expires_at > ?1
+) as named
+left join queues
+  on queues.name = named.name
+left join limits
+  on limits.scope = 'queue'
+  and limits.name = named.name
+left join reservations
+  on reservations.queue = named.name
+  and reservations.expires_at > ?1
+where queues.paused_at is not null
+  or queues.guarded = 0
+  or queues.fair = 1
+  or limits.name is not null
+  or reservations.queue is not null;
 
 -- name: queue_counts
 select queue, 'queued', count(*), min(queued_at)
 from jobs indexed by jobs_claim
 where status = 'queued'
+  and limited_by is null
+  and (?1 is null or tenant_id = ?1)
+group by queue
+union all
+select queue, 'limited', count(*), min(queued_at)
+from jobs indexed by jobs_aside
+where limited_by is not null
   and (?1 is null or tenant_id = ?1)
 group by queue
 union all
@@ -208,6 +269,7 @@ from (
   from jobs as me
   join jobs as other indexed by jobs_claim
     on other.status = 'queued'
+    and other.limited_by is null
     and other.queue = me.queue
     and (other.priority, other.position, other.id) < (me.priority, me.position, me.id)
   where me.id = ?1

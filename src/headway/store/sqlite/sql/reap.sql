@@ -19,6 +19,12 @@ select
 select
   rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
   unique_key, unique_scope,
+  train is not null or partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
+    or exists (
+      select 1
+      from edges
+      where parent_id = jobs.id
+    ),
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
 from jobs indexed by jobs_running

@@ -3,7 +3,13 @@
 -- name: look
 select
   rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
-  unique_key, unique_scope
+  unique_key, unique_scope,
+  train is not null or partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
+    or exists (
+      select 1
+      from edges
+      where parent_id = jobs.id
+    )
 from jobs
 where id in (select value from json_each(?1))
   and status = 'running';
@@ -71,17 +77,16 @@ where me.rowid = ?1
   and other.id <> me.id;
 
 -- name: copy
--- the job that retries an at_most_once one; ?5 gives it a full budget, ?6 ends it as superseded with that error
+-- the job that retries an at_most_once one, in its place; ?5 gives it a full budget, ?6 is why it is over already
 insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, tries, losses, max_attempts, max_losses,
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, finished_at, error, correlation_id, trace_id, source, source_ref, created_by,
-  retry_of, payload, meta
+  retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
+  rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending
 )
 select
-  ?2, tenant_id, kind, queue,
-  case when ?6 is not null then 'canceled' when ?4 <= ?3 then 'queued' else 'scheduled' end,
-  priority, position,
+  ?2, tenant_id, kind, queue, ?8, priority, position,
   case when ?5 then 0 else tries end,
   case when ?5 then 0 else losses end,
   max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery,
@@ -89,10 +94,12 @@ select
   unique_scope, ?4,
   case when ?5 then null else expires_at end,
   ?3,
-  case when ?4 <= ?3 and ?6 is null then ?3 end,
+  case when ?8 = 'queued' then ?3 end,
   case when ?6 is not null then ?3 end,
   ?6, correlation_id, trace_id, source, source_ref, created_by,
-  id, payload, meta
+  id, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
+  rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
+  group_id, ?9
 from jobs
 where rowid = ?1;
 

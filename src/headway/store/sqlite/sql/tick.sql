@@ -27,7 +27,7 @@ from jobs indexed by jobs_due
 where status = 'scheduled';
 
 -- name: expired
-select rowid, status
+select rowid
 from jobs indexed by jobs_expiring
 where expires_at <= ?1
   and finished_at is null
@@ -65,7 +65,7 @@ where rowid in (
   order by finished_at
   limit ?3
 )
-returning id;
+returning id, group_id;
 
 -- name: prune_probe
 select exists (

@@ -76,3 +76,39 @@ $$;
 create function headway.queue_lock(p_queue text) returns bigint
 language sql immutable
 as $$ select pg_catalog.hashtextextended(p_queue, 748292) $$;
+
+-- The gate of a limit's key: who decides about the key locks this row first.
+create function headway.gate(p_key text) returns smallint
+language sql immutable
+as $$ select (1 + (pg_catalog.hashtext(p_key) & 1023))::smallint $$;
+
+-- The gate of a queue that has a limit.
+create function headway.queue_gate(p_queue text) returns smallint
+language sql immutable
+as $$ select (1025 + (pg_catalog.hashtext(p_queue) & 63))::smallint $$;
+
+-- The keys that can limit a job, as model/limit.py writes them.
+create function headway.limit_keys(p_job headway.jobs) returns text[]
+language sql immutable
+as $$
+  select pg_catalog.array_remove(array[
+    'p:' || p_job.tenant_id || ':' || p_job.partition,
+    'c:' || p_job.tenant_id || ':' || p_job.kind || ':' || p_job.concurrency_key,
+    'k:' || p_job.kind,
+    't:' || p_job.tenant_id,
+    'r:' || case when p_job.rate_key is null then '' else p_job.tenant_id || ':' end || p_job.kind
+         || coalesce(':' || p_job.rate_key, '')
+  ], null)
+$$;
+
+-- Of these, the ones that a running job takes room of.
+create function headway.taken_keys(p_job headway.jobs) returns text[]
+language sql immutable
+as $$
+  select pg_catalog.array_remove(array[
+    'p:' || p_job.tenant_id || ':' || p_job.partition,
+    'c:' || p_job.tenant_id || ':' || p_job.kind || ':' || p_job.concurrency_key,
+    case when p_job.limited then 'k:' || p_job.kind end,
+    case when p_job.limited then 't:' || p_job.tenant_id end
+  ], null)
+$$;

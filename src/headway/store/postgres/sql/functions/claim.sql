@@ -1,6 +1,7 @@
 -- Take up to p_limit jobs of a queue in order and start their attempts: status, worker, start and fence + 1.
--- A claim that finds nothing is one index probe and writes nothing. Shares the queue's lock with other claims, so
--- that none commits once a pause has returned; locks candidates with skip locked, so claimers never wait for each other.
+-- First couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock
+-- with other claims, so that none commits once a pause or a reservation has returned; locks candidates with skip locked,
+-- so claimers never wait for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
 -- Planned once, for any limit: with nothing but index scans to choose from, the planner cannot prefer to sort the whole
 -- queue for a limit that it does not know, and an idle poll costs no planning.
@@ -8,7 +9,7 @@ create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -22,14 +23,176 @@ set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz;
-  v_superseded bigint;
+  v_queue headway.queues;
+  v_most integer;
+  v_kinds text[];
+  v_tenants uuid[];
+  v_all boolean := false;
+  v_count integer := 0;
+  v_ids uuid[];
 begin
-  perform from headway.jobs j where j.queue = p_queue and j.status = 'queued' limit 1;
+  perform from headway.arrivals limit 1;
+  if found then
+    -- first the lock: who changes limits holds it and waits for rows, such as couple may have
+    perform pg_advisory_xact_lock_shared(headway.limits_lock());
+    perform headway.couple();
+  end if;
+  perform from headway.jobs j where j.queue = p_queue and j.status = 'queued' and j.limited_by is null limit 1;
   if not found then
     return;
   end if;
-  perform pg_advisory_xact_lock_shared(headway.queue_lock(p_queue));
-  perform from headway.queues q where q.name = p_queue and q.paused_at is not null;
+  perform pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
+  v_now := headway.now();
+  select q.* into v_queue from headway.queues q where q.name = p_queue;
+  if found then
+    if v_queue.paused_at is not null then
+      return;
+    end if;
+    perform from headway.reservations r where r.queue = p_queue and r.expires_at > v_now;
+    if found then
+      return;
+    end if;
+    if v_queue.fair_since is not null then
+      v_queue.fair := headway.ready_fair(p_queue, v_queue.fair_since);
+    end if;
+  end if;
+  perform from headway.workers w where w.id = p_worker;
+  if not found then
+    raise exception 'worker % is not registered (any more): its lease ran out and it was reaped; register again under a new id', p_worker
+      using errcode = 'HW002';
+  end if;
+  perform from headway.limits limit 1;
+  if found then
+    select max(l.max_running) filter (where l.scope = 'queue'),
+           array_agg(l.name) filter (where l.scope = 'kind'),
+           array_agg(l.name::uuid) filter (where l.scope = 'tenant' and l.name <> '*'),
+           coalesce(bool_or(l.scope = 'queue' or l.name = '*'), false)
+      into v_most, v_kinds, v_tenants, v_all
+      from headway.limits l
+     where l.scope = 'queue' and l.name = p_queue
+        or l.scope = 'kind'
+        or l.scope = 'tenant' and l.max_running is not null;
+  end if;
+
+  if not v_all and v_queue.fair is not true then
+    loop
+      begin
+        return query
+          -- materialized: a subquery under `in` may run again and claim more than the limit
+          with candidate as materialized (
+            select j.id, coalesce(j.partition, j.concurrency_key) is not null or j.concurrency is not null
+                         or j.rate_count is not null
+                         or coalesce(j.kind = any (v_kinds), false)
+                         or coalesce(j.tenant_id = any (v_tenants), false) as keyed
+              from headway.jobs j
+             where j.queue = p_queue
+               and j.status = 'queued'
+               and j.limited_by is null
+               and (j.expires_at is null or j.expires_at > v_now)
+             order by j.priority, j.position, j.id
+             limit p_limit
+               for update skip locked
+          ), claimed as (
+            update headway.jobs j
+               set status = 'running',
+                   fence = j.fence + 1,
+                   worker_id = p_worker,
+                   attempt_started_at = v_now,
+                   started_at = coalesce(j.started_at, v_now),
+                   progress = null,
+                   progress_note = null,
+                   log_tail = null
+              from candidate c
+             where j.id = c.id
+               -- keys are looked at all together, below, and in order with what has none
+               and not (select bool_or(k.keyed) from candidate k)
+            returning j.*
+          )
+          select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
+                 c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
+                 c.delivery, c.correlation_id, c.trace_id, c.meta, c.train is not null or c.group_id is not null
+            from claimed c
+           order by c.priority, c.position, c.id;
+        get diagnostics v_count = row_count;
+        exit;
+      exception when unique_violation then
+        -- some would enter a unique scope by running, and it is taken: end those, then take the others
+        if headway.supersede_entering(
+             array(select j.id
+                     from headway.jobs j
+                    where j.queue = p_queue
+                      and j.status = 'queued'
+                      and j.limited_by is null
+                      and (j.expires_at is null or j.expires_at > v_now)
+                    order by j.priority, j.position, j.id
+                    limit p_limit
+                      for update skip locked),
+             v_now) = 0
+        then
+          raise;
+        end if;
+      end;
+    end loop;
+    if v_count > 0 then
+      return;
+    end if;
+  end if;
+
+  v_ids := headway.claim_limited(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most);
+  if cardinality(v_ids) > 0 then
+    return query select * from headway.claims(v_ids);
+  end if;
+end
+$$;
+
+-- Claims as a worker gets them, in this order.
+create function headway.claims(p_ids uuid[])
+returns table (
+  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
+  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
+         j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
+         j.delivery, j.correlation_id, j.trace_id, j.meta,
+         coalesce(j.train, j.partition) is not null or j.concurrency is not null or j.limited is true
+           or j.group_id is not null
+    from unnest(p_ids) with ordinality as u (id, place)
+    join headway.jobs j on j.id = u.id
+   order by u.place
+$$;
+
+-- Claim exactly this job, although its queue is reserved under p_reservation. Nothing if it is not queued, its queue is
+-- reserved by somebody else, or a partition or limit is in its way. Raises HW002.
+create function headway.take(p_worker uuid, p_id uuid, p_reservation uuid default null)
+returns table (
+  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
+  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '5s'
+as $$
+declare
+  v_now timestamptz;
+  v_queue text;
+  v_ids uuid[];
+begin
+  perform pg_advisory_xact_lock_shared(headway.limits_lock());
+  perform headway.couple();
+  select j.queue into v_queue from headway.jobs j where j.id = p_id;
+  if not found then
+    return;
+  end if;
+  perform pg_advisory_xact_lock_shared(headway.queue_lock(v_queue));
+  v_now := headway.now();
+  perform
+     from headway.reservations r
+    where r.queue = v_queue and r.expires_at > v_now and r.id is distinct from p_reservation;
   if found then
     return;
   end if;
@@ -38,72 +201,14 @@ begin
     raise exception 'worker % is not registered (any more): its lease ran out and it was reaped; register again under a new id', p_worker
       using errcode = 'HW002';
   end if;
-  v_now := headway.now();
-  loop
-    begin
-      return query
-        -- materialized: a subquery under `in` may run again and claim more than the limit
-        with candidate as materialized (
-          select j.id
-            from headway.jobs j
-           where j.queue = p_queue
-             and j.status = 'queued'
-             and (j.expires_at is null or j.expires_at > v_now)
-           order by j.priority, j.position, j.id
-           limit p_limit
-             for update skip locked
-        ), claimed as (
-          update headway.jobs j
-             set status = 'running',
-                 fence = j.fence + 1,
-                 worker_id = p_worker,
-                 attempt_started_at = v_now,
-                 started_at = coalesce(j.started_at, v_now),
-                 progress = null,
-                 progress_note = null,
-                 log_tail = null
-            from candidate c
-           where j.id = c.id
-          returning j.*
-        )
-        select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
-               c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-               c.delivery, c.correlation_id, c.trace_id, c.meta
-          from claimed c
-         order by c.priority, c.position, c.id;
-      return;
-    exception when unique_violation then
-      -- some would enter a unique scope by running, and it is taken: end those, then take the others
-      with candidate as materialized (
-        select j.id, j.priority, j.position
-          from headway.jobs j
-         where j.queue = p_queue
-           and j.status = 'queued'
-           and (j.expires_at is null or j.expires_at > v_now)
-         order by j.priority, j.position, j.id
-         limit p_limit
-           for update skip locked
-      ), entering as (
-        select j.id,
-               headway.holder(j) as holder,
-               first_value(j.id) over (
-                 partition by j.tenant_id, j.kind, j.unique_key order by j.priority, j.position, j.id) as first
-          from candidate c
-          join headway.jobs j on j.id = c.id
-         where j.unique_key is not null
-           and 'running' = any (j.unique_scope)
-           and not 'queued' = any (j.unique_scope)
-      )
-      select count(headway.supersede(e.id, v_now, coalesce(e.holder, e.first)))
-        into v_superseded
-        from entering e
-       where e.holder is not null
-          or e.first <> e.id;
-      if v_superseded = 0 then
-        raise;
-      end if;
-    end;
-  end loop;
+  perform from headway.jobs j where j.id = p_id and j.status = 'queued' and j.queue = v_queue for update;
+  if not found then
+    return;
+  end if;
+  v_ids := headway.claim_limited(
+    p_worker, v_queue, 1, v_now, false,
+    (select l.max_running from headway.limits l where l.scope = 'queue' and l.name = v_queue), p_id);
+  return query select * from headway.claims(v_ids);
 end
 $$;
 
@@ -129,7 +234,7 @@ declare
   v_id uuid;
   v_fence integer;
   v_status text := case when p_delay_ms > 0 then 'scheduled' else 'queued' end;
-  v_count integer := 0;
+  v_ids uuid[] := '{}';
 begin
   for v_id, v_fence in
     select j.id, j.fence
@@ -158,8 +263,12 @@ begin
     exception when unique_violation then
       perform headway.supersede(v_id, v_now);
     end;
-    v_count := v_count + 1;
+    v_ids := v_ids || v_id;
   end loop;
-  return v_count;
+  if cardinality(v_ids) > 0 then
+    perform headway.follow(v_ids, v_now, true);
+    perform headway.tell(v_ids);
+  end if;
+  return cardinality(v_ids);
 end
 $$;

@@ -2,7 +2,11 @@
 -- has its default. Gives one row for each job that is not simply new and queued: its place in the call (from 1),
 -- the job that stands for it, that job's status, and whether this call made it.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
--- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003, HW004.
+-- p_afters has the ids that each job waits for, as text with commas between.
+-- A car goes in held, with an arrival for the next claim; in a transaction of its own, the first car of a train that
+-- shows no unfinished car and no hold goes in as its locomotive. p_alone says that this transaction ends with the call;
+-- else it is taken for one of its own where it is a single statement of the simple protocol, as psql's are.
+-- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003, HW004, HW005.
 create function headway.enqueue_many(
   p_ids uuid[],
   p_kinds text[],
@@ -29,7 +33,21 @@ create function headway.enqueue_many(
   p_sources text[] default null,
   p_source_refs text[] default null,
   p_created_by text[] default null,
-  p_metas json[] default null
+  p_metas json[] default null,
+  p_trains text[] default null,
+  p_on_canceled text[] default null,
+  p_on_dead text[] default null,
+  p_partitions text[] default null,
+  p_concurrency integer[] default null,
+  p_concurrency_keys text[] default null,
+  p_rate_counts integer[] default null,
+  p_rate_periods_ms bigint[] default null,
+  p_rate_bursts integer[] default null,
+  p_rate_keys text[] default null,
+  p_groups uuid[] default null,
+  p_afters text[] default null,
+  p_on_failures text[] default null,
+  p_alone boolean default null
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -41,7 +59,16 @@ declare
   v_tenant uuid;
   v_slug text;
   v_inserted bigint;
-  v_repeats boolean := true;
+  v_rows bigint;
+  v_repeats boolean := false;
+  v_taken uuid[];
+  v_ordered boolean := p_trains is not null or p_afters is not null;
+  v_again boolean := false;
+  v_alone boolean := p_trains is not null and coalesce(p_alone, headway.alone());
+  v_seats boolean[];
+  v_places bigint[];
+  v_metered uuid[];
+  v_fair text[];
 begin
   if p_tenants is not null then
     for v_tenant, v_slug in
@@ -59,6 +86,16 @@ begin
       using errcode = 'HW004';
   end if;
 
+  v_metered := headway.check_pending(p_tenants, v_own, cardinality(p_ids));
+  v_fair := array(select q.name from headway.queues q where q.fair);
+  if v_ordered then
+    -- the places first: what is put in second has its place in the call all the same
+    v_places := array(select nextval('headway.position') from unnest(p_ids));
+  end if;
+  if v_alone then
+    v_seats := headway.seats(p_tenants, v_own, p_trains, p_afters);
+  end if;
+
   if p_unique_keys is not null or p_idempotency_keys is not null then
     select count(k.u) <> count(distinct k.u) or count(k.i) <> count(distinct k.i)
       into v_repeats
@@ -66,66 +103,302 @@ begin
   end if;
   -- positions follow the order of the call; the rows go in by their keys, so that two batches that wait for each
   -- other's keys never do so in a circle; but where a key comes twice in a batch, the first to call has it
-  insert into headway.jobs (
-    id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
-    expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-    delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-    source, source_ref, created_by, meta, created_at)
-  select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority,
-         case when g.position is null then 'scheduled' else 'queued' end,
-         g.due,
-         case when g.position is null then null else v_now end,
-         g.position,
-         g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
-         g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.correlation_id, g.trace_id,
-         g.source, g.source_ref, g.created_by, g.meta, v_now
-    from (
-      select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
-             coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
-             d.due,
-             case when d.due > v_now then null else nextval('headway.position') end as position,
-             u.expires_at, coalesce(u.max_attempts, 5) as max_attempts,
-             coalesce(u.max_losses, u.max_attempts, 5) as max_losses,
-             coalesce(u.backoff_base_ms, 1000) as backoff_base_ms,
-             coalesce(u.backoff_cap_ms, 3600000) as backoff_cap_ms, u.timeout_ms,
-             coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
-             case when u.unique_key is not null
-                  then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
-             end as unique_scope,
-             u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
-             u.place
-        from unnest(
-               p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
-               p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
-               p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
-               p_sources, p_source_refs, p_created_by, p_metas)
-             with ordinality as u (
-               id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
-               expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-               delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-               source, source_ref, created_by, meta, place)
-        cross join lateral (
-          select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
-        ) d
-    ) g
-   order by case when v_repeats then null else g.unique_key end,
-            case when v_repeats then null else g.idempotency_key end,
-            g.place
-  on conflict do nothing;
-  get diagnostics v_inserted = row_count;
+  v_inserted := 0;
+  loop
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      source, source_ref, created_by, meta, created_at, metered, fair,
+      train, on_canceled, on_dead, partition, concurrency, concurrency_key,
+      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending)
+    select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
+           case when g.status = 'queued' then v_now end, g.position,
+           g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
+           g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.correlation_id, g.trace_id,
+           g.source, g.source_ref, g.created_by, g.meta, v_now,
+           case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
+           g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
+           g.concurrency_key, g.rate_count, g.rate_period_ms, g.rate_burst, g.rate_key, g.group_id,
+           case when g.after is not null then true end
+      from (
+        select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
+               coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
+               d.due,
+               case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+                    when d.due > v_now then 'scheduled'
+                    else 'queued' end as status,
+               -- in here, and so in order of the call: outside it would be taken after the sort
+               case when u.after is not null or u.train is not null then u.position
+                    when d.due > v_now then null
+                    else coalesce(u.position, nextval('headway.position')) end as position,
+               u.expires_at, coalesce(u.max_attempts, 5) as max_attempts,
+               coalesce(u.max_losses, u.max_attempts, 5) as max_losses,
+               coalesce(u.backoff_base_ms, 1000) as backoff_base_ms,
+               coalesce(u.backoff_cap_ms, 3600000) as backoff_cap_ms, u.timeout_ms,
+               coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
+               case when u.unique_key is not null
+                    then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
+               end as unique_scope,
+               u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
+               u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
+               u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after,
+               u.place
+          from unnest(
+                 p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
+                 p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
+                 p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
+                 p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
+                 p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
+                 p_groups, p_afters, v_seats, v_places)
+               with ordinality as u (
+                 id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
+                 expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+                 delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+                 source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
+                 concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
+                 group_id, after, seat, position, place)
+          cross join lateral (
+            select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
+          ) d
+         where v_taken is null
+            or u.id <> all (v_taken)
+      ) g
+     order by case when v_repeats then null else g.train end,
+              case when v_repeats then null else g.unique_key end,
+              case when v_repeats then null else g.idempotency_key end,
+              g.place
+    on conflict do nothing;
+    get diagnostics v_rows = row_count;
+    v_inserted := v_inserted + v_rows;
+    exit when v_inserted = cardinality(p_ids) or v_seats is null;
+    -- a seat may be taken meanwhile: what did not go in as a locomotive goes in held, unless its unique key was why
+    v_taken := array(
+      select u.id
+        from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, v_seats) as u (id, tenant_id, kind, unique_key, seat)
+       where u.seat
+         and exists (select
+                       from headway.jobs o
+                      where o.tenant_id = coalesce(u.tenant_id, v_own) and o.kind = u.kind
+                        and o.unique_key = u.unique_key and o.unique_key is not null
+                        and o.status = any (o.unique_scope) and o.id <> u.id));
+    v_seats := null;
+    v_again := true;
+  end loop;
 
-  if v_inserted = cardinality(p_ids) then
-    -- the usual case: everything is new; only what waits for its time needs a word
-    if p_delays_ms is not null or p_scheduled_for is not null then
+  if v_again then
+    -- the first car of a train may have met an existing job: then the seat is the next one's
+    perform headway.let_go_apart(array_agg(w.tenant_id), array_agg(w.train), v_now)
+       from (select distinct coalesce(u.tenant_id, v_own) as tenant_id, u.train
+               from unnest(p_tenants, p_trains) as u (tenant_id, train)
+              where u.train is not null
+              order by 1, 2) w;
+  end if;
+  if p_trains is not null then
+    insert into headway.arrivals (tenant_id, trains)
+    select w.tenant_id, array_agg(w.train)
+      from (select coalesce(u.tenant_id, v_own) as tenant_id, u.train
+              from unnest(p_tenants, p_trains, v_seats) as u (tenant_id, train, seat)
+             where u.train is not null
+             group by 1, 2
+            having bool_or(u.seat) is not true) w
+     group by w.tenant_id;
+  end if;
+  if p_afters is not null and v_inserted = cardinality(p_ids) then
+    perform headway.add_edges(p_ids, p_afters, p_on_failures, null);
+  elsif p_afters is not null then
+    perform headway.add_edges(
+      p_ids, p_afters, p_on_failures,
+      array(select coalesce(e.id, u.id)
+              from unnest(p_ids) with ordinality as u (id, place)
+              left join headway.enqueued(
+                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts) e on e.place = u.place
+             order by u.place));
+  end if;
+  if p_groups is not null then
+    perform headway.join_group(p_ids, p_groups);
+  end if;
+
+  if v_inserted = cardinality(p_ids) and not v_again then
+    -- the usual case: everything is new; only what is not simply queued needs a word
+    if v_ordered or p_delays_ms is not null or p_scheduled_for is not null then
       return query
-        select u.place, u.id, 'scheduled', true
-          from unnest(p_ids, p_delays_ms, p_scheduled_for) with ordinality as u (id, delay_ms, due, place)
-         where coalesce(u.due, v_now + u.delay_ms * interval '1 millisecond') > v_now;
+        select u.place, u.id,
+               case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+                    else 'scheduled' end,
+               true
+          from unnest(p_ids, p_delays_ms, p_scheduled_for, p_trains, p_afters, v_seats)
+               with ordinality as u (id, delay_ms, due, train, after, seat, place)
+         where u.after is not null
+            or u.train is not null and u.seat is not true
+            or coalesce(u.due, v_now + u.delay_ms * interval '1 millisecond') > v_now;
     end if;
     return;
   end if;
   return query
     select * from headway.enqueued(v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts);
+end
+$$;
+
+-- Whether this statement is a whole transaction: then a look at a train says how it stands, and nobody waits for long.
+create function headway.alone() returns boolean
+language sql volatile
+as $$
+  select pg_catalog.pg_current_xact_id_if_assigned() is null
+     and pg_catalog.statement_timestamp() = pg_catalog.transaction_timestamp()
+     and pg_catalog.current_setting('transaction_isolation') = 'read committed'
+$$;
+
+-- Which jobs of a call can be their train's locomotive at once: its first car here, where no other shows.
+create function headway.seats(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+begin
+  return array(
+    select coalesce(
+             c.train is not null and c.first and c.after is null
+             and (select 1
+                    from headway.jobs h
+                   where h.tenant_id = c.tenant_id and h.train = c.train and h.train is not null and h.status = 'held'
+                   limit 1) is null
+             and (select 1
+                    from headway.jobs a
+                   where a.tenant_id = c.tenant_id and a.train = c.train and a.train is not null
+                     and a.status in ('queued', 'running', 'scheduled', 'waiting')
+                   limit 1) is null
+             and (select 1 from headway.holds o where o.tenant_id = c.tenant_id and o.train = c.train limit 1) is null,
+             false)
+      from (select coalesce(u.tenant_id, p_own) as tenant_id, u.train, u.after, u.place,
+                   row_number() over (partition by coalesce(u.tenant_id, p_own), u.train order by u.place) = 1 as first
+              from unnest(p_trains, p_tenants, p_afters) with ordinality as u (train, tenant_id, after, place)) c
+     order by c.place);
+end
+$$;
+
+-- Refuse a call that would give a tenant more waiting jobs than its max_pending; gives the tenants that have one.
+-- A soft guard: calls at the same moment do not see each other.
+create function headway.check_pending(p_tenants uuid[], p_own uuid, p_count integer) returns uuid[]
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_found record;
+  v_metered uuid[];
+begin
+  perform from headway.limits l where l.scope = 'tenant' and l.max_pending is not null;
+  if not found then
+    return null;
+  end if;
+  for v_found in
+    select t.id, t.new, l.max_pending, coalesce(n.slug, t.id::text) as slug,
+           (select count(*)
+              from (select
+                      from headway.jobs j
+                     where j.tenant_id = t.id and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting')
+                     limit l.max_pending) w) as waiting
+      from (select coalesce(u.id, p_own) as id, count(*) as new
+              from unnest(coalesce(p_tenants, array_fill(null::uuid, array[p_count]))) as u (id)
+             group by 1) t
+      cross join lateral (
+        select l.max_pending
+          from headway.limits l
+         where l.scope = 'tenant' and l.name in ('*', t.id::text)
+         order by l.name desc
+         limit 1) l
+      left join headway.tenants n on n.id = t.id
+     where l.max_pending is not null
+  loop
+    if v_found.waiting + v_found.new > v_found.max_pending then
+      raise exception 'tenant % has % jobs waiting, and % more would be over its max_pending of %: nothing was enqueued; let workers catch up, or raise the limit',
+        v_found.slug, v_found.waiting, v_found.new, v_found.max_pending
+        using errcode = 'HW005';
+    end if;
+    v_metered := v_metered || v_found.id;
+  end loop;
+  return v_metered;
+end
+$$;
+
+-- Let these jobs wait for others; p_real are the jobs that stand for them, where a key was taken. Raises HW004 for a
+-- parent that does not exist.
+create function headway.add_edges(p_ids uuid[], p_afters text[], p_on_failures text[], p_real uuid[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_missing uuid;
+begin
+  with edge as (
+    select c.id as child_id, c.tenant_id, coalesce(r.real, a.id::uuid) as parent_id,
+           coalesce(u.on_failure, 'stop') as on_failure
+      from unnest(p_ids, p_afters, p_on_failures) as u (id, after, on_failure)
+      join headway.jobs c on c.id = u.id and c.pending
+      cross join lateral unnest(string_to_array(u.after, ',')) as a (id)
+      left join unnest(p_ids, p_real) as r (id, real) on p_real is not null and r.id = a.id::uuid
+  ), added as (
+    insert into headway.edges (parent_id, child_id, tenant_id, on_failure)
+    select e.parent_id, e.child_id, e.tenant_id, e.on_failure
+      from edge e
+    on conflict do nothing
+  )
+  select e.parent_id
+    into v_missing
+    from edge e
+   where not exists (select from headway.jobs p where p.id = e.parent_id and p.tenant_id = e.tenant_id)
+   limit 1;
+  if found then
+    raise exception 'after names job %, which does not exist (or is another tenant''s): nothing was enqueued', v_missing
+      using errcode = 'HW004';
+  end if;
+  insert into headway.arrivals (jobs)
+  select array_agg(u.id) from unnest(p_ids, p_afters) as u (id, after) where u.after is not null;
+end
+$$;
+
+-- These jobs are members of groups: the callback of a group that is there already waits for them, too.
+-- Raises HW004 for a group that does not exist, was stopped or is over.
+create function headway.join_group(p_ids uuid[], p_groups uuid[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_found record;
+begin
+  -- held until the commit, against nobody but the step that would let the callback go, or stop the group
+  perform from headway.groups g where g.id = any (p_groups) for share;
+  for v_found in
+    select w.id, g.id as known, g.stopped_at, g.callback_id, g.on_failure, g.tenant_id, c.status, w.members
+      from (select u.group_id as id, array_agg(u.id) as members
+              from unnest(p_ids, p_groups) as u (id, group_id)
+              join headway.jobs j on j.id = u.id
+             where u.group_id is not null
+             group by u.group_id) w
+      left join headway.groups g
+        on g.id = w.id and g.tenant_id = (select j.tenant_id from headway.jobs j where j.id = w.members[1])
+      left join headway.jobs c on c.id = g.callback_id and c.tenant_id = g.tenant_id
+  loop
+    if v_found.known is null then
+      raise exception 'group % does not exist (or is another tenant''s): nothing was enqueued', v_found.id
+        using errcode = 'HW004';
+    end if;
+    if v_found.stopped_at is not null then
+      raise exception 'group % was stopped: nothing was enqueued; retry the group, or make a new one', v_found.id
+        using errcode = 'HW004';
+    end if;
+    continue when v_found.callback_id is null or v_found.callback_id = any (p_ids);
+    if v_found.status is distinct from 'held' then
+      raise exception 'group % is over, its callback % is %: nothing was enqueued; make a new group',
+        v_found.id, v_found.callback_id, coalesce(v_found.status, 'gone')
+        using errcode = 'HW004';
+    end if;
+    insert into headway.edges (parent_id, child_id, tenant_id, on_failure)
+    select m, v_found.callback_id, v_found.tenant_id, case v_found.on_failure when 'continue' then 'continue' else 'stop' end
+      from unnest(v_found.members) m
+    on conflict do nothing;
+  end loop;
 end
 $$;
 
@@ -225,44 +498,108 @@ create function headway.enqueue(
   source text default 'manual',
   source_ref text default null,
   created_by text default null,
-  meta json default null
+  meta json default null,
+  train text default null,
+  on_canceled text default 'advance',
+  on_dead text default 'advance',
+  partition text default null,
+  concurrency integer default null,
+  concurrency_key text default null,
+  rate_count integer default null,
+  rate_period interval default null,
+  rate_burst integer default null,
+  rate_key text default null,
+  "group" uuid default null,
+  after uuid[] default null,
+  on_failure text default 'stop',
+  alone boolean default null
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
+declare
+  v_alone boolean := train is not null and after is null and coalesce(alone, headway.alone());
+  v_tenant uuid;
 -- one statement where it can be: every further expression is made ready anew in every transaction
 begin
   if tenant is not null then
     perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
   end if;
-  insert into headway.jobs (
-    id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
-    expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-    delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
-    source, source_ref, created_by, meta, created_at)
-  select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority,
-         case when d.due > t.now then 'scheduled' else 'queued' end,
-         d.due,
-         case when d.due > t.now then null else t.now end,
-         case when d.due > t.now then null else nextval('headway.position') end,
-         expires_at, max_attempts, coalesce(max_losses, max_attempts),
-         extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000,
-         extract(epoch from timeout) * 1000,
-         delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
-         trace_id, source, source_ref, created_by, meta, t.now
-    from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
-                          'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
-                 headway.now() as now) t
-    cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
-   where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-     and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-  on conflict do nothing
-  returning jobs.id, jobs.status, true into job_id, job_status, created;
-  if found then
-    return next;
-    return;
-  end if;
+  loop
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      source, source_ref, created_by, meta, created_at, metered, fair,
+      train, on_canceled, on_dead, partition, concurrency, concurrency_key,
+      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending)
+    select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority, s.status, d.due,
+           case when s.status = 'queued' then t.now end,
+           case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
+           expires_at, max_attempts, coalesce(max_losses, max_attempts),
+           extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000,
+           extract(epoch from timeout) * 1000,
+           delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
+           trace_id, source, source_ref, created_by, meta, t.now,
+           case when (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1)
+                     is not null
+                then headway.check_pending(array[t.id], t.id, 1) is not null end,
+           (select true from headway.queues q where q.name = queue and q.fair),
+           train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
+           rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end
+      from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
+                            'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
+                   headway.now() as now) t
+      cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
+      cross join lateral (
+        select case
+                 when after is not null then 'held'
+                 when train is not null and not (
+                   v_alone
+                   and (select 1
+                          from headway.jobs h
+                         where h.tenant_id = t.id and h.train = enqueue.train and h.train is not null
+                           and h.status = 'held'
+                         limit 1) is null
+                   and (select 1
+                          from headway.jobs a
+                         where a.tenant_id = t.id and a.train = enqueue.train and a.train is not null
+                           and a.status in ('queued', 'running', 'scheduled', 'waiting')
+                         limit 1) is null
+                   and (select 1
+                          from headway.holds o
+                         where o.tenant_id = t.id and o.train = enqueue.train
+                         limit 1) is null) then 'held'
+                 when d.due > t.now then 'scheduled'
+                 else 'queued'
+               end as status) s
+     where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+       and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+    on conflict do nothing
+    returning jobs.id, jobs.status, true, jobs.tenant_id into job_id, job_status, created, v_tenant;
+    if found then
+      if after is not null then
+        perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
+      elsif job_status = 'held' then
+        insert into headway.arrivals (tenant_id, trains) values (v_tenant, array[train]);
+      end if;
+      if "group" is not null then
+        perform headway.join_group(array[job_id], array["group"]);
+      end if;
+      return next;
+      return;
+    end if;
+    exit when not v_alone;
+    exit when unique_key is not null and exists (
+      select
+        from headway.jobs o
+       where o.tenant_id = coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
+         and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
+         and o.status = any (o.unique_scope));
+    -- the seat may be taken meanwhile
+    v_alone := false;
+  end loop;
   if (kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';

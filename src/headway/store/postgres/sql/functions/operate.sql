@@ -9,6 +9,7 @@ declare
   v_now timestamptz := headway.now();
   v_tenant uuid := headway.scope(p_tenant);
   v_job record;
+  v_ended uuid[];
 begin
   for v_job in
     select j.id, j.status, j.tenant_id
@@ -24,15 +25,20 @@ begin
       status := headway.end_early(id, coalesce(p_reason, 'canceled'), v_now);
       insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
       values (v_job.tenant_id, id, v_now, p_actor, 'cancel', p_reason);
+      v_ended := v_ended || case when status = 'canceled' then id end;
     end if;
     return next;
   end loop;
+  if v_ended is not null then
+    perform headway.follow(v_ended, v_now, false);
+  end if;
 end
 $$;
 
 -- End one unfinished job before its time, or ask its worker to; gives its status now. A job that enters a unique scope
--- by being canceled, which another holds, gives its key up.
-create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz) returns text
+-- by being canceled, which another holds, gives its key up. A locomotive holds its train by its on_canceled, if
+-- p_holds. What follows else is the caller's to do, by `follow`.
+create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz, p_holds boolean default true) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -48,21 +54,50 @@ begin
   if found then
     return v_status;
   end if;
+  perform headway.leave(p_id, p_now, p_holds);
   begin
     update headway.jobs j
-       set status = 'canceled', error = p_reason, finished_at = p_now
+       set status = 'canceled', error = p_reason, finished_at = p_now, limited_by = null, pending = null
      where j.id = p_id;
   exception when unique_violation then
     update headway.jobs j
-       set status = 'canceled', error = p_reason, finished_at = p_now, unique_key = null
+       set status = 'canceled', error = p_reason, finished_at = p_now, limited_by = null, pending = null,
+           unique_key = null
      where j.id = p_id;
   end;
   return 'canceled';
 end
 $$;
 
+-- A job that waits is about to end: as a locomotive it holds its train, if that is what it wants, and if it stood for
+-- others of its key, these may come forward.
+create function headway.leave(p_id uuid, p_now timestamptz, p_holds boolean) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into headway.holds (tenant_id, train, since, job_id, reason)
+  select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'
+    from headway.jobs j
+   where j.id = p_id
+     and p_holds
+     and j.train is not null
+     and j.on_canceled = 'hold'
+     and j.status <> 'held'
+  on conflict do nothing;
+  insert into headway.arrivals (keys)
+  select array_agg(k)
+    from headway.jobs j
+    cross join lateral unnest(headway.limit_keys(j)) k
+   where j.id = p_id
+     and j.status = 'queued'
+     and j.limited_by is null
+     and exists (select from headway.jobs w where w.limited_by = k)
+  having count(*) > 0
+$$;
+
 -- Queue finished jobs again with a full budget, at their old place; an at_most_once job that ever ran is retried by a
--- new job. Gives job and the job that will run, for those that were finished. Locks the rows in order of id.
+-- new job. A car waits for its turn again; the hold that it put on its train is over. Gives job and the job that will
+-- run, for those that were finished. Locks the rows in order of id.
 -- Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
 create function headway.retry(p_ids uuid[], p_tenant uuid default null, p_actor text default null)
 returns table (id uuid, runs_as uuid)
@@ -73,7 +108,6 @@ declare
   v_now timestamptz := headway.now();
   v_tenant uuid := headway.scope(p_tenant);
   v_job headway.jobs;
-  v_holder uuid;
 begin
   for v_job in
     select j.*
@@ -85,51 +119,74 @@ begin
        for update
   loop
     id := v_job.id;
-    begin
-      if v_job.delivery = 'at_most_once' and v_job.fence > 0 then
-        -- its copy takes the key over: it must not stand in its own way
-        update headway.jobs j
-           set unique_key = null
-         where j.id = v_job.id
-           and j.unique_key is not null
-           and j.status = any (j.unique_scope);
-        select n into strict runs_as from headway.retry_as_new(array[v_job.id], null, array[v_job.unique_key]) n;
-        update headway.jobs j
-           set tries = 0, losses = 0, expires_at = null
-         where j.id = runs_as
-           and j.status = 'queued';
-        if not found then
-          raise unique_violation;
-        end if;
-      else
-        runs_as := v_job.id;
-        update headway.jobs j
-           set status = 'queued',
-               tries = 0,
-               losses = 0,
-               queued_at = v_now,
-               position = coalesce(j.position, nextval('headway.position')),
-               scheduled_for = null,
-               expires_at = null,
-               finished_at = null,
-               result = null
-         where j.id = v_job.id;
-      end if;
-    exception when unique_violation then
-      select j.id into v_holder from headway.jobs j where j.retry_of = v_job.id;
-      if found then
-        raise exception 'job % (%) was retried already, by job %: retry that one', v_job.id, v_job.kind, v_holder
-          using errcode = 'HW001', detail = v_holder::text;
-      end if;
-      v_holder := headway.holder(v_job);
-      raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
-        v_job.id, v_job.unique_key, v_holder
-        using errcode = 'HW001', detail = coalesce(v_holder, v_job.id)::text;
-    end;
-    insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-    values (v_job.tenant_id, v_job.id, v_now, p_actor, 'retry', runs_as::text);
+    runs_as := headway.retry_one(v_job, v_now, false, p_actor);
+    perform headway.reopen(array[id], array[runs_as]);
     return next;
   end loop;
+end
+$$;
+
+-- Queue one finished job again, whose row is locked; gives the job that will run. p_pending lets it wait for others.
+create function headway.retry_one(p_job headway.jobs, p_now timestamptz, p_pending boolean, p_actor text) returns uuid
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_status text := case when p_pending or p_job.train is not null then 'held' else 'queued' end;
+  v_runs_as uuid := p_job.id;
+  v_holder uuid;
+begin
+  begin
+    if p_job.delivery = 'at_most_once' and p_job.fence > 0 then
+      -- its copy takes the key over: it must not stand in its own way
+      update headway.jobs j
+         set unique_key = null
+       where j.id = p_job.id
+         and j.unique_key is not null
+         and j.status = any (j.unique_scope);
+      select n into strict v_runs_as
+        from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
+      update headway.jobs j
+         set tries = 0, losses = 0, expires_at = null, pending = nullif(p_pending, false)
+       where j.id = v_runs_as
+         and j.status = v_status;
+      if not found then
+        raise unique_violation;
+      end if;
+    else
+      update headway.jobs j
+         set status = v_status,
+             pending = nullif(p_pending, false),
+             tries = 0,
+             losses = 0,
+             queued_at = case when v_status = 'queued' then p_now end,
+             position = coalesce(j.position, nextval('headway.position')),
+             fair = (select true from headway.queues q where q.name = j.queue and q.fair),
+             scheduled_for = null,
+             expires_at = null,
+             finished_at = null,
+             result = null
+       where j.id = p_job.id;
+    end if;
+  exception when unique_violation then
+    select j.id into v_holder from headway.jobs j where j.retry_of = p_job.id;
+    if found then
+      raise exception 'job % (%) was retried already, by job %: retry that one', p_job.id, p_job.kind, v_holder
+        using errcode = 'HW001', detail = v_holder::text;
+    end if;
+    v_holder := headway.holder(p_job);
+    raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
+      p_job.id, p_job.unique_key, v_holder
+      using errcode = 'HW001', detail = coalesce(v_holder, p_job.id)::text;
+  end;
+  if p_job.train is not null then
+    delete from headway.holds o
+     where o.tenant_id = p_job.tenant_id and o.train = p_job.train and o.job_id = p_job.id;
+    insert into headway.arrivals (tenant_id, trains) values (p_job.tenant_id, array[p_job.train]);
+  end if;
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  values (p_job.tenant_id, p_job.id, p_now, p_actor, 'retry', v_runs_as::text);
+  return v_runs_as;
 end
 $$;
 
@@ -182,12 +239,18 @@ begin
       end if;
     end if;
   end if;
+  perform headway.leave(p_id, v_now, false);
   begin
     update headway.jobs j
        set status = v_job.status,
            scheduled_for = v_job.scheduled_for,
            queued_at = v_job.queued_at,
            position = v_job.position,
+           -- in another lane, or later, the limits are to be asked again
+           limited_by = case when v_job.status = 'queued' and not v_set ? 'queue' then j.limited_by end,
+           fair = case when v_set ? 'queue'
+                       then (select true from headway.queues q where q.name = v_set ->> 'queue' and q.fair)
+                       else j.fair end,
            priority = case when v_set ? 'priority' then (v_set ->> 'priority')::smallint else j.priority end,
            queue = case when v_set ? 'queue' then v_set ->> 'queue' else j.queue end,
            max_attempts = case when v_set ? 'max_attempts' then (v_set ->> 'max_attempts')::integer else j.max_attempts end,

@@ -39,6 +39,7 @@ declare
   v_nexts text[];
   v_keys text[];
   v_failed boolean;
+  v_followed boolean;
 begin
   loop
     begin
@@ -52,6 +53,8 @@ begin
         select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
                g.status, g.charge, g.loss, g.delay_ms,
                g.result, g.exit_code, g.stderr_tail,
+               coalesce(j.train, j.partition) is not null or j.concurrency is not null or j.limited is true
+                 or j.group_id is not null as followed,
                coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
                case
                  when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
@@ -104,8 +107,9 @@ begin
           from locked l
         on conflict do nothing
       )
-      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed')
-        into v_ended, v_fences, v_nexts, v_keys, v_failed
+      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
+             bool_or(l.followed)
+        into v_ended, v_fences, v_nexts, v_keys, v_failed, v_followed
         from locked l;
       exit;
     exception when unique_violation then
@@ -146,13 +150,24 @@ begin
                join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
               where e.next = 'failed') f;
   end if;
+  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
+  if v_followed then
+    perform headway.follow(v_ended, v_now, true);
+  end if;
+  perform from headway.edges limit 1;
+  if found then
+    perform headway.tell(v_ended);
+  end if;
   return query select * from unnest(v_ended, v_fences, v_nexts);
 end
 $$;
 
 -- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
 -- place, with the unique key. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
-create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[]) returns setof uuid
+-- p_status is where it begins; else queued, or scheduled by its delay. It has the train, the place and, where the
+-- old one had it, the seat of the locomotive.
+create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[], p_status text default null)
+returns setof uuid
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -177,7 +192,7 @@ begin
     v_new.unique_key := p_keys[v_place];
     v_new.idempotency_key := null;
     v_new.fence := 0;
-    v_new.status := case when v_delay > 0 then 'scheduled' else 'queued' end;
+    v_new.status := coalesce(p_status, case when v_delay > 0 then 'scheduled' else 'queued' end);
     v_new.scheduled_for := v_now + v_delay * interval '1 millisecond';
     v_new.queued_at := case when v_new.status = 'queued' then v_now end;
     v_new.created_at := v_now;
@@ -188,6 +203,7 @@ begin
     v_new.progress := null;
     v_new.progress_note := null;
     v_new.log_tail := null;
+    v_new.limited_by := null;
     begin
       insert into headway.jobs select v_new.*;
     exception when unique_violation then
@@ -199,8 +215,15 @@ begin
       v_new.status := 'canceled';
       v_new.queued_at := null;
       v_new.finished_at := v_now;
+      v_new.pending := null;
       insert into headway.jobs select v_new.*;
     end;
+    -- who waits for the old one waits for the new one
+    perform headway.repoint(v_old.id, v_new.id);
+    if v_new.status = 'canceled' then
+      perform headway.follow(array[v_new.id], v_now, true);
+      perform headway.tell(array[v_new.id]);
+    end if;
     return next v_new.id;
   end loop;
 end
@@ -226,16 +249,19 @@ create function headway.superseded(p_key text, p_holder uuid) returns text
 language sql immutable
 as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
 
--- A job that would enter a unique scope that is taken gives up its key and ends.
+-- A job that would enter a unique scope that is taken gives up its key and ends; what follows is the caller's to do.
 create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
+  select headway.leave(p_id, p_now, true);
   update headway.jobs j
      set status = 'canceled',
          error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
          unique_key = null,
          finished_at = p_now,
+         limited_by = null,
+         pending = null,
          worker_id = null,
          attempt_started_at = null,
          cancel_requested_at = null,
@@ -283,6 +309,46 @@ begin
              select
                from headway.attempts a
               where a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status <> 'lost');
+end
+$$;
+
+-- Settle, and then claim, in one transaction. A row without a kind is no claim, but a settlement that was not this
+-- worker's to write.
+create function headway.settle_and_claim(
+  p_queue text,
+  p_limit integer,
+  p_worker uuid,
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[] default null,
+  p_delays_ms bigint[] default null,
+  p_results json[] default null,
+  p_errors text[] default null,
+  p_exit_codes integer[] default null,
+  p_stdout_tails text[] default null,
+  p_stderr_tails text[] default null
+) returns table (
+  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
+  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  -- the claim's locks before the settle's rows: who holds those waits for such rows
+  perform pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
+  for id, fence in
+    select s.id, s.fence
+      from headway.settle(
+             p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
+             p_exit_codes, p_stdout_tails, p_stderr_tails) s
+  loop
+    return next;
+  end loop;
+  return query select * from headway.claim(p_worker, p_queue, p_limit);
 end
 $$;
 

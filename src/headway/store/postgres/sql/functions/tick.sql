@@ -95,7 +95,10 @@ declare
   v_ids uuid[];
   v_places bigint[];
   v_late uuid;
+  v_over uuid[];
 begin
+  perform headway.couple();
+  perform headway.refill(v_now);
   queued := 0;
   expired := 0;
   for v_late in
@@ -109,7 +112,9 @@ begin
      limit p_limit
        for update skip locked
   loop
-    perform headway.end_early(v_late, 'expired', v_now);
+    if headway.end_early(v_late, 'expired', v_now) = 'canceled' then
+      v_over := v_over || v_late;
+    end if;
     expired := expired + 1;
   end loop;
 
@@ -143,7 +148,7 @@ begin
           queued := queued + 1;
         exception
           when unique_violation then
-            perform headway.supersede(v_ids[i], v_now);
+            v_over := v_over || headway.supersede(v_ids[i], v_now);
           when lock_not_available then
             null; -- whether the key is taken is not known yet: the next round asks again
         end;
@@ -151,13 +156,67 @@ begin
     end;
   end if;
 
-  select greatest(0, extract(epoch from j.scheduled_for - v_now) * 1000)::bigint
+  if v_over is not null then
+    perform headway.follow(v_over, v_now, false);
+  end if;
+
+  select greatest(0, extract(epoch from min(t.at) - v_now) * 1000)::bigint
     into next_due_ms
-    from headway.jobs j
-   where j.status = 'scheduled'
-   order by j.scheduled_for, j.id
-   limit 1;
+    from ((select j.scheduled_for
+             from headway.jobs j
+            where j.status = 'scheduled'
+            order by j.scheduled_for, j.id
+            limit 1)
+          union all
+          (select b.wake_at from headway.buckets b where b.wake_at is not null order by b.wake_at limit 1)) as t (at)
+  having count(*) > 0;
   return next;
+end
+$$;
+
+-- Let in what waits for a rate that has tokens again, and forget buckets that are full.
+create function headway.refill(p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_bucket headway.buckets;
+  v_first headway.jobs;
+  v_demand record;
+  v_room double precision;
+begin
+  for v_bucket in
+    select b.*
+      from headway.buckets b
+     where b.wake_at <= p_now
+     order by b.wake_at
+     limit 100
+       for update skip locked
+  loop
+    select j.* into v_first from headway.jobs j where j.limited_by = v_bucket.key limit 1;
+    if not found then
+      update headway.buckets b set wake_at = null where b.key = v_bucket.key;
+      continue;
+    end if;
+    select d.* into v_demand from headway.demands(array[v_first.id]) d where d.key = v_bucket.key;
+    if not found then
+      -- the rate is gone
+      update headway.jobs j set limited_by = null where j.limited_by = v_bucket.key;
+      update headway.buckets b set wake_at = null where b.key = v_bucket.key;
+      continue;
+    end if;
+    v_room := headway.room(v_first.id, v_bucket.key, p_now);
+    if v_room >= 1 then
+      perform headway.let_in(array_fill(v_bucket.key, array[floor(v_room)::integer]));
+    end if;
+    perform from headway.jobs j where j.limited_by = v_bucket.key limit 1;
+    update headway.buckets b
+       set wake_at = case when found
+                          then p_now + greatest(1 - (v_room - floor(v_room)), 0.001)
+                                       * v_demand.rate_period_ms * interval '1 millisecond' / v_demand.rate_count
+                     end
+     where b.key = v_bucket.key;
+  end loop;
 end
 $$;
 
@@ -170,9 +229,13 @@ as $$
 declare
   v_before timestamptz := headway.now() - p_older_than_ms * interval '1 millisecond';
   v_count integer;
+  v_ids uuid[];
+  v_joined uuid[];
+  v_groups uuid[];
 begin
   with old as materialized (
-    select j.id
+    select j.id, j.group_id, exists (select from headway.edges e where e.parent_id = j.id)
+                             or exists (select from headway.edges e where e.child_id = j.id) as joined
       from headway.jobs j
      where j.status = p_status
        and j.finished_at < v_before
@@ -188,9 +251,158 @@ begin
     delete from headway.jobs j
      using old o
      where j.id = o.id
-    returning 1
   )
-  select count(*) into v_count from gone;
+  select count(*), array_agg(o.id), array_agg(o.id) filter (where o.joined),
+         array_agg(distinct o.group_id) filter (where o.group_id is not null)
+    into v_count, v_ids, v_joined, v_groups
+    from old o;
+  if v_joined is not null then
+    -- who still waits learns now how it ended
+    with told as (
+      update headway.edges e
+         set state = case p_status when 'succeeded' then 'done' else 'failed' end
+       where e.parent_id = any (v_joined)
+         and e.state = 'pending'
+      returning e.child_id
+    )
+    insert into headway.arrivals (jobs)
+    select array_agg(distinct t.child_id) from told t having count(*) > 0;
+    delete from headway.edges e where e.child_id = any (v_joined);
+    delete from headway.edges e where e.parent_id = any (v_joined) and e.state = 'done';
+  end if;
+  perform from headway.groups limit 1;
+  if found then
+    delete from headway.groups g
+     where (g.id = any (v_groups) or g.callback_id = any (v_ids))
+       and not exists (select from headway.jobs j where j.group_id = g.id)
+       and not exists (select from headway.jobs j where j.id = g.callback_id);
+  end if;
   return v_count;
+end
+$$;
+
+-- Repair what an outside hand broke, and name it: trains with waiting cars that nothing will move, held jobs whose
+-- `after` are over or gone, keys that have room. Looks at up to p_limit of each, going on where the last one stopped.
+create function headway.sweep(p_limit integer)
+returns table (trains text[], jobs uuid[], keys text[])
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenants uuid[];
+  v_last headway.sweeps;
+  v_next headway.sweeps;
+  v_count bigint;
+begin
+  perform headway.couple();
+  select s.* into v_last from headway.sweeps s for update skip locked;
+  if not found then
+    return;
+  end if;
+  v_next := v_last;
+  -- a skip scan over the trains that have held cars
+  with recursive train (tenant_id, train, n) as (
+    (select j.tenant_id, j.train, 1
+       from headway.jobs j
+      where j.train is not null and j.status = 'held' and (j.tenant_id, j.train) > (v_last.tenant_id, v_last.train)
+      order by j.tenant_id, j.train
+      limit 1)
+    union all
+    select x.tenant_id, x.train, t.n + 1
+      from train t
+      cross join lateral (
+        select j.tenant_id, j.train
+          from headway.jobs j
+         where j.train is not null and j.status = 'held' and (j.tenant_id, j.train) > (t.tenant_id, t.train)
+         order by j.tenant_id, j.train
+         limit 1) x
+     where t.n < p_limit
+  )
+  select array_agg(t.tenant_id) filter (where b.broken), array_agg(t.train) filter (where b.broken),
+         (array_agg(t.tenant_id order by t.n desc))[1], (array_agg(t.train order by t.n desc))[1], count(*)
+    into v_tenants, trains, v_next.tenant_id, v_next.train, v_count
+    from train t
+    cross join lateral (
+      select j.pending
+        from headway.jobs j
+       where j.tenant_id = t.tenant_id and j.train = t.train and j.train is not null and j.status = 'held'
+       order by j.position, j.id
+       limit 1) h
+    cross join lateral (select h.pending is not true
+     and (select 1
+            from headway.jobs a
+           where a.tenant_id = t.tenant_id and a.train = t.train and a.train is not null
+             and a.status in ('queued', 'running', 'scheduled', 'waiting')
+           limit 1) is null
+     and not exists (select from headway.holds o where o.tenant_id = t.tenant_id and o.train = t.train)
+     and not exists (select from headway.arrivals a where a.tenant_id = t.tenant_id and t.train = any (a.trains))
+       as broken) b;
+  if v_count < p_limit then
+    -- the end: from the beginning the next time
+    v_next.tenant_id := '00000000-0000-0000-0000-000000000000';
+    v_next.train := '';
+  end if;
+  if trains is not null then
+    insert into headway.arrivals (tenant_id, trains)
+    select w.tenant_id, array_agg(w.train) from unnest(v_tenants, trains) as w (tenant_id, train) group by w.tenant_id;
+  end if;
+
+  select array_agg(h.id)
+    into jobs
+    from (select j.id
+            from headway.jobs j
+           where j.pending
+             and j.status = 'held'
+             and not exists (select from headway.arrivals a where j.id = any (a.jobs))
+             and not exists (
+                   select
+                     from headway.edges e
+                     join headway.jobs p on p.id = e.parent_id
+                    where e.child_id = j.id and e.state = 'pending'
+                      and (p.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+                           or exists (select from headway.arrivals a where p.id = any (a.ended))))
+           limit p_limit) h;
+  if jobs is not null then
+    insert into headway.arrivals (jobs) values (jobs);
+  end if;
+
+  -- keys that have jobs aside although there is room, and nothing queued that stands for them
+  with recursive aside (key, n) as (
+    (select j.limited_by, 1 from headway.jobs j where j.limited_by > v_last.key order by j.limited_by limit 1)
+    union all
+    select x.limited_by, a.n + 1
+      from aside a
+      cross join lateral (
+        select j.limited_by from headway.jobs j where j.limited_by > a.key order by j.limited_by limit 1) x
+     where a.n < p_limit
+  )
+  select array_agg(a.key) filter (where r.room >= 1 and not r.stands),
+         coalesce(max(a.key) filter (where a.n = p_limit), '')
+    into keys, v_next.key
+    from aside a
+    cross join lateral (select j.* from headway.jobs j where j.limited_by = a.key limit 1) first
+    cross join lateral (
+      select coalesce(headway.room(first.id, a.key, v_now), 1) as room,
+             exists (select from headway.arrivals o where a.key = any (o.keys))
+             or exists (select from headway.buckets b where b.key = a.key and b.wake_at is not null)
+             or exists (
+                  select
+                    from (select s.*
+                            from headway.jobs s
+                           where s.queue = first.queue and s.status = 'queued' and s.limited_by is null
+                           order by s.priority, s.position, s.id
+                           limit 1000) s
+                   where a.key = any (headway.limit_keys(s))) as stands) r;
+  update headway.sweeps s
+     set tenant_id = v_next.tenant_id, train = v_next.train, key = v_next.key
+   where (s.tenant_id, s.train, s.key) <> (v_next.tenant_id, v_next.train, v_next.key);
+  if keys is not null then
+    insert into headway.arrivals (keys) values (keys);
+  end if;
+  if coalesce(cardinality(trains), cardinality(jobs), cardinality(keys)) is not null then
+    perform headway.couple();
+    return next;
+  end if;
 end
 $$;

@@ -1,0 +1,139 @@
+"""The verbs of limits: how many jobs of a queue, kind or tenant may run, start or wait; and fairness."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway.app.requests import Requests
+from headway.define import checks
+from headway.errors import InvalidJob
+from headway.model.ids import tenant_id
+from headway.model.limit import EVERY_TENANT, Limit, Scope
+from headway.store.ops import Op, Steps
+
+Unset = msgspec.UnsetType
+
+_MOST = 2_147_483_647
+
+
+class LimitVerbs(Requests):
+    """What operators set at run time: it goes over what the jobs carry, for all workers, from the next claim on."""
+
+    def limit(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        tenant: str | UUID | None = None,
+        max_running: int | Unset | None = msgspec.UNSET,
+        rate: str | Unset | None = msgspec.UNSET,
+        burst: int | Unset | None = msgspec.UNSET,
+        max_pending: int | Unset | None = msgspec.UNSET,
+        actor: str | None = None,
+    ) -> Limit:
+        """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
+
+        `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once; `max_pending` jobs of a tenant
+        that wait. None takes one back, what is not given stays. Raises `InvalidJob`.
+        """
+        numbers = {"max_running": max_running, "rate": rate, "burst": burst, "max_pending": max_pending}
+        limit = self._run(self._limit(queue, kind, tenant, numbers, actor))
+        self._wake.poke(queue)
+        return limit
+
+    async def alimit(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        tenant: str | UUID | None = None,
+        max_running: int | Unset | None = msgspec.UNSET,
+        rate: str | Unset | None = msgspec.UNSET,
+        burst: int | Unset | None = msgspec.UNSET,
+        max_pending: int | Unset | None = msgspec.UNSET,
+        actor: str | None = None,
+    ) -> Limit:
+        numbers = {"max_running": max_running, "rate": rate, "burst": burst, "max_pending": max_pending}
+        limit = await self._arun(self._limit(queue, kind, tenant, numbers, actor))
+        self._wake.poke(queue)
+        return limit
+
+    def limits(self) -> list[Limit]:
+        """The limits that were set, by scope and name."""
+        return self._run(self._everyones("look at limits", self._store.ops.limits()))
+
+    async def alimits(self) -> list[Limit]:
+        return await self._arun(self._everyones("look at limits", self._store.ops.limits()))
+
+    def fair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
+        """Let a queue take its tenants in turn, whatever their backlogs; False: whoever comes first, as usual."""
+        self._run(self._fair(queue, fair, actor))
+
+    async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
+        await self._arun(self._fair(queue, fair, actor))
+
+    # as ops
+
+    def _limit(
+        self,
+        queue: str | None,
+        kind: str | None,
+        tenant: str | UUID | None,
+        numbers: dict[str, Any],
+        actor: str | None,
+    ) -> Op[Limit]:
+        scope, name = _whose(queue, kind, tenant)
+        changes = _changes(scope, {option: value for option, value in numbers.items() if value is not msgspec.UNSET})
+        ops = self._store.ops
+
+        def steps() -> Steps[Limit]:
+            known = yield from ops.limits().steps()
+            limit = next((each for each in known if (each.scope, each.name) == (scope, name)), None)
+            limit = msgspec.structs.replace(limit or Limit(scope=scope, name=name), **changes)
+            if limit.rate_burst is not None and limit.rate_count is None:
+                raise InvalidJob(f"burst={limit.rate_burst} means nothing without rate: give rate='100/min' too")
+            yield from ops.set_limit(limit, actor=actor).steps()
+            return limit
+
+        return self._everyones("set limits", Op(steps, writes=True, atomic=True))
+
+    def _fair(self, queue: str, fair: bool, actor: str | None) -> Op[None]:
+        if not isinstance(fair, bool):
+            raise InvalidJob(f"fair={fair!r} is neither True nor False")
+        op = self._store.ops.set_fair(checks.name(queue, "queue"), fair, actor=actor)
+        return self._everyones("make a queue fair", op)
+
+
+def _whose(queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
+    match queue, kind, tenant:
+        case str(), None, None:
+            return "queue", checks.name(queue, "queue")
+        case None, str(), None:
+            return "kind", checks.name(kind, "kind")
+        case None, None, str() | UUID():
+            return "tenant", EVERY_TENANT if tenant == EVERY_TENANT else tenant_id(tenant)
+    raise InvalidJob("whose limit? Give the name of one queue=, kind= or tenant= (tenant='*' is every tenant)")
+
+
+def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:
+    if not given:
+        raise InvalidJob("which limit? Give max_running=, rate= and burst= (of a kind), or max_pending= (of a tenant)")
+    changes: dict[str, Any] = {}
+    for option, value in given.items():
+        match option:
+            case "rate" | "burst" if scope != "kind":
+                raise InvalidJob(f"{option} is a limit of kinds, not of a {scope}: give kind=, or max_running=")
+            case "max_pending" if scope != "tenant":
+                raise InvalidJob(f"max_pending is a limit of tenants, not of a {scope}: give tenant=, or max_running=")
+            case "rate":
+                changes |= checks.rate(value, option)
+                if value is None:
+                    changes = {"rate_burst": None} | changes
+            case "burst":
+                changes |= checks.burst(value, option)
+            case _:
+                changes[option] = None if value is None else checks.integer(value, option, 0, _MOST)
+    return changes

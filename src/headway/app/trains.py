@@ -1,0 +1,194 @@
+"""The verbs of trains: look at them, hold, resume and clear them, skip and move their cars."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from headway.app.requests import Requests, missing, then
+from headway.define import keys
+from headway.errors import InvalidJob
+from headway.model.codec import check_text
+from headway.model.ids import as_id, tenant_id
+from headway.model.job import Job
+from headway.model.status import Status
+from headway.model.train import Moved, Train
+from headway.store.ops import Op
+
+_LONGEST = 10_000
+
+
+class TrainVerbs(Requests):
+    """A train is meant by its name, and is one of the tenant that this app acts for; a car by its job's id."""
+
+    def trains(
+        self,
+        *,
+        blocked: bool | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> list[Train]:
+        """The trains that have unfinished cars or are on hold, by name; `blocked` picks those on hold, or the others.
+
+        For the next page give the last one's name as `after`.
+        """
+        return self._run(self._trains(blocked, tenant, limit, after))
+
+    async def atrains(
+        self,
+        *,
+        blocked: bool | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        after: str | None = None,
+    ) -> list[Train]:
+        return await self._arun(self._trains(blocked, tenant, limit, after))
+
+    def train(self, train: str, *, limit: int = 1_000) -> list[Job]:
+        """The unfinished cars of a train in their order, the locomotive first; none where there is no such train."""
+        return self._run(self._cars(train, limit))
+
+    async def atrain(self, train: str, *, limit: int = 1_000) -> list[Job]:
+        return await self._arun(self._cars(train, limit))
+
+    def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
+        """Let no further car of the train start until it is resumed; the one that runs goes on to its end."""
+        self._run(self._hold_train(train, reason, actor))
+
+    async def ahold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
+        await self._arun(self._hold_train(train, reason, actor))
+
+    def resume_train(self, train: str, *, actor: str | None = None) -> bool:
+        """End a train's hold and let its next car go; False if it was not on hold."""
+        resumed = self._run(self._resume_train(train, actor))
+        self._wake.poke(None)
+        return resumed
+
+    async def aresume_train(self, train: str, *, actor: str | None = None) -> bool:
+        resumed = await self._arun(self._resume_train(train, actor))
+        self._wake.poke(None)
+        return resumed
+
+    def clear_train(self, train: str, *, actor: str | None = None) -> list[str]:
+        """Cancel all cars of a train but the running one, and end its hold; gives the ids of the canceled."""
+        ids = self._run(self._clear_train(train, actor))
+        self._wake.poke(None)  # what waited for them may run now
+        return ids
+
+    async def aclear_train(self, train: str, *, actor: str | None = None) -> list[str]:
+        ids = await self._arun(self._clear_train(train, actor))
+        self._wake.poke(None)
+        return ids
+
+    def skip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
+        """Take a car out of its train, which goes on: one that waits ends canceled; the finished one that put its train
+        on hold stays as it is. Gives its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
+        """
+        status = self._run(self._skip(job_id, actor))
+        self._wake.poke(None)
+        return status
+
+    async def askip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
+        status = await self._arun(self._skip(job_id, actor))
+        self._wake.poke(None)
+        return status
+
+    def move(
+        self,
+        job_id: str | UUID,
+        *,
+        before: str | UUID | None = None,
+        after: str | UUID | None = None,
+        first: bool = False,
+        last: bool = False,
+        actor: str | None = None,
+    ) -> Moved:
+        """Move a waiting job: `before` or `after` another one, or `first` or `last`; gives where it stands then.
+
+        A car moves among the waiting cars of its train, any other job among the queued ones of its queue, where it
+        takes its new neighbour's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
+        """
+        return self._run(self._move(job_id, before, after, first, last, actor))
+
+    async def amove(
+        self,
+        job_id: str | UUID,
+        *,
+        before: str | UUID | None = None,
+        after: str | UUID | None = None,
+        first: bool = False,
+        last: bool = False,
+        actor: str | None = None,
+    ) -> Moved:
+        return await self._arun(self._move(job_id, before, after, first, last, actor))
+
+    # as ops
+
+    def _trains(
+        self, blocked: bool | None, tenant: str | UUID | None, limit: int, after: str | None
+    ) -> Op[list[Train]]:
+        return self._store.ops.trains(
+            tenant_id=self._narrowed(tenant),
+            train=None,
+            blocked=blocked,
+            limit=page(limit),
+            after=None if after is None else _name(after),
+        )
+
+    def _cars(self, train: str, limit: int) -> Op[list[Job]]:
+        return self._store.ops.cars(_name(train), tenant_id=tenant_id(self._own), limit=page(limit))
+
+    def _hold_train(self, train: str, reason: str | None, actor: str | None) -> Op[None]:
+        if reason is not None:
+            check_text(reason, "reason")
+        return self._store.ops.hold_train(_name(train), tenant_id=tenant_id(self._own), reason=reason, actor=actor)
+
+    def _resume_train(self, train: str, actor: str | None) -> Op[bool]:
+        return self._store.ops.resume_train(_name(train), tenant_id=tenant_id(self._own), actor=actor)
+
+    def _clear_train(self, train: str, actor: str | None) -> Op[list[str]]:
+        return self._store.ops.clear_train(_name(train), tenant_id=tenant_id(self._own), actor=actor)
+
+    def _skip(self, job_id: str | UUID, actor: str | None) -> Op[Status]:
+        key = as_id(job_id)
+        return then(self._store.ops.skip(key, tenant_id=self._seen, actor=actor), lambda status: status or missing(key))
+
+    def _move(
+        self,
+        job_id: str | UUID,
+        before: str | UUID | None,
+        after: str | UUID | None,
+        first: bool,
+        last: bool,
+        actor: str | None,
+    ) -> Op[Moved]:
+        key = as_id(job_id)
+        if (before is not None) + (after is not None) + bool(first) + bool(last) != 1:
+            raise InvalidJob("where to move it? Give one of before=, after=, first=True and last=True")
+        neighbour = before if before is not None else after
+        if neighbour is not None and as_id(neighbour) == key:
+            raise InvalidJob(f"job {key} cannot be moved beside itself: name another job")
+        op = self._store.ops.move(
+            key,
+            before=None if before is None else as_id(before),
+            after=None if after is None else as_id(after),
+            first=bool(first),
+            last=bool(last),
+            tenant_id=self._seen,
+            actor=actor,
+        )
+        return then(op, lambda moved: moved or missing(key))
+
+
+def page(limit: int) -> int:
+    """How many a page may have."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _LONGEST:
+        raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to {_LONGEST:,}")
+    return limit
+
+
+def _name(train: str) -> str:
+    name = keys.literal(train, "train")
+    if name is None:
+        raise InvalidJob("which train? Give its name, as train= had it")
+    return name

@@ -1,0 +1,57 @@
+"""Limits: how many jobs of a queue, kind, tenant or key may run at once, start in a time, or wait."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Scope = Literal["queue", "kind", "tenant"]
+EVERY_TENANT = "*"
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator set; None is no limit. It goes over what the jobs themselves carry.
+
+    `name` is the queue, the kind, or the tenant's id (`*`: every tenant that has no limit of its own).
+    A queue and a tenant have no rate, only a tenant has `max_pending`.
+    """
+
+    scope: Scope
+    name: str
+    max_running: int | None = None
+    rate_count: int | None = None
+    rate_period_ms: int | None = None
+    rate_burst: int | None = None
+    max_pending: int | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.max_running is None and self.rate_count is None and self.max_pending is None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """A limit key with what runs under it now and what waits for it (counted up to 10,000)."""
+
+    key: str
+    running: int
+    waiting: int
+
+
+# what `jobs.limited_by` says: the key that a limited-out job waits for, with a letter for its kind in front
+
+
+def partition_key(tenant_id: str, partition: str) -> str:
+    return f"p:{tenant_id}:{partition}"
+
+
+def concurrency_key(tenant_id: str, kind: str, key: str | None) -> str:
+    return f"k:{kind}" if key is None else f"c:{tenant_id}:{kind}:{key}"
+
+
+def tenant_key(tenant_id: str) -> str:
+    return f"t:{tenant_id}"
+
+
+def rate_key(tenant_id: str, kind: str, key: str | None) -> str:
+    return f"r:{kind}" if key is None else f"r:{tenant_id}:{kind}:{key}"

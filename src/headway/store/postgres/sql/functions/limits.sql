@@ -1,0 +1,642 @@
+-- Limits. What counts is counted from running rows, so nothing can leak. Who decides about a key (a claim that counts, a
+-- settle that frees) locks the key's gate first and looks in the next statement. Gates are locked in order of number, a
+-- transaction waits for them once, and whoever holds one waits for nothing else: so there are no circles.
+
+-- Lock the gates of these numbers; gives those that it got. Waits only if this transaction has none yet, and p_wait.
+create function headway.lock_gates(p_gates smallint[], p_wait boolean default true) returns smallint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_wait and current_setting('headway.gated', true) is distinct from 'on' then
+    perform set_config('headway.gated', 'on', true);
+    perform from headway.gates g where g.n = any (p_gates) order by g.n for update;
+    return p_gates;
+  end if;
+  perform set_config('headway.gated', 'on', true);
+  return array(select g.n from headway.gates g where g.n = any (p_gates) order by g.n for update skip locked);
+end
+$$;
+
+-- Make room known: as many jobs aside as each key is named, in each queue that has some, may be claimed again.
+create function headway.let_in(p_keys text[], p_wait boolean default true) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_gates smallint[] := array(select distinct headway.gate(k) from unnest(p_keys) k);
+  v_got smallint[] := headway.lock_gates(v_gates, p_wait);
+begin
+  if cardinality(v_got) < cardinality(v_gates) then
+    insert into headway.arrivals (keys)
+    select array_agg(k) from unnest(p_keys) k where headway.gate(k) <> all (v_got);
+    p_keys := array(select k from unnest(p_keys) k where headway.gate(k) = any (v_got));
+  end if;
+  with recursive wanted as (
+    select k.key, count(*) as n
+      from unnest(p_keys) as k (key)
+     where (select 1 from headway.jobs j where j.limited_by = k.key limit 1) is not null
+     group by k.key
+  ), lane (key, n, queue) as (
+    -- the queues that have some, each by one probe
+    select w.key, w.n,
+           (select j.queue from headway.jobs j where j.limited_by = w.key order by j.queue limit 1)
+      from wanted w
+    union all
+    select l.key, l.n,
+           (select j.queue from headway.jobs j where j.limited_by = l.key and j.queue > l.queue order by j.queue limit 1)
+      from lane l
+     where l.queue is not null
+  ), first as materialized (
+    select l.key, f.id
+      from lane l
+      cross join lateral (
+        select j.id
+          from headway.jobs j
+         where j.limited_by = l.key and j.queue = l.queue
+         order by j.priority, j.position, j.id
+         limit l.n
+      ) f
+     where l.queue is not null
+  ), locked as materialized (
+    -- lateral: by id and in no other way, whatever the statistics say
+    select l.id
+      from first f
+      cross join lateral (
+        select j.id from headway.jobs j where j.id = f.id and j.limited_by is not null for update skip locked) l
+  ), back as (
+    update headway.jobs j
+       set limited_by = null
+      from locked l
+     where j.id = l.id
+    returning j.id
+  )
+  insert into headway.arrivals (keys)
+  select array_agg(f.key)
+    from first f
+   where f.id not in (select b.id from back b)
+  having count(*) > 0;
+end
+$$;
+
+-- What limits each of these jobs: one row for each key that it has, in the order p, c, k, t, r (1 to 5).
+create function headway.demands(p_ids uuid[])
+returns table (
+  place bigint, id uuid, dim integer, key text, most integer, rate_count integer, rate_period_ms bigint, burst integer
+)
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select u.place, j.id, d.dim, d.key, d.most, d.rate_count, d.rate_period_ms, d.burst
+    from unnest(p_ids) with ordinality as u (id, place)
+    join headway.jobs j on j.id = u.id
+    left join headway.limits k on k.scope = 'kind' and k.name = j.kind
+    left join lateral (
+      select l.max_running
+        from headway.limits l
+       where l.scope = 'tenant' and l.name in ('*', j.tenant_id::text)
+       order by l.name desc
+       limit 1
+    ) t on true
+    cross join lateral (values
+      (1, 'p:' || j.tenant_id || ':' || j.partition, 1, null::integer, null::bigint, null::integer),
+      (2, 'c:' || j.tenant_id || ':' || j.kind || ':' || j.concurrency_key, j.concurrency, null, null, null),
+      (3, 'k:' || j.kind,
+       coalesce(k.max_running, case when j.concurrency_key is null then j.concurrency end), null, null, null),
+      (4, 't:' || j.tenant_id, t.max_running, null, null, null),
+      (5, 'r:' || case when j.rate_key is null then '' else j.tenant_id || ':' end || j.kind
+               || coalesce(':' || j.rate_key, ''),
+       2147483647,
+       case when j.rate_key is null then coalesce(k.rate_count, j.rate_count) else j.rate_count end,
+       case when j.rate_key is null and k.rate_count is not null then k.rate_period_ms else j.rate_period_ms end,
+       case when j.rate_key is null and k.rate_count is not null then coalesce(k.rate_burst, k.rate_count)
+            else coalesce(j.rate_burst, j.rate_count) end)
+    ) as d (dim, key, most, rate_count, rate_period_ms, burst)
+   where d.key is not null
+     and d.most is not null
+     and (d.dim < 5 or d.rate_count is not null)
+$$;
+
+-- How many more may start under each of these keys now, asked for one of its jobs. Under the keys' gates, and in a
+-- statement after that.
+create function headway.rooms(
+  p_ids uuid[], p_dims integer[], p_keys text[], p_most integer[], p_counts integer[], p_periods_ms bigint[],
+  p_bursts integer[], p_now timestamptz
+) returns table (key text, room double precision)
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  return query
+    select u.key,
+           case u.dim
+             when 1 then 1 - (select count(*)
+                                from headway.jobs j
+                               where j.tenant_id = me.tenant_id and j.partition = me.partition
+                                 and j.partition is not null and j.status = 'running')
+             when 2 then u.most - (select count(*)
+                                     from headway.jobs j
+                                    where j.tenant_id = me.tenant_id and j.kind = me.kind
+                                      and j.concurrency_key = me.concurrency_key
+                                      and j.concurrency_key is not null and j.status = 'running')
+             when 3 then u.most - (select count(*)
+                                     from headway.jobs j
+                                    where j.kind = me.kind and j.limited and j.status = 'running')
+             when 4 then u.most - (select count(*)
+                                     from headway.jobs j
+                                    where j.tenant_id = me.tenant_id and j.limited and j.status = 'running')
+             else coalesce(
+                    (select least(u.burst, b.tokens + extract(epoch from p_now - b.at) * 1000 * u.count / u.period_ms)
+                       from headway.buckets b
+                      where b.key = u.key),
+                    u.burst)
+           end::double precision
+      from unnest(p_ids, p_dims, p_keys, p_most, p_counts, p_periods_ms, p_bursts)
+           as u (id, dim, key, most, count, period_ms, burst)
+      join headway.jobs me on me.id = u.id;
+end
+$$;
+
+-- The same for one job and one of its keys; null if that does not limit it.
+create function headway.room(p_id uuid, p_key text, p_now timestamptz) returns double precision
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select r.room
+    from headway.demands(array[p_id]) d
+    cross join lateral headway.rooms(
+      array[d.id], array[d.dim], array[d.key], array[d.most], array[d.rate_count], array[d.rate_period_ms],
+      array[d.burst], p_now) r
+   where d.key = p_key
+$$;
+
+-- The claim of a queue that has limits or is fair, or of jobs that carry keys: gives what it set running.
+-- What is blocked by a full key is put aside, so that the next claim does not meet it again.
+create function headway.claim_limited(
+  p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer, p_only uuid default null
+) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+-- arrays are joined with each other here
+set enable_hashjoin = on
+as $$
+declare
+  v_taken uuid[] := '{}';
+  v_ids uuid[];
+  v_go uuid[];
+  v_asked integer;
+  v_aside integer;
+  -- what the candidates ask for, and what there is of each key
+  d_ids uuid[];
+  d_dims integer[];
+  d_keys text[];
+  d_mosts integer[];
+  d_counts integer[];
+  d_periods bigint[];
+  d_bursts integer[];
+  k_keys text[];
+  k_rooms double precision[];
+  k_counts integer[];
+  k_periods bigint[];
+  v_keys text[];
+  v_gates smallint[];
+begin
+  if p_most is not null then
+    if current_setting('headway.gated', true) is distinct from 'on' then
+      perform from headway.gates g where g.n = headway.queue_gate(p_queue) for update;
+    else
+      perform from headway.gates g where g.n = headway.queue_gate(p_queue) for update skip locked;
+      if not found then
+        return v_taken;
+      end if;
+    end if;
+    select least(p_limit, p_most - count(*))
+      into p_limit
+      from headway.jobs j
+     where j.queue = p_queue and j.limited and j.status = 'running';
+  end if;
+  for v_round in 1 .. 10 loop
+    v_asked := p_limit - cardinality(v_taken);
+    exit when v_asked <= 0;
+    if p_only is not null then
+      v_ids := array[p_only];
+    elsif p_fair then
+      v_ids := headway.pick_fair(p_queue, v_asked, p_now);
+    else
+      v_ids := array(
+        select j.id
+          from headway.jobs j
+         where j.queue = p_queue
+           and j.status = 'queued'
+           and j.limited_by is null
+           and (j.expires_at is null or j.expires_at > p_now)
+         order by j.priority, j.position, j.id
+         -- a worker with few slots must get past many that are limited out
+         limit case when v_round = 1 then v_asked else greatest(v_asked, 100) end
+           for update skip locked);
+    end if;
+    exit when cardinality(v_ids) = 0;
+
+    select array_agg(d.id), array_agg(d.dim), array_agg(d.key), array_agg(d.most), array_agg(d.rate_count),
+           array_agg(d.rate_period_ms), array_agg(d.burst), array_agg(distinct headway.gate(d.key))
+      into d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts, v_gates
+      from (select * from headway.demands(v_ids) d order by d.place, d.dim) d;
+    exit when cardinality(headway.lock_gates(v_gates)) < cardinality(v_gates);
+
+    -- a new snapshot: who had a gate before has committed
+    select array_agg(r.key), array_agg(r.room), array_agg(f.count), array_agg(f.period_ms)
+      into k_keys, k_rooms, k_counts, k_periods
+      from (select array_agg(u.id) as ids, array_agg(u.dim) as dims, array_agg(u.key) as keys, array_agg(u.most) as mosts,
+                   array_agg(u.count) as counts, array_agg(u.period_ms) as periods, array_agg(u.burst) as bursts
+              from (select distinct on (u.key) u.*
+                      from unnest(d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts)
+                           with ordinality as u (id, dim, key, most, count, period_ms, burst, place)
+                     order by u.key, u.place) u) a
+      cross join lateral headway.rooms(a.ids, a.dims, a.keys, a.mosts, a.counts, a.periods, a.bursts, p_now)
+        with ordinality as r (key, room, place)
+      cross join lateral (select a.counts[r.place] as count, a.periods[r.place] as period_ms) f;
+
+    v_go := v_ids;
+    for v_dim in 1 .. 5 loop
+      if v_dim = any (d_dims) then
+        v_go := array(
+          select c.id
+            from (select u.id, u.place, k.room, d.key,
+                         row_number() over (partition by d.key order by u.place) as rank
+                    from unnest(v_go) with ordinality as u (id, place)
+                    left join unnest(d_ids, d_dims, d_keys) as d (id, dim, key) on d.id = u.id and d.dim = v_dim
+                    left join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key) c
+           where c.key is null
+              or c.rank <= floor(c.room)
+           order by c.place);
+      end if;
+    end loop;
+    v_go := v_go[1:v_asked];
+
+    begin
+      update headway.jobs j
+         set status = 'running',
+             fence = j.fence + 1,
+             worker_id = p_worker,
+             attempt_started_at = p_now,
+             started_at = coalesce(j.started_at, p_now),
+             limited = nullif(p_most is not null or j.id = any (o.limited), false),
+             limited_by = null,
+             progress = null,
+             progress_note = null,
+             log_tail = null
+        from (select array(select d.id from unnest(d_ids, d_dims) as d (id, dim) where d.dim in (3, 4)) as limited) o
+       where j.id = any (v_go);
+    exception when unique_violation then
+      if headway.supersede_entering(v_go, p_now) = 0 then
+        raise;
+      end if;
+      continue;
+    end;
+    v_taken := v_taken || v_go;
+
+    insert into headway.buckets as b (key, tokens, at)
+    select k.key, k.room - count(*), p_now
+      from unnest(k_keys, k_rooms, k_counts) as k (key, room, rate_count)
+      join unnest(d_ids, d_dims, d_keys) as d (id, dim, key) on d.key = k.key and d.dim = 5 and d.id = any (v_go)
+     where k.rate_count is not null
+     group by k.key, k.room
+    on conflict (key) do update
+      set tokens = excluded.tokens, at = excluded.at;
+
+    exit when p_only is not null;
+    -- aside goes what is left over and has a key that is full now
+    with left_over as (
+      select distinct on (d.id) d.id, d.key
+        from unnest(d_ids, d_dims, d_keys) as d (id, dim, key)
+        join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key
+        left join (select t.key, count(*) as taken
+                     from unnest(d_ids, d_keys) as t (id, key)
+                     join unnest(v_go) as g (id) on g.id = t.id
+                    group by t.key) t on t.key = d.key
+        left join unnest(v_go) as g (id) on g.id = d.id
+       where g.id is null
+         and floor(k.room) <= coalesce(t.taken, 0)
+       order by d.id, d.dim
+    ), aside as (
+      update headway.jobs j
+         set limited_by = l.key
+        from left_over l
+       where j.id = l.id
+      returning j.limited_by as key
+    ), woken as (
+      -- a token comes with time, and nobody's settle
+      insert into headway.buckets as b (key, tokens, at, wake_at)
+      select distinct on (k.key) k.key, 0, p_now, p_now + k.period_ms * interval '1 millisecond' / k.rate_count
+        from aside a
+        join unnest(k_keys, k_counts, k_periods) as k (key, rate_count, period_ms) on k.key = a.key
+       where k.rate_count is not null
+      on conflict (key) do update
+        set wake_at = coalesce(b.wake_at, excluded.wake_at)
+    )
+    select count(*) into v_aside from aside;
+    exit when v_aside = 0;
+
+    -- one that was put aside under a key stands for its other keys no longer: if these have room, another comes forward
+    v_keys := array(
+      select distinct d.key
+        from unnest(d_ids, d_keys) as d (id, key)
+        join headway.jobs j on j.id = d.id
+        join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key
+       where (j.limited_by is not null and j.limited_by <> d.key) is true
+         and floor(k.room) > (select count(*)
+                                from unnest(d_ids, d_keys) as t (id, key)
+                                join unnest(v_go) as g (id) on g.id = t.id
+                               where t.key = d.key)
+         and (select 1 from headway.jobs w where w.limited_by = d.key limit 1) is not null);
+    if cardinality(v_keys) > 0 then
+      perform headway.let_in(v_keys, false);
+    end if;
+  end loop;
+  return v_taken;
+end
+$$;
+
+-- Candidates of a fair queue, locked: from tenant to tenant, beginning after the one that was served last.
+create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_turn uuid;
+  v_mine boolean;
+  v_ids uuid[] := '{}';
+  v_tenants uuid[];
+  v_found uuid[];
+begin
+  select q.turn into v_turn from headway.queues q where q.name = p_queue for update skip locked;
+  v_mine := found;
+  if not v_mine then
+    select q.turn into v_turn from headway.queues q where q.name = p_queue;
+  end if;
+  v_turn := coalesce(v_turn, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+  loop
+    -- the tenants that have something, each by one probe; those after the turn first
+    with recursive ahead (tenant_id, n) as (
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > v_turn
+               order by j.tenant_id
+               limit 1), 1
+      union all
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > a.tenant_id
+               order by j.tenant_id
+               limit 1), a.n + 1
+        from ahead a
+       where a.tenant_id is not null and a.n < p_limit
+    ), behind (tenant_id, n) as (
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+               order by j.tenant_id
+               limit 1), 1
+      union all
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > b.tenant_id
+               order by j.tenant_id
+               limit 1), b.n + 1
+        from behind b
+       where b.tenant_id is not null and b.n < p_limit
+    )
+    select array_agg(t.tenant_id order by t.half, t.tenant_id)
+      into v_tenants
+      from (select 1 as half, a.tenant_id from ahead a where a.tenant_id is not null
+            union all
+            select 2, b.tenant_id from behind b where b.tenant_id <= v_turn) t;
+    exit when v_tenants is null;
+    v_found := array(
+      select l.id
+        from (select c.id, c.place, c.rank
+                from (select t.place, j.id,
+                             row_number() over (partition by t.place order by j.priority, j.position, j.id) as rank
+                        from unnest(v_tenants) with ordinality as t (tenant_id, place)
+                        cross join lateral (
+                          select j.id, j.priority, j.position
+                            from headway.jobs j
+                           where j.queue = p_queue and j.tenant_id = t.tenant_id and j.fair
+                             and j.status = 'queued' and j.limited_by is null
+                             and (j.expires_at is null or j.expires_at > p_now)
+                             and j.id <> all (v_ids)
+                           order by j.priority, j.position, j.id
+                           limit (p_limit - cardinality(v_ids) + cardinality(v_tenants) - 1) / cardinality(v_tenants)
+                        ) j) c
+               order by c.rank, c.place
+               limit p_limit - cardinality(v_ids)) c
+        cross join lateral (
+          select j.id
+            from headway.jobs j
+           where j.id = c.id and j.status = 'queued' and j.limited_by is null
+             for update skip locked) l
+       order by c.rank, c.place);
+    exit when cardinality(v_found) = 0;
+    v_ids := v_ids || v_found;
+    select j.tenant_id into v_turn from headway.jobs j where j.id = v_ids[cardinality(v_ids)];
+    exit when cardinality(v_ids) >= p_limit;
+  end loop;
+  if v_mine and cardinality(v_ids) > 0 then
+    update headway.queues q set turn = v_turn where q.name = p_queue;
+  end if;
+  return v_ids;
+end
+$$;
+
+-- Of these jobs, end those that would enter a unique scope by running and find it taken; gives how many.
+create function headway.supersede_entering(p_ids uuid[], p_now timestamptz) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ended uuid[];
+begin
+  with entering as (
+    select j.id,
+           headway.holder(j) as holder,
+           first_value(j.id) over (
+             partition by j.tenant_id, j.kind, j.unique_key order by j.priority, j.position, j.id) as first
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and j.unique_key is not null
+       and 'running' = any (j.unique_scope)
+       and not 'queued' = any (j.unique_scope)
+  )
+  select array_agg(headway.supersede(e.id, p_now, coalesce(e.holder, e.first)))
+    into v_ended
+    from entering e
+   where e.holder is not null
+      or e.first <> e.id;
+  if v_ended is null then
+    return 0;
+  end if;
+  perform headway.follow(v_ended, p_now, false);
+  return cardinality(v_ended);
+end
+$$;
+
+-- Set, or with nothing but nulls remove, the limit of a queue, kind or tenant, for the very next claim: waits for the
+-- claims under way.
+create function headway.set_limit(
+  p_scope text,
+  p_name text,
+  p_max_running integer default null,
+  p_rate_count integer default null,
+  p_rate_period_ms bigint default null,
+  p_rate_burst integer default null,
+  p_max_pending integer default null,
+  p_actor text default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '30s'
+as $$
+declare
+  v_now timestamptz := headway.now();
+begin
+  perform pg_advisory_xact_lock(headway.limits_lock());
+  if coalesce(p_max_running, p_rate_count, p_max_pending) is null then
+    delete from headway.limits l where l.scope = p_scope and l.name = p_name;
+  else
+    insert into headway.limits (scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending)
+    values (p_scope, p_name, p_max_running, p_rate_count, p_rate_period_ms, p_rate_burst, p_max_pending)
+    on conflict (scope, name) do update
+      set max_running = excluded.max_running, rate_count = excluded.rate_count,
+          rate_period_ms = excluded.rate_period_ms, rate_burst = excluded.rate_burst, max_pending = excluded.max_pending;
+  end if;
+  -- what runs already counts from now on
+  if p_max_running is not null then
+    update headway.jobs j
+       set limited = true
+     where j.status = 'running'
+       and j.limited is not true
+       and case p_scope
+             when 'queue' then j.queue = p_name
+             when 'kind' then j.kind = p_name
+             else p_name = '*' or j.tenant_id::text = p_name
+           end;
+  end if;
+  if p_max_pending is not null and p_name <> '*' then
+    update headway.jobs j
+       set metered = true
+     where j.id in (select m.id
+                      from headway.jobs m
+                     where m.tenant_id::text = p_name
+                       and m.status in ('queued', 'scheduled', 'held', 'waiting')
+                     limit p_max_pending);
+  end if;
+  -- what waited asks again
+  update headway.jobs j
+     set limited_by = null
+   where j.limited_by is not null
+     and (p_scope = 'kind' and j.limited_by in ('k:' || p_name, 'r:' || p_name)
+          or p_scope = 'tenant' and (j.limited_by = 't:' || p_name or p_name = '*' and j.limited_by like 't:%'));
+  update headway.buckets b set wake_at = null where p_scope = 'kind' and b.key = 'r:' || p_name;
+  insert into headway.audit (at, actor, action, detail)
+  values (v_now, p_actor, 'limit',
+          p_scope || ' ' || p_name || ': '
+          || coalesce(concat_ws(', ', 'max_running ' || p_max_running,
+                                'rate ' || p_rate_count || ' in ' || p_rate_period_ms || ' ms',
+                                'burst ' || p_rate_burst, 'max_pending ' || p_max_pending), 'none'));
+end
+$$;
+
+-- The lock that all claims share and a change of limits takes alone.
+create function headway.limits_lock() returns bigint
+language sql immutable
+as $$ select 748293::bigint $$;
+
+-- Let a queue take tenants in turn, or not.
+create function headway.set_fair(p_queue text, p_fair boolean, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into headway.queues as q (name, fair, fair_since)
+  values (p_queue, p_fair, case when p_fair then pg_current_xact_id() end)
+  on conflict (name) do update
+    set fair = excluded.fair,
+        fair_since = case when q.fair and excluded.fair then q.fair_since else excluded.fair_since end;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, case when p_fair then 'fair' else 'not fair' end, p_queue);
+end
+$$;
+
+-- A queue was made fair: mark its unfinished jobs, once nobody is left who may have enqueued without knowing.
+-- True if the queue can be served fairly.
+create function headway.ready_fair(p_queue text, p_since xid8) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if pg_snapshot_xmin(pg_current_snapshot()) <= p_since then
+    return false;
+  end if;
+  perform from headway.queues q where q.name = p_queue and q.fair_since = p_since for update skip locked;
+  if not found then
+    return false;
+  end if;
+  update headway.jobs j
+     set fair = true
+   where j.queue = p_queue
+     and j.fair is not true
+     and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running');
+  update headway.queues q set fair_since = null where q.name = p_queue;
+  return true;
+end
+$$;
+
+-- How many jobs run under a limit's key, and how many wait for it (up to 10,000).
+create function headway.usage(p_key text, out running bigint, out waiting bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_parts text[] := regexp_match(p_key, '^.:([^:]*):(.*)$');
+begin
+  -- another tenant's key is not this session's business
+  perform headway.scope(case left(p_key, 1) when 't' then substr(p_key, 3)::uuid when 'p' then v_parts[1]::uuid
+                                            when 'c' then v_parts[1]::uuid end);
+  case left(p_key, 1)
+    when 'p' then
+      select count(*) into running
+        from headway.jobs j
+       where j.tenant_id = v_parts[1]::uuid and j.partition = v_parts[2] and j.partition is not null
+         and j.status = 'running';
+    when 'c' then
+      select count(*) into running
+        from headway.jobs j
+       where j.tenant_id = v_parts[1]::uuid and j.concurrency_key is not null and j.status = 'running'
+         and j.kind || ':' || j.concurrency_key = v_parts[2];
+    when 'k' then
+      select count(*) into running
+        from headway.jobs j where j.kind = substr(p_key, 3) and j.limited and j.status = 'running';
+    when 't' then
+      select count(*) into running
+        from headway.jobs j where j.tenant_id = substr(p_key, 3)::uuid and j.limited and j.status = 'running';
+    else
+      running := 0;
+  end case;
+  select count(*) into waiting
+    from (select from headway.jobs j where j.limited_by = p_key limit 10000) w;
+end
+$$;

@@ -1,0 +1,196 @@
+-- Move a job that waits to another place: a car among the held cars of its train, any other job among the queued ones of
+-- its queue, where it takes the priority of its new neighbour. Exactly one of p_before, p_after, p_first and p_last.
+-- Gives its place, or nothing if there is no such job. Raises HW003.
+create function headway.move(
+  p_id uuid,
+  p_before uuid default null,
+  p_after uuid default null,
+  p_first boolean default false,
+  p_last boolean default false,
+  p_tenant uuid default null,
+  p_actor text default null
+) returns table (job_id uuid, priority smallint, "position" bigint)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  v_tenant uuid := headway.scope(p_tenant);
+  v_job headway.jobs;
+  v_near headway.jobs;
+  v_low bigint;
+  v_high bigint;
+  v_place bigint;
+begin
+  if num_nonnulls(p_before, p_after) + p_first::integer + p_last::integer <> 1 then
+    raise exception 'give exactly one of before, after, first and last' using errcode = 'HW004';
+  end if;
+  select j.* into v_job from headway.jobs j where j.id = p_id and (v_tenant is null or j.tenant_id = v_tenant);
+  if not found then
+    return;
+  end if;
+  -- one move at a time in a train or queue
+  perform pg_advisory_xact_lock(
+    hashtextextended(coalesce(v_job.tenant_id || ':' || v_job.train, v_job.queue), 748294));
+  select j.* into v_job from headway.jobs j where j.id = p_id for update;
+  if not found then
+    return;
+  end if;
+  if v_job.status <> (case when v_job.train is null then 'queued' else 'held' end) then
+    raise exception 'job % cannot be moved: %', p_id,
+      case
+        when v_job.status = 'running' then 'it is running'
+        when v_job.finished_at is not null then 'it is ' || v_job.status
+        when v_job.train is not null then 'it is the locomotive of train ' || v_job.train || ', which goes first'
+        when v_job.status = 'held' then 'it waits for other jobs, not in a line'
+        else 'it is ' || v_job.status || ' and gets its place when it is due: change its time instead'
+      end
+      using errcode = 'HW003';
+  end if;
+
+  if p_before is not null or p_after is not null then
+    select j.* into v_near from headway.jobs j where j.id = coalesce(p_before, p_after) and j.tenant_id = v_job.tenant_id;
+    if not found then
+      raise exception 'there is no job % to move it to (or it is another tenant''s)', coalesce(p_before, p_after)
+        using errcode = 'HW003';
+    end if;
+    if v_near.id = p_id then
+      raise exception 'job % cannot be moved to itself', p_id using errcode = 'HW003';
+    end if;
+    if v_job.train is not null and v_near.train is distinct from v_job.train
+       or v_job.train is null and v_near.queue <> v_job.queue then
+      raise exception 'job % is not in the same % as job %', v_near.id,
+        case when v_job.train is null then 'queue' else 'train' end, p_id
+        using errcode = 'HW003';
+    end if;
+    if v_near.status <> v_job.status then
+      raise exception 'job % is % and has no place to move another to', v_near.id,
+        case when v_near.train is not null and v_near.finished_at is null then 'the locomotive (' || v_near.status || ')'
+             else v_near.status end
+        using errcode = 'HW003';
+    end if;
+  else
+    select l.*
+      into v_near
+      from headway.line(v_job) l
+     where l.id <> p_id
+     -- inside a train only the position counts
+     order by case when p_first and v_job.train is null then l.priority end, case when p_first then l.position end,
+              case when p_first then l.id end,
+              case when v_job.train is null then l.priority end desc, l.position desc, l.id desc
+     limit 1;
+    if not found then
+      v_near := v_job;
+      v_near.position := v_job.position + case when p_first then 1024 else -1024 end;
+    end if;
+  end if;
+
+  if v_job.train is null then
+    v_job.priority := v_near.priority;
+  end if;
+  if p_before is not null or p_first then
+    v_high := v_near.position;
+    select max(l.position)
+      into v_low
+      from headway.line(v_job) l
+     where l.id <> p_id
+       and (v_job.train is not null or l.priority = v_job.priority)
+       and (l.position, l.id) < (v_near.position, v_near.id);
+  else
+    v_low := v_near.position;
+    select min(l.position)
+      into v_high
+      from headway.line(v_job) l
+     where l.id <> p_id
+       and (v_job.train is not null or l.priority = v_job.priority)
+       and (l.position, l.id) > (v_near.position, v_near.id);
+  end if;
+
+  if v_low is null then
+    v_place := v_high - 1024;
+  elsif v_high is null then
+    v_place := greatest(v_low + 1, nextval('headway.position'));
+  elsif v_high - v_low > 1 then
+    v_place := v_low + (v_high - v_low) / 2;
+  else
+    v_place := headway.renumber(v_job, v_near, p_before is not null or p_first);
+  end if;
+  update headway.jobs j set priority = v_job.priority, position = v_place where j.id = p_id;
+  if v_job.train is not null then
+    -- the train may have waited for the car that was its head
+    insert into headway.arrivals (tenant_id, trains) values (v_job.tenant_id, array[v_job.train]);
+  end if;
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  values (v_job.tenant_id, p_id, headway.now(), p_actor, 'move',
+          case when p_first then 'first' when p_last then 'last' when p_before is not null then 'before ' || p_before
+               else 'after ' || p_after end);
+  job_id := p_id;
+  priority := v_job.priority;
+  "position" := v_place;
+  return next;
+end
+$$;
+
+-- The line that a job stands in: the held cars of its train, or what is queued in its queue.
+create function headway.line(p_job headway.jobs) returns setof headway.jobs
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_job.train is not null then
+    return query
+      select j.*
+        from headway.jobs j
+       where j.tenant_id = p_job.tenant_id and j.train = p_job.train and j.train is not null and j.status = 'held';
+  else
+    return query
+      select j.* from headway.jobs j where j.queue = p_job.queue and j.status = 'queued';
+  end if;
+end
+$$;
+
+-- No gap is left beside p_near: spread those that come after it, as few as give room again; gives the place made.
+create function headway.renumber(p_job headway.jobs, p_near headway.jobs, p_before boolean) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ids uuid[];
+  v_places bigint[];
+  v_low bigint;
+  v_step bigint;
+  v_count integer;
+begin
+  -- what comes after the new place, in order
+  select array_agg(l.id order by l.position, l.id), array_agg(l.position order by l.position, l.id)
+    into v_ids, v_places
+    from headway.line(p_job) l
+   where l.id <> p_job.id
+     and (p_job.train is not null or l.priority = p_job.priority)
+     and case when p_before then (l.position, l.id) >= (p_near.position, p_near.id)
+              else (l.position, l.id) > (p_near.position, p_near.id) end;
+  select max(l.position)
+    into v_low
+    from headway.line(p_job) l
+   where l.id <> p_job.id
+     and (p_job.train is not null or l.priority = p_job.priority)
+     and case when p_before then (l.position, l.id) < (p_near.position, p_near.id)
+              else (l.position, l.id) <= (p_near.position, p_near.id) end;
+  v_low := coalesce(v_low, v_places[1] - 1024);
+  v_count := cardinality(v_ids);
+  for i in 1 .. v_count loop
+    -- up to the i-th, which may stay, i - 1 others and the new one find room
+    v_step := (v_places[i] - v_low) / (i + 1);
+    if v_step >= 2 then
+      v_count := i - 1;
+      exit;
+    end if;
+    v_step := 1024;
+  end loop;
+  update headway.jobs j
+     set position = v_low + (u.place + 1) * v_step
+    from unnest(v_ids[1:v_count]) with ordinality as u (id, place)
+   where j.id = u.id;
+  return v_low + v_step;
+end
+$$;

@@ -1,0 +1,381 @@
+-- Trains without a lock of their own. The locomotive's row is the lock; jobs_locomotive allows only one; what cannot be
+-- decided before somebody else's commit is left as an arrival, which the first step of the next claim looks at.
+-- True in every snapshot: a train with held cars, no locomotive and no hold has an arrival, or its head is pending.
+
+-- Let the next cars go, where a locomotive has just ended: called with its row locked, in a statement of its own, so
+-- that every car is seen that was committed before. A head that somebody holds becomes an arrival.
+create function headway.advance(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  with head as materialized (
+    select w.tenant_id, w.train, h.id
+      from unnest(p_tenants, p_trains) as w (tenant_id, train)
+      cross join lateral (
+        -- the head first and its lock after: skip locked in here would let a later car overtake
+        select j.id, j.pending
+          from headway.jobs j
+         where j.tenant_id = w.tenant_id and j.train = w.train and j.train is not null and j.status = 'held'
+         order by j.position, j.id
+         limit 1
+      ) h
+     where h.pending is not true
+       and (select 1 from headway.holds o where o.tenant_id = w.tenant_id and o.train = w.train limit 1) is null
+  ), locked as materialized (
+    -- lateral: by id and in no other way, whatever the statistics say
+    select l.id
+      from head h
+      cross join lateral (
+        select j.id from headway.jobs j where j.id = h.id and j.status = 'held' for update skip locked) l
+  ), gone as (
+    update headway.jobs j
+       set status = case when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
+           queued_at = case when j.scheduled_for > p_now then j.queued_at else p_now end
+      from locked l
+     where j.id = l.id
+    returning j.id
+  )
+  insert into headway.arrivals (tenant_id, trains)
+  select h.tenant_id, array_agg(h.train)
+    from head h
+   where h.id not in (select g.id from gone g)
+   group by h.tenant_id;
+exception when unique_violation or lock_not_available then
+  -- a unique key stands in the way of one of them, or a train has a locomotive: to be looked at one by one
+  insert into headway.arrivals (tenant_id, trains)
+  select w.tenant_id, array_agg(w.train)
+    from unnest(p_tenants, p_trains) as w (tenant_id, train)
+   group by w.tenant_id;
+end
+$$;
+
+-- Let the heads of these trains go where there is neither locomotive nor hold; where there is something in motion,
+-- leave an arrival.
+create function headway.let_go(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  with train as (
+    select w.tenant_id, w.train, h.id, h.pending
+      from unnest(p_tenants, p_trains) as w (tenant_id, train)
+      cross join lateral (
+        select j.id, j.pending
+          from headway.jobs j
+         where j.tenant_id = w.tenant_id and j.train = w.train and j.train is not null and j.status = 'held'
+         order by j.position, j.id
+         limit 1
+      ) h
+     where h.pending is not true
+       and (select 1 from headway.holds o where o.tenant_id = w.tenant_id and o.train = w.train limit 1) is null
+  ), locked as materialized (
+    select l.id
+      from train t
+      cross join lateral (
+        select j.id from headway.jobs j where j.id = t.id and j.status = 'held' for update skip locked) l
+     where (select 1
+              from headway.jobs a
+             where a.tenant_id = t.tenant_id and a.train = t.train and a.train is not null
+               and a.status in ('queued', 'running', 'scheduled', 'waiting')
+             limit 1) is null
+  ), gone as (
+    update headway.jobs j
+       set status = case when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
+           queued_at = case when j.scheduled_for > p_now then j.queued_at else p_now end
+      from locked l
+     where j.id = l.id
+    returning j.id
+  )
+  insert into headway.arrivals (tenant_id, trains)
+  select t.tenant_id, array_agg(t.train)
+    from train t
+   where t.id not in (select g.id from gone g)
+   group by t.tenant_id;
+end
+$$;
+
+-- The same, train by train where they cannot go together. A head that would enter a unique scope now taken ends.
+create function headway.let_go_apart(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_constraint text;
+begin
+  perform headway.let_go(p_tenants, p_trains, p_now);
+exception when unique_violation or lock_not_available or deadlock_detected then
+  for i in 1 .. cardinality(p_trains) loop
+    begin
+      perform headway.let_go(p_tenants[i:i], p_trains[i:i], p_now);
+    exception
+      when unique_violation then
+        get stacked diagnostics v_constraint = constraint_name;
+        if v_constraint = 'jobs_unique' then
+          perform headway.supersede(h.id, p_now)
+             from (select j.id
+                     from headway.jobs j
+                    where j.tenant_id = p_tenants[i] and j.train = p_trains[i] and j.train is not null
+                      and j.status = 'held'
+                    order by j.position, j.id
+                    limit 1) h;
+        end if;
+        insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
+      when lock_not_available or deadlock_detected then
+        insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
+    end;
+  end loop;
+end
+$$;
+
+-- Look at what arrived: the only step that looks after the commit of whoever enqueued, canceled or ended something.
+-- One at a time, waits for nobody, and costs one probe when nothing arrived. Gives how many arrivals it took.
+create function headway.couple(p_limit integer default 500) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+-- arrays are joined with each other here, whatever the claim around it has switched off
+set enable_hashjoin = on
+set lock_timeout = '50ms'
+as $$
+declare
+  v_taken integer := 0;
+  v_round integer;
+begin
+  perform from headway.arrivals limit 1;
+  if not found then
+    return 0;
+  end if;
+  perform from headway.gates g where g.n = 0 for update skip locked;
+  if not found then
+    return 0;
+  end if;
+  -- what one lets go may let go another; what somebody holds is left for the next claim
+  for i in 1 .. 5 loop
+    v_round := headway.couple_once(p_limit);
+    v_taken := v_taken + v_round;
+    exit when v_round = 0;
+  end loop;
+  return v_taken;
+end
+$$;
+
+-- Say in the server's log what else than somebody's lock keeps an arrival from being looked at.
+create function headway.put_back(p_state text, p_message text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_state not in ('55P03', '40P01') then
+    raise warning 'headway: an arrival could not be looked at and is put back: % %', p_state, p_message;
+  end if;
+end
+$$;
+
+-- One round of it, under the gate.
+create function headway.couple_once(p_limit integer) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_taken integer;
+  v_tenants uuid[];
+  v_trains text[];
+  v_jobs uuid[];
+  v_ended uuid[];
+  v_keys text[];
+  v_groups uuid[];
+begin
+  with taken as materialized (
+    delete from headway.arrivals a
+     where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit)
+    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups
+  )
+  select (select count(*) from taken),
+         t.tenants, t.trains,
+         (select array_agg(distinct u) from taken k, unnest(k.jobs) u),
+         (select array_agg(distinct u) from taken k, unnest(k.ended) u),
+         (select array_agg(u) from taken k, unnest(k.keys) u),
+         (select array_agg(distinct u) from taken k, unnest(k.groups) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups
+    from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
+                 array_agg(w.train order by w.tenant_id, w.train) as trains
+            from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
+
+  -- nothing of one stops the claims of everybody: what would wait, or fails, is put back
+  if v_groups is not null then
+    begin
+      perform headway.stop_groups(v_groups, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (groups) values (v_groups);
+    end;
+  end if;
+  if v_jobs is not null or v_ended is not null then
+    begin
+      perform headway.join_jobs(v_jobs, v_ended, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (jobs, ended) values (v_jobs, v_ended);
+    end;
+  end if;
+  if v_keys is not null then
+    perform headway.let_in(v_keys, false);
+  end if;
+  if v_trains is null then
+    return v_taken;
+  end if;
+
+  -- a locomotive that stands still has a settle before it, which will see the car: only the others need a look
+  with train as (
+    select *
+      from unnest(v_tenants, v_trains) as w (tenant_id, train)
+     where (select 1
+              from headway.jobs h
+             where h.tenant_id = w.tenant_id and h.train = w.train and h.train is not null and h.status = 'held'
+             limit 1) is not null
+  ), still as materialized (
+    select l.tenant_id, l.train
+      from train t
+      cross join lateral (
+        select j.tenant_id, j.train
+          from headway.jobs j
+         where j.tenant_id = t.tenant_id and j.train = t.train and j.train is not null
+           and j.status in ('queued', 'running', 'scheduled', 'waiting')
+           for share skip locked) l
+  )
+  select array_agg(t.tenant_id order by t.tenant_id, t.train), array_agg(t.train order by t.tenant_id, t.train)
+    into v_tenants, v_trains
+    from train t
+   where (t.tenant_id, t.train) not in (select s.tenant_id, s.train from still s);
+  if v_trains is not null then
+    perform headway.let_go_apart(v_tenants, v_trains, v_now);
+  end if;
+  return v_taken;
+end
+$$;
+
+-- Let no further car of a train become its locomotive.
+create function headway.hold_train(p_train text, p_tenant uuid default null, p_reason text default null, p_actor text default null)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+begin
+  insert into headway.holds (tenant_id, train, since, reason, actor)
+  values (v_tenant, p_train, v_now, p_reason, p_actor)
+  on conflict do nothing;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_tenant, v_now, p_actor, 'hold train', p_train);
+end
+$$;
+
+-- End a train's hold and let its next car go; false if it was not on hold.
+create function headway.resume_train(p_train text, p_tenant uuid default null, p_actor text default null)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+begin
+  delete from headway.holds o where o.tenant_id = v_tenant and o.train = p_train;
+  if not found then
+    return false;
+  end if;
+  insert into headway.arrivals (tenant_id, trains) values (v_tenant, array[p_train]);
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_tenant, headway.now(), p_actor, 'resume train', p_train);
+  return true;
+end
+$$;
+
+-- Take a car out of its train: the train goes on, whatever its on_canceled says. For the finished car that put its
+-- train on hold, the hold ends. Gives the job's status after, or null if there is none. Raises HW003.
+create function headway.skip(p_id uuid, p_tenant uuid default null, p_actor text default null) returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_job headway.jobs;
+begin
+  select j.*
+    into v_job
+    from headway.jobs j
+   where j.id = p_id
+     and (v_tenant is null or j.tenant_id = v_tenant)
+     for update;
+  if not found then
+    return null;
+  end if;
+  if v_job.train is null then
+    raise exception 'job % is no car of a train: cancel it instead', p_id using errcode = 'HW003';
+  end if;
+  if v_job.status = 'running' then
+    raise exception 'job % is running and cannot be skipped: cancel it, or let it finish', p_id using errcode = 'HW003';
+  end if;
+  if v_job.finished_at is null then
+    v_job.status := headway.end_early(p_id, 'skipped', v_now, false);
+    perform headway.follow(array[p_id], v_now, false);
+  else
+    delete from headway.holds o
+     where o.tenant_id = v_job.tenant_id and o.train = v_job.train and o.job_id = p_id;
+    if not found then
+      raise exception 'job % is % already, and train % does not wait for it', p_id, v_job.status, v_job.train
+        using errcode = 'HW003';
+    end if;
+    insert into headway.arrivals (tenant_id, trains) values (v_job.tenant_id, array[v_job.train]);
+  end if;
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  values (v_job.tenant_id, p_id, v_now, p_actor, 'skip', v_job.train);
+  return v_job.status;
+end
+$$;
+
+-- Cancel every car of a train that is not running, and end its hold; gives their ids.
+create function headway.clear_train(p_train text, p_tenant uuid default null, p_actor text default null)
+returns setof uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_ids uuid[];
+begin
+  select array_agg(c.id)
+    into v_ids
+    from (select j.id
+            from headway.jobs j
+           where j.id in (select h.id
+                            from headway.jobs h
+                           where h.tenant_id = v_tenant and h.train = p_train and h.train is not null
+                             and h.status = 'held'
+                          union all
+                          select a.id
+                            from headway.jobs a
+                           where a.tenant_id = v_tenant and a.train = p_train and a.train is not null
+                             and a.status in ('queued', 'running', 'scheduled', 'waiting'))
+             and j.status in ('held', 'queued', 'scheduled', 'waiting')
+           order by j.id
+             for update) c;
+  delete from headway.holds o where o.tenant_id = v_tenant and o.train = p_train;
+  if found then
+    insert into headway.arrivals (tenant_id, trains) values (v_tenant, array[p_train]);
+  end if;
+  if v_ids is not null then
+    perform headway.end_early(u.id, 'cleared', v_now, false) from unnest(v_ids) as u (id);
+    perform headway.follow(v_ids, v_now, false);
+  end if;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_tenant, v_now, p_actor, 'clear train', p_train);
+  return query select * from unnest(v_ids);
+end
+$$;

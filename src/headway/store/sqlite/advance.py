@@ -1,0 +1,54 @@
+"""How trains move: whoever ends a locomotive lets the next car go, or puts the train on hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.letting import Held, let_go
+from headway.store.sqlite.op import json_list
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import Left, TrainKey
+
+_SQL = statements("trains")
+
+
+def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
+    """Those of these trains that show an unfinished car or a hold: a new car has to wait there."""
+    rows = yield Statement(_SQL["busy"], (json_list(list(trains)),))
+    return {(tenant, train) for tenant, train in rows}
+
+
+def hold_trains(left: Iterable[Left], now: int) -> Steps[None]:
+    """Put the trains on hold whose locomotive ended as it should not."""
+    holds = [
+        (job.tenant_id, job.train, now, job.id, f"job {job.id} {'is dead' if to == 'dead' else 'was canceled'}", None)
+        for job, to in ((each.job, each.to) for each in left if each.holds())
+    ]
+    if holds:
+        yield Batch(_SQL["hold"], holds)
+
+
+def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Left]]:
+    """Let the head of each train go that has neither a locomotive nor a hold; gives the cars that ended instead."""
+    ended: list[Left] = []
+    looked_at = list(trains)
+    while looked_at:
+        rows = yield Statement(_SQL["heads"], (json_list(looked_at), now))
+        heads = [Held(rowid, to, key, scope) for rowid, _, _, to, key, scope in rows]
+        gone = yield from let_go(heads, now)
+        ended += gone
+        looked_at = [(each.job.tenant_id, each.job.train) for each in gone if each.job.train is not None]
+    return ended
+
+
+def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:
+    """Those of these trains whose head could go although nobody let it."""
+    rows = yield Statement(_SQL["heads"], (json_list(list(trains)), now))
+    return [(tenant, train) for _, tenant, train, *_ in rows]
+
+
+def unhold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:
+    """End a train's hold, if it is (this job's); the next car is the caller's to let go."""
+    rows = yield Statement(_SQL["unhold"], (tenant_id, train, job_id))
+    return bool(rows)

@@ -1,0 +1,54 @@
+"""What follows when jobs leave their place: trains, joins, groups and limits, until nothing follows any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.model.status import FINISHED
+from headway.store.ops import Steps
+from headway.store.sqlite.advance import advance, hold_trains
+from headway.store.sqlite.aside import let_in
+from headway.store.sqlite.joins import decide, release
+from headway.store.sqlite.stopping import stop_groups
+from headway.store.sqlite.tied import Left, TrainKey
+
+
+def follow(
+    left: Iterable[Left] = (), *, now: int, children: Sequence[str] = (), trains: Iterable[TrainKey] = ()
+) -> Steps[None]:
+    """Do what follows from these jobs' leaving; also look at these held jobs and trains.
+
+    A job that this ends has followers of its own: a chain of any length ends in one transaction.
+    """
+    todo = list(left)
+    waiting = list(children)
+    looked_at = dict.fromkeys(trains)
+    freed: dict[str, int] = {}
+    while todo or waiting or looked_at:
+        for each in todo:
+            for key in each.freed():
+                freed[key] = freed.get(key, 0) + 1
+        over = [each for each in todo if each.to in FINISHED]
+        todo = []
+        if over:
+            yield from hold_trains(over, now)
+            looked_at |= _trains_of(over)
+            waiting += yield from decide(over)
+            todo += yield from stop_groups(over, now)
+        if waiting:
+            ended, cars = yield from release(waiting, now)
+            todo += ended
+            looked_at |= dict.fromkeys(cars)
+            waiting = []
+        if looked_at and not todo:
+            todo = yield from advance(looked_at, now)
+            looked_at = {}
+    if freed:
+        yield from let_in(freed)
+
+
+def _trains_of(over: Iterable[Left]) -> dict[TrainKey, None]:
+    # whoever retries a job has its seat: nothing moves
+    return {
+        (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None
+    }

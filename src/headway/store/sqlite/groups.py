@@ -1,0 +1,84 @@
+"""Groups: cancel and retry of all members at once, and how far they are."""
+
+from __future__ import annotations
+
+from headway.clock import from_micros
+from headway.model.group import Group
+from headway.model.status import Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.operate import cancel_jobs
+from headway.store.sqlite.retry import retry_jobs
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("groups")
+_AUDIT = statements("operate")["audit"]
+_REOPEN = statements("joins")["reopen"]
+
+
+class GroupVerbs(Verbs):
+    def cancel_group(
+        self, group_id: str, *, tenant_id: str | None, reason: str | None, actor: str | None
+    ) -> Op[dict[str, Status] | None]:
+        def steps() -> Steps[dict[str, Status] | None]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["halt"], (group_id, tenant_id, now))
+            if not rows:
+                return None
+            tenant, callback_id = rows[0]
+            yield Statement(_AUDIT, (now, tenant, None, actor, "cancel group", group_id))
+            members = yield Statement(_SQL["unfinished"], (group_id,))
+            ids = [job_id for _, job_id, _, _ in members]
+            if callback_id is not None:
+                ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
+            why = "canceled with its group" if reason is None else reason
+            statuses = yield from cancel_jobs(ids, now, tenant_id=tenant, reason=why, actor=actor)
+            return statuses
+
+        return SqliteOp(steps, writes=True)
+
+    def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
+        def steps() -> Steps[list[str] | None]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["restart"], (group_id, tenant_id))
+            if not rows:
+                return None
+            tenant, callback_id = rows[0]
+            yield Statement(_AUDIT, (now, tenant, None, actor, "retry group", group_id))
+            ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id, callback_id)))]
+            if ended in ([], [callback_id]):
+                return []
+            runs = yield from self._retry_all(ended, now, actor)
+            return [new for old, new in runs.items() if old != callback_id]
+
+        return SqliteOp(steps, writes=True)
+
+    def _retry_all(self, ids: list[str], now: int, actor: str | None) -> Steps[dict[str, str]]:
+        """All of them wait first, for each other too; then whatever waits for nobody goes."""
+        runs, trains = yield from retry_jobs(ids, now, tenant_id=None, actor=actor, pending=True)
+        for old, new in runs.items():
+            yield Statement(_REOPEN, (old, new))
+        yield from follow(now=now, children=list(runs.values()), trains=trains)
+        return runs
+
+    def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
+        def steps() -> Steps[Group | None]:
+            rows = yield Statement(_SQL["group"], (group_id, tenant_id))
+            if not rows:
+                return None
+            found_id, tenant, slug, mode, on_failure, callback_id, created_at, stopped_at = rows[0]
+            counts = yield Statement(_SQL["counts"], (group_id,))
+            return Group(
+                id=found_id,
+                tenant_id=tenant,
+                tenant=slug,
+                mode=mode,
+                on_failure=on_failure,
+                callback_id=callback_id,
+                created_at=from_micros(created_at),
+                stopped_at=None if stopped_at is None else from_micros(stopped_at),
+                counts=dict(counts),
+            )
+
+        return SqliteOp(steps, writes=False)

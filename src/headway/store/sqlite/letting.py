@@ -1,0 +1,51 @@
+"""Lets held jobs go: they are queued, or scheduled until their time, or end where their unique key is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headway.model.status import Status
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import Left, ties
+from headway.store.sqlite.unique import covers, holder_of_key, supersede
+
+_LET_GO = statements("aftermath")["let_go"]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A held job that may go, and where."""
+
+    rowid: int
+    to: Status
+    unique_key: str | None
+    unique_scope: str
+
+    def asks_for_key(self) -> bool:
+        return (
+            self.unique_key is not None and covers(self.unique_scope, self.to) and not covers(self.unique_scope, "held")
+        )
+
+
+def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Left]]:
+    """Let these jobs go; gives those that ended instead, because another has their unique key."""
+    going: list[tuple[int, Status, int | None]] = []
+    ended: list[Left] = []
+    for job in jobs:
+        move = (job.rowid, job.to, now if job.to == "queued" else None)
+        if not job.asks_for_key():
+            going.append(move)
+            continue
+        holder = yield from holder_of_key(job.rowid)
+        if holder is None:
+            # not in the batch: the next with this key must find it taken
+            yield Statement(_LET_GO, move)
+        else:
+            tied = yield from ties([job.rowid])
+            yield supersede(job.rowid, job.unique_key, holder, now)
+            ended.append(Left(tied[job.rowid], "canceled"))
+    if going:
+        yield Batch(_LET_GO, going)
+    return ended

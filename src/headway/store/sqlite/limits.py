@@ -1,0 +1,103 @@
+"""Limits that operators set, and how they are used."""
+
+from __future__ import annotations
+
+from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, rate_key, tenant_key
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.aside import ALL, keys_aside, let_in
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("limits")
+_AUDIT = statements("fleet")["audit_always"]
+_TENANTS = ("t:", "t;")  # where their keys begin and end
+_METERED_AT_ONCE = 100_000
+
+
+class LimitVerbs(Verbs):
+    def set_limit(self, limit: Limit, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            if limit.empty:
+                yield Statement(_SQL["remove"], (limit.scope, limit.name))
+            else:
+                yield Statement(_SQL["set"], _row(limit))
+            if limit.max_running is not None:
+                yield Statement(_SQL["mark"], (limit.scope, limit.name))
+            if limit.max_pending is not None:
+                many = _METERED_AT_ONCE if limit.name == EVERY_TENANT else limit.max_pending
+                yield Statement(_SQL["meter"], (limit.name, many))
+            yield from _let_ask_again(limit)
+            yield Statement(_AUDIT, (self._clock.now(), _detail(limit), actor, "limit"))
+
+        return SqliteOp(steps, writes=True)
+
+    def limits(self) -> Op[list[Limit]]:
+        def steps() -> Steps[list[Limit]]:
+            rows = yield Statement(_SQL["limits"])
+            return [Limit(**dict(zip(Limit.__struct_fields__, row, strict=True))) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def usage(self, key: str) -> Op[Usage]:
+        def steps() -> Steps[Usage]:
+            running = yield from _running_under(key)
+            ((waiting,),) = yield Statement(_SQL["waiting"], (key,))
+            return Usage(key, running, waiting)
+
+        return SqliteOp(steps, writes=False)
+
+
+def _row(limit: Limit) -> tuple[object, ...]:
+    return tuple(getattr(limit, name) for name in Limit.__struct_fields__)
+
+
+def _let_ask_again(limit: Limit) -> Steps[None]:
+    """Let in what waited for this limit, as far as there is room now."""
+    match limit.scope:
+        case "kind":
+            key = concurrency_key("", limit.name, None)
+            yield from let_in({key: (yield from _room(key, limit)), rate_key("", limit.name, None): ALL})
+            yield Statement(_SQL["wake"], (rate_key("", limit.name, None), None))
+        case "tenant" if limit.name == EVERY_TENANT:
+            key, end = _TENANTS
+            while keys := [key for key in (yield from keys_aside(key, 1_000)) if key < end]:
+                yield from let_in(dict.fromkeys(keys, ALL))
+                key = keys[-1]
+        case "tenant":
+            key = tenant_key(limit.name)
+            yield from let_in({key: (yield from _room(key, limit))})
+        case "queue":
+            pass  # nothing waits aside for a queue
+
+
+def _room(key: str, limit: Limit) -> Steps[int]:
+    if limit.max_running is None:
+        return ALL
+    return max(0, limit.max_running - (yield from _running_under(key)))
+
+
+def _running_under(key: str) -> Steps[int]:
+    letter, _, named = key.partition(":")
+    tenant_id, _, rest = named.partition(":")
+    match letter:
+        case "p" | "c":
+            ((count,),) = yield Statement(_SQL[f"usage_{letter}"], (tenant_id, rest))
+            return int(count)
+        case "k" | "t":
+            rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list([named]),))
+            return int(rows[0][1]) if rows else 0
+    return 0  # a rate counts starts, not what runs
+
+
+def _detail(limit: Limit) -> str:
+    """The limit in words."""
+    words = []
+    if limit.max_running is not None:
+        words.append(f"max_running {limit.max_running}")
+    if limit.rate_count is not None:
+        words.append(f"rate {limit.rate_count} in {limit.rate_period_ms} ms")
+    if limit.rate_burst is not None:
+        words.append(f"burst {limit.rate_burst}")
+    if limit.max_pending is not None:
+        words.append(f"max_pending {limit.max_pending}")
+    return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"

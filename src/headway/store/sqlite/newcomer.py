@@ -1,0 +1,115 @@
+"""New jobs as rows, and who each of them is once some met an existing job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from headway.clock import to_micros
+from headway.errors import Duplicate, StoreError
+from headway.model.job import Enqueued, NewJob
+from headway.model.status import Status
+from headway.store.ops import Row, Statement, Steps
+from headway.store.sqlite.op import json_list
+from headway.store.sqlite.sql import statements
+
+_SQL = statements("enqueue")
+
+_scope_text = lru_cache(maxsize=256)(json_list)
+
+
+def starts_at(job: NewJob, now: int) -> int | None:
+    if job.scheduled_for is not None:
+        return to_micros(job.scheduled_for)
+    return None if job.delay_ms is None else now + job.delay_ms * 1000
+
+
+def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
+    return (
+        job.id,
+        job.tenant_id,
+        job.kind,
+        job.queue,
+        status,
+        job.priority,
+        position,
+        job.max_attempts,
+        job.max_losses,
+        job.backoff_base_ms,
+        job.backoff_cap_ms,
+        job.timeout_ms,
+        job.delivery,
+        job.idempotency_key,
+        job.unique_key,
+        _scope_text(job.unique_scope) if job.unique_key is not None else "[]",
+        scheduled_for,
+        None if job.expires_at is None else to_micros(job.expires_at),
+        now,
+        now if status == "queued" else None,
+        job.correlation_id,
+        job.trace_id,
+        job.source,
+        job.source_ref,
+        job.created_by,
+        job.payload,
+        job.meta,
+    )
+
+
+def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool) -> Row:
+    """The row with what ties the job to others."""
+    return (
+        *row,
+        job.train,
+        None if job.on_canceled == "advance" else job.on_canceled,
+        None if job.on_dead == "advance" else job.on_dead,
+        job.partition,
+        job.concurrency,
+        job.concurrency_key,
+        job.rate_count,
+        job.rate_period_ms,
+        job.rate_burst,
+        job.rate_key,
+        job.group_id,
+        bool(job.after),
+        metered,
+        fair,
+    )
+
+
+def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:
+    """The status of those of these jobs that exist, by id and tenant."""
+    rows = yield Statement(_SQL["present"], (json_list(ids),))
+    return {(job_id, tenant): status for job_id, tenant, status in rows}
+
+
+def answers(jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+    """Who each job is: its own row, or the one that it met."""
+    found = yield from present([job.id for job in jobs])
+    given = []
+    for job in jobs:
+        status = found.get((job.id, job.tenant_id))
+        if status is not None:
+            # its own row, also when this enqueue repeats one whose acknowledgement was lost
+            given.append(Enqueued(job.id, status, True))
+        else:
+            given.append((yield from _existing(job)))
+    return given
+
+
+def _existing(job: NewJob) -> Steps[Enqueued]:
+    for name in ("idempotency_key", "unique_key"):
+        key = getattr(job, name)
+        if key is None:
+            continue
+        rows = yield Statement(_SQL[f"by_{name}"], (job.tenant_id, job.kind, key))
+        if rows:
+            job_id, status = rows[0]
+            if name == "unique_key" and job.on_conflict == "raise":
+                raise Duplicate(
+                    f'unique key "{key}" of kind {job.kind} is taken by job {job_id} ({status}): '
+                    "nothing was enqueued; on_conflict='return' gives that job instead",
+                    job_id,
+                )
+            return Enqueued(job_id, status, False)
+    raise StoreError(f"job id {job.id} belongs to another tenant's job: nothing was enqueued; ids must be new")

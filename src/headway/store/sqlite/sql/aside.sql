@@ -1,0 +1,75 @@
+-- Jobs that wait for a full limit, beside their queue. Differs because there is nobody else to lock out.
+
+-- name: first
+-- under each of these keys the first job aside, its queue, and the last queue that has some
+select
+  named.key, named.value, job.rowid, job.queue,
+  (
+    select queue
+    from jobs indexed by jobs_aside
+    where limited_by = named.key
+    order by queue desc
+    limit 1
+  )
+from json_each(?1) as named
+join jobs as job
+  on job.rowid = (
+    select rowid
+    from jobs indexed by jobs_aside
+    where limited_by = named.key
+    order by queue, priority, position, id
+    limit 1
+  );
+
+-- name: next_queue
+select queue
+from jobs indexed by jobs_aside
+where limited_by = ?1
+  and queue > ?2
+order by queue
+limit 1;
+
+-- name: of_queue
+select rowid
+from jobs indexed by jobs_aside
+where limited_by = ?1
+  and queue = ?2
+order by priority, position, id
+limit ?3;
+
+-- name: let_in
+-- by rowid: an update that looks for its rows itself takes twice the time
+update jobs
+set limited_by = null
+where rowid = ?1;
+
+-- name: put_aside
+update jobs
+set limited_by = ?2
+where rowid = ?1;
+
+-- name: keys
+-- the keys from here on that have jobs aside
+with recursive named (key, n) as (
+  select (
+    select limited_by
+    from jobs indexed by jobs_aside
+    where limited_by > ?1
+    order by limited_by
+    limit 1
+  ), 1
+  union all
+  select (
+    select limited_by
+    from jobs indexed by jobs_aside
+    where limited_by > named.key
+    order by limited_by
+    limit 1
+  ), named.n + 1
+  from named
+  where named.key is not null
+    and named.n < ?2
+)
+select key
+from named
+where key is not null;

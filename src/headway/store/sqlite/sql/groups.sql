@@ -1,0 +1,105 @@
+-- Differs because a stop cancels the members in the transaction of the one that failed.
+
+-- name: new
+insert into groups (id, tenant_id, mode, on_failure, callback_id, created_at)
+values (?1, ?2, ?3, ?4, ?5, ?6)
+on conflict do nothing;
+
+-- name: stop
+update groups
+set stopped_at = coalesce(stopped_at, ?2)
+where id in (select value from json_each(?1))
+  and on_failure = 'stop'
+returning id;
+
+-- name: halt
+update groups
+set stopped_at = coalesce(stopped_at, ?3)
+where id = ?1
+  and (?2 is null or tenant_id = ?2)
+returning tenant_id, callback_id;
+
+-- name: restart
+update groups
+set stopped_at = null
+where id = ?1
+  and (?2 is null or tenant_id = ?2)
+returning tenant_id, callback_id;
+
+-- name: unfinished
+select rowid, id, status, cancel_requested_at is not null
+from jobs indexed by jobs_group
+where group_id = ?1
+  and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+order by id;
+
+-- name: joined
+-- the groups that new members name, as they stand
+select g.id, g.tenant_id, g.on_failure, g.stopped_at, g.callback_id, callback.status
+from groups as g
+left join jobs as callback
+  on callback.id = g.callback_id
+where g.id in (select value from json_each(?1));
+
+-- name: call_back
+update groups
+set callback_id = ?2
+where callback_id = ?1;
+
+-- name: ended
+-- members, and the callback, that ended without having succeeded; who was retried by a new job is not among them
+select jobs.id
+from jobs indexed by jobs_group
+where group_id = ?1
+  and status in ('dead', 'canceled')
+  and not exists (
+    select 1
+    from jobs as heir
+    where heir.retry_of = jobs.id
+  )
+union all
+select id
+from jobs
+where id = ?2
+  and status in ('dead', 'canceled')
+order by 1;
+
+-- name: group
+select g.id, g.tenant_id, coalesce(t.slug, g.tenant_id), g.mode, g.on_failure, g.callback_id, g.created_at, g.stopped_at
+from groups as g
+left join tenants as t
+  on t.id = g.tenant_id
+where g.id = ?1
+  and (?2 is null or g.tenant_id = ?2);
+
+-- name: counts
+select status, count(*)
+from jobs indexed by jobs_group
+where group_id = ?1
+  and (status not in ('failed', 'dead', 'canceled') or not exists (
+    select 1
+    from jobs as heir
+    where heir.retry_of = jobs.id
+  ))
+group by status;
+
+-- name: prune
+-- a group without its members and its callback is nothing any more
+delete from groups
+where (id in (select value from json_each(?1)) or callback_id in (select value from json_each(?2)))
+  and not exists (
+    select 1
+    from jobs indexed by jobs_group
+    where group_id = groups.id
+  )
+  and not exists (
+    select 1
+    from jobs
+    where jobs.id = groups.callback_id
+  );
+
+-- name: open_callback
+select id
+from jobs
+where id = ?1
+  and finished_at is null;

@@ -1,0 +1,132 @@
+-- Differs because an edge is decided in the transaction that ends its parent.
+
+-- name: end
+update edges
+set state = ?2
+where parent_id = ?1
+  and state = 'pending'
+returning child_id;
+
+-- name: inherit
+update edges
+set parent_id = ?2
+where parent_id = ?1
+  and state = 'pending';
+
+-- name: ready
+-- of these jobs, those that wait for nobody any more, with the first that failed them
+select
+  child.rowid, child.tenant_id, child.train,
+  case when child.scheduled_for > ?2 then 'scheduled' else 'queued' end,
+  child.unique_key, child.unique_scope,
+  (
+    select parent_id
+    from edges
+    where child_id = child.id
+      and state = 'failed'
+      and on_failure = 'stop'
+    order by parent_id
+    limit 1
+  )
+from jobs as child
+where child.id in (select value from json_each(?1))
+  and child.pending = 1
+  and child.status = 'held'
+  and not exists (
+    select 1
+    from edges
+    where child_id = child.id
+      and state = 'pending'
+  )
+order by child.position, child.id;
+
+-- name: statuses
+select id, status
+from jobs
+where id in (select value from json_each(?1));
+
+-- name: parents
+select id, tenant_id, status
+from jobs
+where id in (select value from json_each(?1));
+
+-- name: heir
+-- the last of the jobs that retry this one
+with recursive chain (id) as (
+  select ?1
+  union all
+  select jobs.id
+  from chain
+  join jobs
+    on jobs.retry_of = chain.id
+)
+select jobs.id, jobs.status
+from chain
+join jobs
+  on jobs.id = chain.id
+order by jobs.id desc
+limit 1;
+
+-- name: add
+insert into edges (parent_id, child_id, tenant_id, on_failure, state)
+values (?1, ?2, ?3, ?4, ?5)
+on conflict do nothing;
+
+-- name: awaited
+select edges.parent_id, parent.status
+from edges
+join jobs as child
+  on child.id = edges.child_id
+left join jobs as parent
+  on parent.id = edges.parent_id
+where edges.child_id = ?1
+  and edges.state = 'pending'
+  and (?2 is null or child.tenant_id = ?2)
+order by edges.parent_id;
+
+-- name: reopen
+-- those that still wait for a job that is retried wait for it again, by the id that runs now
+update edges
+set parent_id = ?2,
+  state = 'pending'
+where parent_id = ?1
+  and exists (
+    select 1
+    from jobs
+    where jobs.id = edges.child_id
+      and jobs.status = 'held'
+      and jobs.pending = 1
+  );
+
+-- name: pass_on
+update edges
+set child_id = ?2
+where child_id = ?1;
+
+-- name: any
+select exists (select 1 from edges);
+
+-- name: prune_children
+delete from edges
+where child_id in (select value from json_each(?1));
+
+-- name: prune_parents
+-- how a pruned job ended still matters to those that wait
+delete from edges
+where parent_id in (select value from json_each(?1))
+  and not exists (
+    select 1
+    from jobs
+    where jobs.id = edges.child_id
+      and jobs.pending = 1
+  );
+
+-- name: over
+-- what these jobs wait for although it is over, or gone
+select distinct edges.parent_id, parent.status
+from edges
+left join jobs as parent
+  on parent.id = edges.parent_id
+where edges.child_id in (select value from json_each(?1))
+  and edges.state = 'pending'
+  and (parent.id is null or parent.finished_at is not null);

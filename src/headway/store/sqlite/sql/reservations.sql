@@ -1,0 +1,35 @@
+-- Differs because a claim looks for a reservation under the write lock, so none can be under way when one is granted.
+
+-- name: reserve
+insert into reservations (queue, id, holder, since, expires_at)
+values (?1, ?2, ?3, ?4, ?5)
+on conflict (queue) do update
+set since = case when reservations.id = excluded.id and reservations.expires_at > ?4 then reservations.since else ?4 end,
+  id = excluded.id,
+  holder = excluded.holder,
+  expires_at = excluded.expires_at
+where reservations.id = excluded.id
+  or reservations.expires_at <= ?4;
+
+-- name: reservation
+select queue, id, holder, since, expires_at
+from reservations
+where queue = ?1;
+
+-- name: unreserve
+delete from reservations
+where queue = ?1
+  and id = ?2
+returning id;
+
+-- name: reservations
+select queue, id, holder, since, expires_at
+from reservations
+where expires_at > ?1
+order by queue;
+
+-- name: running_in
+select count(*)
+from jobs indexed by jobs_running
+where status = 'running'
+  and queue = ?1;

@@ -1,0 +1,81 @@
+-- Looks for what nothing else would ever move again. Differs because it reads first and takes the write lock to repair.
+
+-- name: trains
+-- the next trains that have held cars, each found by a probe
+with recursive seen (job, n) as (
+  select (
+    select rowid
+    from jobs indexed by jobs_held
+    where train is not null
+      and status = 'held'
+      and (tenant_id, train) > (?1, ?2)
+    order by tenant_id, train
+    limit 1
+  ), 1
+  union all
+  -- the tenant's next, else the next tenant's first: a comparison of both at once would walk over all cars before
+  select coalesce(
+    (
+      select next.rowid
+      from jobs as next indexed by jobs_held
+      where next.status = 'held'
+        and next.tenant_id = at.tenant_id
+        and next.train > at.train
+      order by next.train
+      limit 1
+    ),
+    (
+      select next.rowid
+      from jobs as next indexed by jobs_held
+      where next.train is not null
+        and next.status = 'held'
+        and next.tenant_id > at.tenant_id
+      order by next.tenant_id, next.train
+      limit 1
+    )
+  ), seen.n + 1
+  from seen
+  join jobs as at
+    on at.rowid = seen.job
+  where seen.n < ?3
+)
+select jobs.tenant_id, jobs.train
+from seen
+join jobs
+  on jobs.rowid = seen.job;
+
+-- name: pending
+-- the next jobs that wait for others; is there one left that is not over
+select id, exists (
+  select 1
+  from edges
+  join jobs as parent
+    on parent.id = edges.parent_id
+  where edges.child_id = jobs.id
+    and edges.state = 'pending'
+    and parent.finished_at is null
+)
+from jobs indexed by jobs_pending
+where pending = 1
+  and id > ?1
+order by id
+limit ?2;
+
+-- name: standing_for
+-- of the first jobs of a queue, those that may go under the same key
+select
+  rowid, id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+from jobs
+where status = 'queued'
+  and limited_by is null
+  and queue = ?1
+order by priority, position, id
+limit ?2;
+
+-- name: waker
+select exists (
+  select 1
+  from buckets
+  where key = ?1
+    and wake_at is not null
+);

@@ -1,0 +1,41 @@
+"""Ends jobs before their time: at once, or, where they run, by asking their worker. Stops groups that way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.op import json_list
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import Left, Tied, ties
+
+_SQL = statements("groups")
+_CANCEL = statements("cancel")
+
+
+def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Left]]:
+    """Cancel these unfinished jobs, those that run by asking; gives those that ended, with followers to see to."""
+    asked: list[Tied] = []
+    ended: list[Tied] = []
+    for job in jobs:
+        (asked if job.status == "running" else ended).append(job)
+    if asked:
+        yield Batch(_CANCEL["ask"], [(job.rowid, now, reason) for job in asked])
+    if ended:
+        yield Batch(_CANCEL["cancel"], [(job.rowid, now, reason or "canceled") for job in ended])
+    return [Left(job, "canceled", spared=spared) for job in ended]
+
+
+def stop_groups(over: Iterable[Left], now: int) -> Steps[list[Left]]:
+    """Stop the groups that end when one of their members does not succeed; gives the members that this ended."""
+    failed = {each.job.group_id for each in over if each.job.group_id is not None and each.to in ("dead", "canceled")}
+    if not failed:
+        return []
+    stopped = yield Statement(_SQL["stop"], (json_list(sorted(failed)), now))
+    members: list[int] = []
+    for (group_id,) in stopped:
+        members += [rowid for rowid, _, _, asked in (yield Statement(_SQL["unfinished"], (group_id,))) if not asked]
+    if not members:
+        return []
+    tied = yield from ties(members)
+    return (yield from end_early(tied.values(), "canceled because its group stopped", now))

@@ -1,0 +1,104 @@
+"""Sweep: finds and repairs what an outside hand broke, a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headway.model.fleet import Swept
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.advance import stuck_trains
+from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.aside import keys_aside, let_in
+from headway.store.sqlite.joins import decide_gone
+from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.room import Candidate, first_aside, limit_keys, look_for_room
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import TrainKey
+
+_SQL = statements("sweep")
+_LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
+
+
+@dataclass
+class _Place:
+    """Where a sweep stopped; an empty text begins again."""
+
+    train: TrainKey = ("", "")
+    job: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    trains: list[TrainKey]
+    jobs: list[str]
+    keys: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.trains or self.jobs or self.keys)
+
+
+class SweepVerbs(Verbs):
+    _swept_to: _Place | None = None
+
+    def sweep(self, *, limit: int) -> Op[Swept]:
+        def probe() -> Steps[Swept | None]:
+            now = self._clock.now()
+            begin = self._swept_to or _Place()
+            broken, end = yield from _look(begin, limit, now)
+            if broken:
+                return None  # `steps` looks again, from the same place
+            self._swept_to = end
+            return Swept()
+
+        def steps() -> Steps[Swept]:
+            now = self._clock.now()
+            broken, end = yield from _look(self._swept_to or _Place(), limit, now)
+            self._swept_to = end
+            yield from decide_gone(broken.jobs)
+            yield from follow(now=now, children=broken.jobs, trains=broken.trains)
+            if broken.keys:
+                yield from let_in(dict.fromkeys(broken.keys, 1))
+            return Swept(tuple(train for _, train in broken.trains), tuple(broken.jobs), tuple(broken.keys))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - nothing arrives late in a file with one writer
+        def steps() -> Steps[int]:
+            return 0
+            yield Statement("")  # no statement is needed, but steps are a generator
+
+        return SqliteOp(steps, writes=False)
+
+
+def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
+    """What is broken in the next part, and where that ends."""
+    trains = [(tenant, train) for tenant, train in (yield Statement(_SQL["trains"], (*begin.train, limit)))]
+    stuck = (yield from stuck_trains(trains, now)) if trains else []
+    pending = yield Statement(_SQL["pending"], (begin.job, limit))
+    keys = yield from keys_aside(begin.key, limit)
+    idle = (yield from _idle(keys, now)) if keys else []
+    end = _Place(
+        trains[-1] if len(trains) == limit else ("", ""),
+        pending[-1][0] if len(pending) == limit else "",
+        keys[-1] if len(keys) == limit else "",
+    )
+    return _Broken(stuck, [job_id for job_id, awaits in pending if not awaits], idle), end
+
+
+def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:
+    """The keys that jobs wait for although there is room, and nobody stands for them in their queue."""
+    firsts = yield from first_aside(keys)
+    room = yield from look_for_room([job for _, _, job in firsts], now)
+    idle: list[str] = []
+    for key, queue, job in firsts:
+        if room.blocks(job, key):
+            continue
+        ((waker,),) = yield Statement(_SQL["waker"], (key,))
+        if waker:
+            continue
+        ahead = yield Statement(_SQL["standing_for"], (queue, _LOOK_AHEAD))
+        if not any(key in limit_keys(Candidate(*row)) for row in ahead):
+            idle.append(key)
+    return idle

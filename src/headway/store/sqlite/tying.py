@@ -1,0 +1,174 @@
+"""The enqueue of jobs that are tied to others, or that a tenant's max_pending or a fair queue minds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.errors import InvalidJob, QueueFull
+from headway.model.group import NewGroup
+from headway.model.job import Enqueued, NewJob
+from headway.model.status import Status
+from headway.store.ops import Batch, Row, Statement, Steps
+from headway.store.sqlite.advance import busy_trains
+from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.joins import add_edges
+from headway.store.sqlite.newcomer import answers, plain_row, present, tied_row
+from headway.store.sqlite.op import json_list
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tied import TrainKey
+
+_SQL = statements("enqueue")
+_GROUPS = statements("groups")
+_EDGE = statements("joins")["add"]
+
+
+def any_tied(jobs: Iterable[NewJob]) -> bool:
+    """Whether one of them carries anything that a plain job's row does not have."""
+    return any(
+        job.train is not None
+        or job.partition is not None
+        or job.concurrency is not None
+        or job.rate_count is not None
+        or job.group_id is not None
+        or job.after != ()
+        or job.on_canceled != "advance"
+        or job.on_dead != "advance"
+        for job in jobs
+    )
+
+
+def enqueue_tied(
+    jobs: Sequence[NewJob],
+    group: NewGroup | None,
+    starts: Sequence[int | None],
+    places: Sequence[int | None],
+    now: int,
+    *,
+    metered: int,
+    fair: int,
+) -> Steps[list[Enqueued]]:
+    """Insert the jobs as their trains, `after` and groups demand; raises `InvalidJob` and `QueueFull`."""
+    if group is not None:
+        yield Statement(
+            _GROUPS["new"], (group.id, group.tenant_id, group.mode, group.on_failure, group.callback_id, now)
+        )
+    joined = any(job.after or job.group_id is not None for job in jobs)
+    known = (yield from present([job.id for job in jobs])) if joined else {}
+    meters = (yield from _meters(jobs)) if metered else {}
+    fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if fair else set()
+    statuses = yield from _statuses(jobs, starts, now)
+    rows = [
+        tied_row(
+            plain_row(job, now, start, status, place),
+            job,
+            metered=job.tenant_id in meters,
+            fair=job.queue in fair_queues,
+        )
+        for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
+    ]
+    guarded = {job.queue: (job.queue,) for job in jobs if _is_guarded(job)}
+    if guarded:
+        yield Batch(_SQL["guard"], list(guarded.values()))
+    new = yield from _insert(rows)
+    if new and meters:
+        yield from _refuse_too_many(rows, meters, new)
+    if new == len(rows) and not joined:
+        return [Enqueued(row[0], row[4], True) for row in rows]
+    yield from _join(jobs, known, group, now)
+    return (yield from answers(jobs))
+
+
+def _insert(rows: Sequence[Row]) -> Steps[int]:
+    """Gives how many of the rows were new."""
+    ((before,),) = yield Statement(_SQL["total_changes"])
+    yield Batch(_SQL["insert_tied"], rows)
+    ((after,),) = yield Statement(_SQL["total_changes"])
+    return int(after - before)
+
+
+def _is_guarded(job: NewJob) -> bool:
+    return job.partition is not None or job.concurrency is not None or job.rate_count is not None
+
+
+def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) -> Steps[list[Status]]:
+    """Where each job begins: the first car of a train that nobody is in is its locomotive."""
+    keys = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
+    busy = (yield from busy_trains(keys)) if keys else set()
+    statuses: list[Status] = []
+    for job, start in zip(jobs, starts, strict=True):
+        status: Status = "scheduled" if start is not None and start > now else "queued"
+        if job.after:
+            status = "held"
+        if job.train is not None:
+            key: TrainKey = (job.tenant_id, job.train)
+            if key in busy:
+                status = "held"
+            busy.add(key)
+        statuses.append(status)
+    return statuses
+
+
+def _join(
+    jobs: Sequence[NewJob], known: dict[tuple[str, str], Status], group: NewGroup | None, now: int
+) -> Steps[None]:
+    """Tie the new jobs to those that they wait for and to their groups, and let go what can go already."""
+    given = yield from answers(jobs)
+    new = [
+        job
+        for job, answer in zip(jobs, given, strict=True)
+        if answer.id == job.id and (job.id, job.tenant_id) not in known
+    ]
+    stands_for = {job.id: answer.id for job, answer in zip(jobs, given, strict=True)}
+    yield from add_edges([job for job in new if job.after], stands_for)
+    later = [job for job in new if job.group_id is not None and (group is None or job.group_id != group.id)]
+    if later:
+        yield from _join_groups(later)
+    # a car that met an existing job may have left the seat empty to those behind it
+    trains = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
+    yield from follow(now=now, children=[job.id for job in new if job.after], trains=trains)
+
+
+def _join_groups(members: Iterable[NewJob]) -> Steps[None]:
+    """Let the callbacks of groups that are there already wait for these new members, too."""
+    by_group: dict[str, list[NewJob]] = {}
+    for job in members:
+        if job.group_id is not None:
+            by_group.setdefault(job.group_id, []).append(job)
+    rows = yield Statement(_GROUPS["joined"], (json_list(list(by_group)),))
+    found = {row[0]: row[1:] for row in rows}
+    for group_id, jobs in by_group.items():
+        tenant_id, on_failure, stopped_at, callback_id, callback = found.get(group_id, (None,) * 5)
+        if any(job.tenant_id != tenant_id for job in jobs):
+            raise InvalidJob(f"group {group_id} does not exist (or is another tenant's): nothing was enqueued")
+        if stopped_at is not None:
+            raise InvalidJob(f"group {group_id} was stopped: nothing was enqueued; retry the group, or make a new one")
+        if callback_id is None:
+            continue
+        if callback != "held":
+            raise InvalidJob(
+                f"group {group_id} is over, its callback {callback_id} is {callback or 'gone'}: "
+                "nothing was enqueued; make a new group"
+            )
+        policy = "continue" if on_failure == "continue" else "stop"
+        yield Batch(_EDGE, [(job.id, callback_id, tenant_id, policy, "pending") for job in jobs])
+
+
+def _meters(jobs: Iterable[NewJob]) -> Steps[dict[str, int]]:
+    """The max_pending of the tenants that have one."""
+    rows = yield Statement(_SQL["meters"], (json_list(sorted({job.tenant_id for job in jobs})),))
+    return dict(rows)
+
+
+def _refuse_too_many(rows: Sequence[Row], meters: dict[str, int], new: int) -> Steps[None]:
+    """Look after the insert: what met an existing job does not count."""
+    for tenant_id, most in meters.items():
+        asked = sum(row[1] == tenant_id for row in rows)
+        ((waiting,),) = yield Statement(_SQL["metered"], (tenant_id, most + asked))
+        if waiting > most:
+            slugs = yield Statement(_SQL["slug"], (tenant_id,))
+            more = min(asked, new)
+            raise QueueFull(
+                f"tenant {slugs[0][0] if slugs else tenant_id} has {waiting - more} jobs waiting, and {more} more "
+                f"would be over its max_pending of {most}: nothing was enqueued; "
+                "let workers catch up, or raise the limit"
+            )

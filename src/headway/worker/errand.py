@@ -1,0 +1,77 @@
+"""Errand: a worker for one job alone, which it takes by its id; it ends when that job's outcome is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headway.errors import LeaseLost
+from headway.worker.fetch import Fetcher
+from headway.worker.loop import Loop
+from headway.worker.worker import Worker
+
+_LOOK_S = 1.0  # the end of the job brings the next round forward
+
+
+class Errand(Worker):
+    """Leases, heartbeats, timeouts and outcomes are any worker's; what comes first in the queue is left to others.
+
+    It needs a slot in the job's queue. `taken` says, once it ran, whether it got the job.
+    """
+
+    def __init__(self, *args: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._job_id = job_id
+        self._reservation_id = reservation_id
+
+    @property
+    def taken(self) -> bool:
+        fetcher = getattr(self, "_fetcher", None)  # there is none before it started
+        return isinstance(fetcher, Taker) and fetcher.taken
+
+    def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
+        return Taker(*parts, job_id=self._job_id, reservation_id=self._reservation_id, **options)
+
+    def _duties(self) -> Sequence[Loop]:
+        return ()  # it is gone too soon to be of use to others
+
+
+class Taker(Fetcher):
+    """Takes the one job, once, and is idle when its outcome is written."""
+
+    def __init__(self, *parts: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._job_id = job_id
+        self._reservation_id = reservation_id
+        self._answered = False
+        self.taken = False
+
+    async def _round(self) -> float:
+        if self._doubtful:
+            await self.reconcile()
+        if not self._answered and not self._closed:
+            await self._take()
+        if self._answered and self._quiet() and not self._closed and self._on_idle is not None:
+            self._closed = True
+            self._on_idle()
+        self._waits_for_slots = True
+        return _LOOK_S if self._answered else 0.0
+
+    def lend(self, queues: Iterable[str]) -> None:
+        """Nothing but the one job is taken here."""
+
+    async def _take(self) -> None:
+        worker_id = self._lease.worker_id
+        op = self._ops.take(worker_id, self._job_id, reservation_id=self._reservation_id)
+        try:
+            claim = await self._reach.run(op)
+            self._answered = True
+            if claim is not None:
+                self.taken = True
+                await self._start([claim], worker_id, time.monotonic())
+        except LeaseLost:
+            await self._lease.renew(worker_id, "the database does not know this worker any more")
+        except BaseException:
+            self._doubtful = True
+            raise
