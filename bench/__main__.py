@@ -19,13 +19,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import drain, enqueue, idle, latency, raw
+from bench.jobs import Options, make_app, plain, set_limits
 from bench.jobs import enqueue as fill
-from bench.jobs import make_app
 from bench.plan import PARTS, QUICK, Plan
 from bench.servers import Postgres, Site, sites
 from bench.table import as_json, table
 
 Step = tuple[str, Callable[[], None]]
+Rates = Callable[..., Iterator[tuple[str, float]]]
 
 
 class Bench:
@@ -65,6 +66,8 @@ class Bench:
             yield "drain beside finished jobs", lambda _: self._drain(f"{store}.drain.finished", 1, self._full[store])
         if "enqueue" in parts:
             yield "enqueue", partial(self._enqueue, store)
+        if "order" in parts:
+            yield from self._order(store)
         if "pickup" in parts:
             yield "pick-up", lambda url: self._take(f"{store}.pickup.across", *latency.across(url, plan.pings))
             yield "pick-up inside", lambda url: self._take(f"{store}.pickup.within", *latency.within(url, plan.pings))
@@ -89,12 +92,46 @@ class Bench:
         self._take(f"{store}.raw.plain", median(plain))
         self._take(f"{store}.raw.drain", median(own))
 
-    def _drain(self, key: str, workers: int, url: str) -> None:
-        self._take(key, drain.drain(url, jobs=self.plan.jobs, workers=workers))
+    def _drain(
+        self,
+        key: str,
+        workers: int,
+        url: str,
+        *,
+        jobs: int | None = None,
+        options: Options = plain,
+        limits: bool = False,
+    ) -> None:
+        if limits:
+            set_limits(url)
+        self._take(key, drain.drain(url, jobs=jobs or self.plan.jobs, workers=workers, options=options))
 
-    def _enqueue(self, store: str, url: str) -> None:
-        for name, rate in enqueue.rates(url, jobs=self.plan.jobs, singles=self.plan.singles):
+    def _enqueue(self, store: str, url: str, *, rates: Rates = enqueue.rates) -> None:
+        for name, rate in rates(url, jobs=self.plan.jobs, singles=self.plan.singles):
             self._take(f"{store}.{name}", rate)
+
+    def _order(self, store: str) -> Iterator[tuple[str, Callable[[str], None]]]:
+        """What order and exclusion cost, each beside the same without."""
+        plan = self.plan
+        many = {"": plain, ".trains": lambda number: {"train": f"train-{number // 3}"}}
+        for name, options in many.items():
+            key, label = f"{store}.order.drain{name}", f"drain of {3 * plan.trains:,} jobs{name and ' in trains'}"
+            yield label, partial(self._drain, key, 1, jobs=3 * plan.trains, options=options)
+        one = {"": plain, ".train": lambda _: {"train": "one"}}
+        for name, options in one.items():
+            yield (
+                f"one at a time{name and ', a train'}",
+                partial(self._one_at_a_time, f"{store}.order.one{name}", options),
+            )
+        few = {"": plain, ".unused": plain, ".partitions": lambda number: {"partition": f"part-{number}"}}
+        for name, options in few.items():
+            key = f"{store}.order.limits{name}"
+            yield f"drain, limits{name}", partial(self._drain, key, 1, options=options, limits=name == ".unused")
+        yield "enqueue into trains", partial(self._enqueue, store, rates=enqueue.train_rates)
+
+    def _one_at_a_time(self, key: str, options: Options, url: str) -> None:
+        plan = self.plan
+        self._take(key, drain.one_at_a_time(url, jobs=plan.cars, seconds=plan.seconds, options=options))
 
     def _fill(self, site: Site) -> None:
         self._full[site.store] = site.create("full")

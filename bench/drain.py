@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import psycopg
 
-from bench.jobs import QUEUE, enqueue, make_app
+from bench.jobs import QUEUE, Options, enqueue, make_app, plain
 from bench.servers import path_of
 from bench.worker import processes
 
@@ -21,7 +21,10 @@ Ask = Callable[..., Any]
 
 _UNFINISHED = """
 select exists (select 1 from jobs where status = 'queued') or exists (select 1 from jobs where status = 'running')
+  or exists (select 1 from jobs where status = 'held')
 """
+
+_ENDED = "select count(*) from attempts"
 
 # Jobs whose end was written before the last batch, over the time from the first start to the last batch's begin: the
 # last batch is neither counted nor waited for, so that a commit that has not happened is never counted.
@@ -32,11 +35,11 @@ where started_at >= {since}
 """
 
 
-def drain(url: str, *, jobs: int, workers: int) -> float:
+def drain(url: str, *, jobs: int, workers: int, options: Options = plain) -> float:
     """Jobs a second with so many worker processes, which have started and wait for the queue to be resumed."""
     app = make_app(url)
     app.pause(QUEUE)
-    enqueue(app, jobs)
+    enqueue(app, jobs, options=options)
     with _asking(url) as ask:
         since = time.time_ns() // 1_000 if url.startswith("sqlite") else ask("select clock_timestamp()")[0]
         with processes(url, workers, concurrency=CONCURRENCY):
@@ -46,6 +49,22 @@ def drain(url: str, *, jobs: int, workers: int) -> float:
     app.close()
     assert ended == jobs, f"{ended} attempts are recorded of {jobs} jobs"
     return float(before_last) / _seconds(last, first)
+
+
+def one_at_a_time(url: str, *, jobs: int, seconds: float, options: Options = plain) -> float:
+    """Jobs a second of one worker that runs one at a time, behind such a backlog; over a while, not to its end."""
+    app = make_app(url)
+    app.pause(QUEUE)
+    enqueue(app, jobs, options=options)
+    with _asking(url) as ask, processes(url, 1, concurrency=1):
+        app.resume(QUEUE)
+        time.sleep(1)  # the first ones pay for what is read for the first time
+        (before,), began = ask(_ENDED), time.monotonic()
+        time.sleep(seconds)
+        (after,), ended = ask(_ENDED), time.monotonic()
+    app.close()
+    assert after - before < jobs, "there were not enough of them"
+    return float(after - before) / (ended - began)
 
 
 def memory(url: str, *, few: int, many: int) -> dict[str, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -32,8 +34,31 @@ def make_app(url: str) -> Headway:
     return app
 
 
-def enqueue(app: Headway, count: int, batch: int = 1_000) -> None:
+Options = Callable[[int], dict[str, Any]]
+"""What the job of a number is enqueued with, besides its payload."""
+
+
+def plain(_: int) -> dict[str, Any]:
+    return {}
+
+
+def enqueue(app: Headway, count: int, batch: int = 1_000, options: Options = plain) -> None:
     """So many no-op jobs, in batches."""
     noop = app.kinds["noop"]
     for first in range(0, count, batch):
-        app.enqueue_many(noop.build(number=number, to="somebody@example.com") for number in range(first, first + batch))
+        numbers = range(first, min(first + batch, count))
+        if options is plain:
+            app.enqueue_many(noop.build(number=number, to="somebody@example.com") for number in numbers)
+        else:
+            app.enqueue_many(
+                noop.using(**options(number)).build(number=number, to="somebody@example.com") for number in numbers
+            )
+
+
+def set_limits(url: str) -> None:
+    """Limits that concern others: another queue, kind and tenant."""
+    app = make_app(url)
+    app.limit(queue="elsewhere", max_running=10)
+    app.limit(kind="another", max_running=10, rate="100/min")
+    app.limit(tenant="acme", max_running=10)
+    app.close()

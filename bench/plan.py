@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("drain", "finished", "enqueue", "pickup", "idle", "memory")
+PARTS = ("drain", "finished", "enqueue", "order", "pickup", "idle", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +13,9 @@ class Plan:
     parts: tuple[str, ...] = PARTS
     jobs: int = 20_000  # of a drain and of a bulk enqueue
     singles: int = 1_000
+    trains: int = 100_000  # of three cars each
+    cars: int = 100_000  # of one train
+    seconds: float = 8.0  # how long jobs are run one at a time
     finished: int = 1_000_000
     pings: int = 110  # a round
     memory_jobs: int = 200_000
@@ -26,9 +29,12 @@ class Plan:
 
 QUICK = Plan(
     rounds=1,
-    parts=("drain", "finished", "enqueue", "pickup", "memory"),
+    parts=("drain", "finished", "enqueue", "order", "pickup", "memory"),
     jobs=10_000,
     singles=400,
+    trains=10_000,
+    cars=10_000,
+    seconds=3.0,
     finished=100_000,
     pings=40,
     memory_jobs=20_000,

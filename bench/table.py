@@ -64,6 +64,7 @@ def rows(store: str, plan: Plan) -> Iterator[Row]:
     """The lines of one store, in the table's order."""
     yield from _raw(store)
     yield from _speeds(store, plan)
+    yield from _order(store, plan)
     yield from _pickups(store)
     if store == "postgres":
         yield from _idle(plan)
@@ -145,6 +146,21 @@ def _speeds(store: str, plan: Plan) -> Iterator[Row]:
     # a file's raw limit pays neither for a message to a server nor for more than one index: it is there to be seen
     bulk = 0.6 if store == "postgres" else None
     yield Row(key=f"{store}.bulk", label="enqueue 1,000 a call", over=f"{raw}.bulk", least_ratio=bulk)
+
+
+def _order(store: str, plan: Plan) -> Iterator[Row]:
+    key = f"{store}.order"
+    yield Row(key=f"{key}.drain", label=f"drain of {3 * plan.trains:,} jobs")
+    label = f"drain of {plan.trains:,} trains of 3 cars"
+    yield Row(key=f"{key}.drain.trains", label=label, over=f"{key}.drain", least_ratio=0.55)
+    yield Row(key=f"{key}.one", label=f"one at a time, of {plan.cars:,} jobs")
+    label = f"one at a time, of a train of {plan.cars:,} cars"
+    yield Row(key=f"{key}.one.train", label=label, over=f"{key}.one", least_ratio=0.8)
+    yield Row(key=f"{key}.single", label="enqueue one by one into trains", over=f"{key}.single.plain", least_ratio=0.75)
+    yield Row(key=f"{key}.bulk", label="enqueue 1,000 a call into trains", over=f"{key}.bulk.plain", least_ratio=0.6)
+    label = "drain beside limits of others"
+    yield Row(key=f"{key}.limits.unused", label=label, over=f"{key}.limits", least_ratio=0.95)
+    yield Row(key=f"{key}.limits.partitions", label="drain of jobs with a partition each", over=f"{key}.limits")
 
 
 def _pickups(store: str) -> Iterator[Row]:
