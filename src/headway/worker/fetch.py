@@ -172,6 +172,8 @@ class Fetcher:
         free = self._slots.free(lane.queue)
         if free <= 0 or self._claiming or self._settler.backlog >= self._backlog_limit:
             return False
+        if self._slots.caps[lane.queue] <= _FEW and self._settler.follows(lane.queue):
+            return False  # the settle that comes now brings the claim with it
         if lane.full and (free >= enough(self._slots.caps[lane.queue]) or self._flushed):
             return True
         return (lane.woken and not lane.full) or time.monotonic() >= lane.poll_at
@@ -228,11 +230,15 @@ class Fetcher:
     async def take_over(self, queue: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
         """What came of it; None: nobody knows."""
         self._claiming = False
+        lane = self._lanes[queue]
         if claims is None:
             self._doubtful = True
         else:
-            await self._claimed(self._lanes[queue], limit, claims, worker_id)
-        self.loop.poke()
+            await self._claimed(lane, limit, claims, worker_id)
+        if lane.full and self._slots.free(queue) <= 0:
+            self._waits_for_slots = True
+        elif claims is None or lane.full:
+            self.loop.poke()
 
     def _interval(self, lane: Lane, now: float) -> float:
         return interval(

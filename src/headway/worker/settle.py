@@ -53,6 +53,7 @@ class Settler:
         self._on_scheduled = on_scheduled
         self._pending: list[Entry] = []  # until they are written, those being written too
         self._refused: list[Entry] = []  # of these, what the store would not take now; tried again after a pause
+        self._served = ""  # the queue that the last batch was claimed from in the same transaction
         self._empty = asyncio.Event()
         self._empty.set()
         self.loop = Loop("settling", self._flush, lambda: math.inf)
@@ -67,6 +68,10 @@ class Settler:
     @property
     def backlog(self) -> int:
         return len(self._pending) + len(self._refused)
+
+    def follows(self, queue: str) -> bool:
+        """Whether an outcome of this queue waits to be written that others wait for."""
+        return any(claim.followed and claim.queue == queue for claim, _, _ in self._pending)
 
     def holds(self) -> set[tuple[str, int]]:
         """The claims whose outcomes are not written yet."""
@@ -93,6 +98,7 @@ class Settler:
     async def _flush(self) -> None:
         while pending := self._pending:
             refused = self._refused
+            self._served = ""
             batch = pending[:BATCH]
             written = await self._write(self._worker_id(), batch, refused)
             del pending[: len(batch)]
@@ -144,6 +150,7 @@ class Settler:
         try:
             lost, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
             claims = got
+            self._served = lent[0]
         except StoreUnavailable as error:
             claims = [] if isinstance(error, StoreBusy) else None
             raise
@@ -199,6 +206,7 @@ class Settler:
                 log.debug(f"job {name}", **self._fields(claim))
             if listened:
                 self._tell(name, claim, settlement)
+        followed.discard(self._served)
         if followed:
             self._on_followed(followed)
 

@@ -28,7 +28,7 @@ begin
       headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
       headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.claim_limited, headway.claims, headway.pick_fair,
       headway.ready_fair, headway.refill, headway.join_jobs, headway.release_children, headway.unhold,
-      headway.stop_groups, headway.seats, headway.check_pending, headway.add_edges, headway.join_group,
+      headway.stop_groups, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
       headway.line, headway.renumber
       from headway_worker;
   end if;

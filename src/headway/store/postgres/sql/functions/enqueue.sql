@@ -278,6 +278,29 @@ begin
 end
 $$;
 
+-- Whether a train shows no unfinished car and no hold.
+create function headway.seat_is_free(p_tenant uuid, p_train text) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+  v_tenant uuid := coalesce(p_tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+begin
+  return (select 1
+            from headway.jobs h
+           where h.tenant_id = v_tenant and h.train = p_train and h.train is not null and h.status = 'held'
+           limit 1) is null
+     and (select 1
+            from headway.jobs a
+           where a.tenant_id = v_tenant and a.train = p_train and a.train is not null
+             and a.status in ('queued', 'running', 'scheduled', 'waiting')
+           limit 1) is null
+     and (select 1 from headway.holds o where o.tenant_id = v_tenant and o.train = p_train limit 1) is null;
+end
+$$;
+
 -- Refuse a call that would give a tenant more waiting jobs than its max_pending; gives the tenants that have one.
 -- A soft guard: calls at the same moment do not see each other.
 create function headway.check_pending(p_tenants uuid[], p_own uuid, p_count integer) returns uuid[]
@@ -516,10 +539,13 @@ create function headway.enqueue(
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
 declare
-  v_alone boolean := train is not null and after is null and coalesce(alone, headway.alone());
+  v_seat boolean := train is not null and after is null and coalesce(alone, headway.alone())
+                    and headway.seat_is_free(headway.scope(tenant), train);
+  v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
 -- one statement where it can be: every further expression is made ready anew in every transaction
 begin
@@ -553,27 +579,7 @@ begin
                    headway.now() as now) t
       cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
       cross join lateral (
-        select case
-                 when after is not null then 'held'
-                 when train is not null and not (
-                   v_alone
-                   and (select 1
-                          from headway.jobs h
-                         where h.tenant_id = t.id and h.train = enqueue.train and h.train is not null
-                           and h.status = 'held'
-                         limit 1) is null
-                   and (select 1
-                          from headway.jobs a
-                         where a.tenant_id = t.id and a.train = enqueue.train and a.train is not null
-                           and a.status in ('queued', 'running', 'scheduled', 'waiting')
-                         limit 1) is null
-                   and (select 1
-                          from headway.holds o
-                         where o.tenant_id = t.id and o.train = enqueue.train
-                         limit 1) is null) then 'held'
-                 when d.due > t.now then 'scheduled'
-                 else 'queued'
-               end as status) s
+        select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s
      where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
        and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
     on conflict do nothing
@@ -590,7 +596,7 @@ begin
       return next;
       return;
     end if;
-    exit when not v_alone;
+    exit when not v_seat;
     exit when unique_key is not null and exists (
       select
         from headway.jobs o
@@ -598,7 +604,8 @@ begin
          and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
          and o.status = any (o.unique_scope));
     -- the seat may be taken meanwhile
-    v_alone := false;
+    v_seat := false;
+    v_held := true;
   end loop;
   if (kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
