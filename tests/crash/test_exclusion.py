@@ -8,12 +8,10 @@ from itertools import count
 import pytest
 from conftest import Ground
 from crew import Crew
-from fleet import until
 from ledger import Entry
 from traffic import job
 
 from headway.model.job import NewJob
-from headway.model.status import UNFINISHED
 
 WORKERS = 4
 KEYS = 4
@@ -77,6 +75,7 @@ def _run(ground: Ground, request: pytest.FixtureRequest, build: Callable[[int], 
     """Run the jobs while workers are killed; gives the ledger, in which each has its end."""
     kills = request.config.getoption("--crash-kills")
     jobs = request.config.getoption("--crash-jobs")
+    patience_s = 60 + jobs / 20
     crew = Crew(ground, WORKERS, queues="main=8,narrow=8")
     labels: list[str] = []
     numbers = count()
@@ -86,19 +85,14 @@ def _run(ground: Ground, request: pytest.FixtureRequest, build: Callable[[int], 
         ground.app.enqueue_many(batch)
         labels.extend(str(each.correlation_id) for each in batch)
 
-    enqueue(jobs - kills * (jobs // (2 * kills)))
-    for kill in range(kills):
-        until(lambda kill=kill: crew.has_begun(jobs * (kill + 1) // (kills + 2)), "jobs run", within=60 + jobs / 20)
-        crew.kill_one()
-        enqueue(jobs // (2 * kills))
-    until(lambda: not ground.rows.statuses().keys() & set(UNFINISHED), "every job is over", within=60 + jobs / 20)
-    crew.check()
-    ground.rows.check()
+    later = jobs // (2 * kills)
+    enqueue(jobs - kills * later)
+    crew.kill_some(kills, every=jobs * 4 // (kills * 5), within=patience_s, before_each=lambda: enqueue(later))
+    crew.until_over(within=patience_s)
     entries = ground.ledger.read()
     assert len(labels) == jobs
     assert {entry.subject for entry in entries if entry.event == "end"} == set(labels)
     assert ground.rows.statuses() == {"succeeded": jobs}
-    until(lambda: not any(ground.rows.left().values()), "nothing is left to look at")
     return entries
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from conftest import Ground
 from crew import Crew
-from fleet import until
 from ledger import Entry
 from traffic import MAX_ATTEMPTS, job, job_once
 
 from headway import Headway
-from headway.model.status import UNFINISHED
 
 WORKERS = 3
 SORTS = 9
@@ -31,21 +29,19 @@ class Expected:
 
 def test_what_waits_for_others_runs_after_them_and_once(ground: Ground, request: pytest.FixtureRequest) -> None:
     kills = request.config.getoption("--crash-kills")
-    sets = max(5 * SORTS, request.config.getoption("--crash-jobs") // 10)
-    patience_s = 60 + sets / 2
-    crew = Crew(ground, WORKERS, queues="main")
+    sets = max(SORTS, request.config.getoption("--crash-jobs") // (10 * kills))
+    patience_s = 60 + kills * sets / 2
+    crew = Crew(ground, WORKERS)
     expected = Expected()
-    for number in range(sets):
-        _enqueue(ground.app, number, expected)
-    for kill in range(kills):
-        share = len(expected.ends) * (kill + 1) // (kills + 2)
-        until(lambda share=share: crew.has_begun(share), "jobs run", within=patience_s)
-        crew.kill_one()
-    until(lambda: not ground.rows.statuses().keys() & set(UNFINISHED), "all are over", within=patience_s)
-    until(lambda: not any(ground.rows.left().values()), "nothing is left to look at")
+    numbers = count()
+
+    def enqueue() -> None:
+        for _ in range(sets):
+            _enqueue(ground.app, next(numbers), expected)
+
+    crew.kill_some(kills, every=3 * sets, within=patience_s, before_each=enqueue)
+    crew.until_over(within=patience_s)
     _check(ground.ledger.read(), expected)
-    crew.check()
-    ground.rows.check()
 
 
 def _enqueue(app: Headway, number: int, expected: Expected) -> None:

@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 from conftest import Ground
 from crew import Crew
-from fleet import until
 from ledger import Entry
 from traffic import MAX_ATTEMPTS
-
-from headway.model.status import UNFINISHED
 
 ENQUEUERS = 8
 WORKERS = 4
@@ -23,27 +20,23 @@ def test_trains_keep_their_order_while_workers_are_killed(ground: Ground, reques
     kills = request.config.getoption("--crash-kills")
     cars = max(1_200, request.config.getoption("--crash-jobs"))
     patience_s = 60 + cars / 20
-    crew = Crew(ground, WORKERS, queues="main")
+    crew = Crew(ground, WORKERS)
     enqueuers = [
         ground.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="traffic.py")
         for number in range(ENQUEUERS)
     ]
-    for kill in range(kills):
-        until(lambda kill=kill: crew.has_begun(cars * (kill + 1) // (kills + 2)), "cars run", within=patience_s)
-        crew.kill_one()
-    assert [enqueuer.ended(within=patience_s) for enqueuer in enqueuers] == [0] * ENQUEUERS, _tails(enqueuers)
-    until(lambda: not ground.rows.statuses().keys() & set(UNFINISHED), "every car is over", within=patience_s)
+    crew.kill_some(kills, every=cars * 4 // (kills * 5), within=patience_s)
+    for enqueuer in enqueuers:
+        assert enqueuer.ended(within=patience_s) == 0, enqueuer.tail()
+    crew.until_over(within=patience_s)
 
     told = Told.of(ground.ledger.read())
     assert len(told.committed) >= cars
     for train, entries in told.runs.items():
-        _check_train(told, _check_runs(told, train, entries))
+        _check_order(told, _check_runs(told, train, entries))
     _check_complete(told)
     assert Counter(row["retry_of"] is None for row in ground.rows.jobs().values())[True] == len(told.committed)
-    until(lambda: not any(ground.rows.left().values()), "nothing is left to look at")
     assert ground.app.trains() == []
-    crew.check()
-    ground.rows.check()
 
 
 @dataclass
@@ -133,7 +126,7 @@ def _check_runs(told: Told, train: str, entries: list[tuple[int, Entry]]) -> lis
     return turns
 
 
-def _check_train(told: Told, turns: list[Turn]) -> None:
+def _check_order(told: Told, turns: list[Turn]) -> None:
     """The promise about order, as far as the ledger can tell it."""
     places = {turn.car: place for place, turn in enumerate(turns)}
     # one whose commit returned before another was called runs before it
@@ -170,7 +163,3 @@ def _check_complete(told: Told) -> None:
     for car in told.committed.keys() - told.canceled:
         assert car in last, f"{car} was left behind"
         assert last[car].event == ("raise" if car.endswith(".dies") else "end")
-
-
-def _tails(enqueuers: list) -> str:
-    return "\n".join(enqueuer.tail() for enqueuer in enqueuers)

@@ -201,6 +201,22 @@ def test_every_limit_must_have_room(db):
     ]
 
 
+def test_one_that_is_limited_out_keeps_nobody_of_its_partition_back(db):
+    """The first of a partition waits for its kind: the partition is free for the next, in its place in the order."""
+    db.limit("kind", "post", max_running=0)
+    db.enqueue(kind="post", partition="p")
+    second, third = db.enqueue(partition="p").id, db.enqueue().id
+    assert ids_of(db.claim()) == [second, third]
+
+
+def test_what_is_behind_overtakes_nobody_who_has_room(db):
+    db.limit("kind", "post", max_running=0)
+    db.limit("tenant", DEFAULT_TENANT_ID, max_running=1)
+    db.enqueue(kind="post", partition="p")
+    second, _ = db.enqueue(partition="p").id, db.enqueue().id
+    assert ids_of(db.claim()) == [second]
+
+
 def test_jobs_with_several_limits_all_run_in_the_end(db):
     db.limit("queue", "default", max_running=3)
     db.limit("tenant", EVERY_TENANT, max_running=2)

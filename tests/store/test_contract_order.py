@@ -130,6 +130,26 @@ def test_cars_of_two_trains_may_wait_for_each_others_jobs(db):
     assert db.drain() == [one, two, three, four]
 
 
+@pytest.mark.parametrize("let_go_by", ["settle", "resume", "cancel"])
+def test_a_car_that_is_superseded_when_its_turn_comes_takes_its_children_along(db, let_go_by):
+    scope = ("queued",)
+    first = car(db)
+    second = car(db, unique_key="k", unique_scope=scope)
+    stopped, continued = db.enqueue(after=(second,)).id, db.enqueue(after=(second,), on_failure="continue").id
+    db.enqueue(queue="other", unique_key="k", unique_scope=scope)
+    match let_go_by:
+        case "settle":
+            db.finish(db.take())
+        case "resume":
+            db.hold_train("t")
+            db.finish(db.take())
+            db.resume_train("t")
+        case "cancel":
+            db.cancel(first)
+    assert db.statuses(second, stopped, continued) == ["canceled", "canceled", "queued"]
+    assert not db.sweep()
+
+
 def test_a_delayed_car_with_after_waits_for_both_and_keeps_its_train(db, parent):
     first = car(db, after=(parent.id,), delay_ms=60_000)
     second = car(db)

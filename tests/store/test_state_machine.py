@@ -124,7 +124,7 @@ class Side:
         return found
 
     def _error(self, error: str | None) -> str | None:
-        for word in ("superseded", "lost", "expired"):
+        for word in ("superseded", "lost", "expired", "canceled because"):
             if error is not None and word in error:
                 return word
         return error and UUID.sub(lambda found: self.name(found[0]), error)

@@ -206,6 +206,12 @@ declare
   k_rooms double precision[];
   k_counts integer[];
   k_periods bigint[];
+  k_left double precision[];
+  d_keys_at integer[];
+  v_id uuid;
+  v_from integer;
+  v_to integer;
+  v_fits boolean;
   v_keys text[];
   v_gates smallint[];
 begin
@@ -245,10 +251,13 @@ begin
     end if;
     exit when cardinality(v_ids) = 0;
 
-    select array_agg(d.id), array_agg(d.dim), array_agg(d.key), array_agg(d.most), array_agg(d.rate_count),
-           array_agg(d.rate_period_ms), array_agg(d.burst), array_agg(distinct headway.gate(d.key))
-      into d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts, v_gates
-      from (select * from headway.demands(v_ids) d order by d.place, d.dim) d;
+    select array_agg(d.id order by d.place, d.dim), array_agg(d.dim order by d.place, d.dim),
+           array_agg(d.key order by d.place, d.dim), array_agg(d.most order by d.place, d.dim),
+           array_agg(d.rate_count order by d.place, d.dim), array_agg(d.rate_period_ms order by d.place, d.dim),
+           array_agg(d.burst order by d.place, d.dim)
+      into d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts
+      from headway.demands(v_ids) d;
+    v_gates := array(select distinct headway.gate(k) from unnest(d_keys) k);
     exit when cardinality(headway.lock_gates(v_gates)) < cardinality(v_gates);
 
     -- a new snapshot: who had a gate before has committed
@@ -264,22 +273,30 @@ begin
         with ordinality as r (key, room, place)
       cross join lateral (select a.counts[r.place] as count, a.periods[r.place] as period_ms) f;
 
-    v_go := v_ids;
-    for v_dim in 1 .. 5 loop
-      if v_dim = any (d_dims) then
-        v_go := array(
-          select c.id
-            from (select u.id, u.place, k.room, d.key,
-                         row_number() over (partition by d.key order by u.place) as rank
-                    from unnest(v_go) with ordinality as u (id, place)
-                    left join unnest(d_ids, d_dims, d_keys) as d (id, dim, key) on d.id = u.id and d.dim = v_dim
-                    left join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key) c
-           where c.key is null
-              or c.rank <= floor(c.room)
-           order by c.place);
+    -- in order, each that has room under all its keys; one that has not stands in nobody's way
+    d_keys_at := array(
+      select k.place
+        from unnest(d_keys) with ordinality as d (key, place)
+        join unnest(k_keys) with ordinality as k (key, place) on k.key = d.key
+       order by d.place);
+    k_left := array(select floor(r.room) from unnest(k_rooms) with ordinality as r (room, place) order by r.place);
+    v_go := '{}';
+    v_to := 1;
+    foreach v_id in array v_ids loop
+      exit when cardinality(v_go) >= v_asked;
+      v_from := v_to;
+      v_fits := true;
+      while d_ids[v_to] = v_id loop
+        v_fits := v_fits and k_left[d_keys_at[v_to]] >= 1;
+        v_to := v_to + 1;
+      end loop;
+      if v_fits then
+        v_go := v_go || v_id;
+        for i in v_from .. v_to - 1 loop
+          k_left[d_keys_at[i]] := k_left[d_keys_at[i]] - 1;
+        end loop;
       end if;
     end loop;
-    v_go := v_go[1:v_asked];
 
     begin
       update headway.jobs j
@@ -304,11 +321,10 @@ begin
     v_taken := v_taken || v_go;
 
     insert into headway.buckets as b (key, tokens, at)
-    select k.key, k.room - count(*), p_now
-      from unnest(k_keys, k_rooms, k_counts) as k (key, room, rate_count)
-      join unnest(d_ids, d_dims, d_keys) as d (id, dim, key) on d.key = k.key and d.dim = 5 and d.id = any (v_go)
+    select k.key, k.room - floor(k.room) + k.rest, p_now
+      from unnest(k_keys, k_rooms, k_left, k_counts) as k (key, room, rest, rate_count)
      where k.rate_count is not null
-     group by k.key, k.room
+       and k.rest < floor(k.room)
     on conflict (key) do update
       set tokens = excluded.tokens, at = excluded.at;
 
@@ -317,14 +333,10 @@ begin
     with left_over as (
       select distinct on (d.id) d.id, d.key
         from unnest(d_ids, d_dims, d_keys) as d (id, dim, key)
-        join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key
-        left join (select t.key, count(*) as taken
-                     from unnest(d_ids, d_keys) as t (id, key)
-                     join unnest(v_go) as g (id) on g.id = t.id
-                    group by t.key) t on t.key = d.key
+        join unnest(k_keys, k_left) as k (key, rest) on k.key = d.key
         left join unnest(v_go) as g (id) on g.id = d.id
        where g.id is null
-         and floor(k.room) <= coalesce(t.taken, 0)
+         and k.rest < 1
        order by d.id, d.dim
     ), aside as (
       update headway.jobs j
@@ -350,12 +362,9 @@ begin
       select distinct d.key
         from unnest(d_ids, d_keys) as d (id, key)
         join headway.jobs j on j.id = d.id
-        join unnest(k_keys, k_rooms) as k (key, room) on k.key = d.key
+        join unnest(k_keys, k_left) as k (key, rest) on k.key = d.key
        where (j.limited_by is not null and j.limited_by <> d.key) is true
-         and floor(k.room) > (select count(*)
-                                from unnest(d_ids, d_keys) as t (id, key)
-                                join unnest(v_go) as g (id) on g.id = t.id
-                               where t.key = d.key)
+         and k.rest >= 1
          and (select 1 from headway.jobs w where w.limited_by = d.key limit 1) is not null);
     if cardinality(v_keys) > 0 then
       perform headway.let_in(v_keys, false);

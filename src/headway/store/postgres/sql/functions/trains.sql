@@ -102,6 +102,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_constraint text;
+  v_head uuid;
 begin
   perform headway.let_go(p_tenants, p_trains, p_now);
 exception when unique_violation or lock_not_available or deadlock_detected then
@@ -112,13 +113,14 @@ exception when unique_violation or lock_not_available or deadlock_detected then
       when unique_violation then
         get stacked diagnostics v_constraint = constraint_name;
         if v_constraint = 'jobs_unique' then
-          perform headway.supersede(h.id, p_now)
-             from (select j.id
-                     from headway.jobs j
-                    where j.tenant_id = p_tenants[i] and j.train = p_trains[i] and j.train is not null
-                      and j.status = 'held'
-                    order by j.position, j.id
-                    limit 1) h;
+          select j.id
+            into v_head
+            from headway.jobs j
+           where j.tenant_id = p_tenants[i] and j.train = p_trains[i] and j.train is not null and j.status = 'held'
+           order by j.position, j.id
+           limit 1;
+          perform headway.supersede(v_head, p_now);
+          perform headway.follow(array[v_head], p_now, false);
         end if;
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
       when lock_not_available or deadlock_detected then
