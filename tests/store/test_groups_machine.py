@@ -95,6 +95,11 @@ class Groups(Stores):
 
         self.both(verbs)
 
+    @rule()
+    def promote(self) -> None:
+        """What it says of a group that an expired member stops depends on when that is seen."""
+        self.both(lambda side, ops: side.db.run(ops.promote(limit=1_000)).expired)
+
     def check(self, before: dict[str, Any], now: dict[str, Any]) -> None:
         super().check(before, now)
         waits = {child for _, child in now["edges"]}

@@ -27,7 +27,7 @@ def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: boo
 
 
 def stop_groups(over: Iterable[Left], now: int) -> Steps[list[Left]]:
-    """Stop the groups that end when one of their members does not succeed; gives the members that this ended."""
+    """Stop the groups that end when one of their members does not succeed; gives what this ended."""
     failed = {each.job.group_id for each in over if each.job.group_id is not None and each.to in ("dead", "canceled")}
     if not failed:
         return []
@@ -35,6 +35,7 @@ def stop_groups(over: Iterable[Left], now: int) -> Steps[list[Left]]:
     members: list[int] = []
     for (group_id,) in stopped:
         members += [rowid for rowid, _, _, asked in (yield Statement(_SQL["unfinished"], (group_id,))) if not asked]
+        members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
     if not members:
         return []
     tied = yield from ties(members)

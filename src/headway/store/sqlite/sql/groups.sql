@@ -103,3 +103,12 @@ select id
 from jobs
 where id = ?1
   and finished_at is null;
+
+-- name: callback
+select jobs.rowid
+from groups
+join jobs
+  on jobs.id = groups.callback_id
+  and jobs.tenant_id = groups.tenant_id
+where groups.id = ?1
+  and jobs.status = 'held';
