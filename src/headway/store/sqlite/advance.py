@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.letting import Held, let_go
@@ -40,6 +40,12 @@ def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Left]]:
         ended += gone
         looked_at = [(each.job.tenant_id, each.job.train) for each in gone if each.job.train is not None]
     return ended
+
+
+def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Left]]:
+    """The same for the trains of these cars (by rowid), which were locomotives and are over: nothing else has moved."""
+    rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
+    return (yield from let_go([Held(*row) for row in rows], now))
 
 
 def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:

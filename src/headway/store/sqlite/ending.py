@@ -10,12 +10,15 @@ import msgspec
 from headway.model.ids import new_id
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.advance import advance_behind
 from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, Tied, ties
 from headway.store.sqlite.unique import covers, holder_of_key, superseded
 
 _SQL = statements("settle")
+_BY_ITS_TRAIN = 2
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):
@@ -31,7 +34,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     cancel_reason: str | None
     unique_key: str | None
     unique_scope: str
-    followed: int  # others may wait for its end
+    followed: int  # others may wait for its end; 2: nobody but the next car of its train
 
     def covers(self, status: Status) -> bool:
         return covers(self.unique_scope, status)
@@ -70,22 +73,37 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
     again: list[tuple[Any, ...]] = []
     keyed: list[Ending] = []
     copies: list[tuple[Any, ...]] = []
-    followed = [end for end in endings if end.job.followed]
+    alike: dict[tuple[Status, int], list[int]] = {}
+    locomotives: list[int] = []
+    followed: list[Ending] = []
+    for end in endings:
+        if end.job.followed == _BY_ITS_TRAIN and end.to == "succeeded":
+            locomotives.append(end.job.rowid)
+        elif end.job.followed:
+            followed.append(end)
     tied = (yield from ties(end.job.rowid for end in followed)) if followed else {}
     for end in endings:
         if end.job.unique_key is not None and _asks_for_key(end):
             keyed.append(end)
         elif end.to in FINISHED:
-            finish.append(_finish(end, now))
+            if end.result is None and end.error is None and not end.loss:
+                alike.setdefault((end.to, end.charge), []).append(end.job.rowid)
+            else:
+                finish.append(_finish(end, now))
             if end.to == "failed":
                 copies.append(_copy(end, now))
         else:
             again.append(_again(end, now))
+    for (to, charge), rowids in alike.items():
+        yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
     yield from _batches(finish=finish, again=again, copy=copies)
     for end in keyed:
         yield from _write_keyed(end, now)
-    if followed:
-        yield from follow((left for end in followed for left in _left(end, tied[end.job.rowid])), now=now)
+    left = (yield from advance_behind(locomotives, now)) if locomotives else []
+    for end in followed:
+        left += _left(end, tied[end.job.rowid])
+    if left:
+        yield from follow(left, now=now)
 
 
 def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from headway.model.status import Status
-from headway.store.ops import Batch, Statement, Steps
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, ties
 from headway.store.sqlite.unique import covers, holder_of_key, supersede
@@ -31,21 +32,24 @@ class Held(msgspec.Struct, frozen=True):
 
 def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Left]]:
     """Let these jobs go; gives those that ended instead, because another has their unique key."""
-    going: list[tuple[int, Status, int | None]] = []
+    going: dict[Status, list[int]] = {}
     ended: list[Left] = []
     for job in jobs:
-        move = (job.rowid, job.to, now if job.to == "queued" else None)
         if not job.asks_for_key():
-            going.append(move)
+            going.setdefault(job.to, []).append(job.rowid)
             continue
         holder = yield from holder_of_key(job.rowid)
         if holder is None:
-            # not in the batch: the next with this key must find it taken
-            yield Statement(_LET_GO, move)
+            # not with the others: the next with this key must find it taken
+            yield _going([job.rowid], job.to, now)
         else:
             tied = yield from ties([job.rowid])
             yield supersede(job.rowid, job.unique_key, holder, now)
             ended.append(Left(tied[job.rowid], "canceled"))
-    if going:
-        yield Batch(_LET_GO, going)
+    for to, rowids in going.items():
+        yield _going(rowids, to, now)
     return ended
+
+
+def _going(rowids: list[int], to: Status, now: int) -> Statement:
+    return Statement(_LET_GO, (json_list(rowids), to, now if to == "queued" else None))

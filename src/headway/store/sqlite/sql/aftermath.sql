@@ -14,7 +14,7 @@ update jobs
 set status = ?2,
   pending = 0,
   queued_at = coalesce(?3, queued_at)
-where rowid = ?1;
+where rowid in (select value from json_each(?1));
 
 -- name: settled_car
 -- it waits for nobody but its train any more

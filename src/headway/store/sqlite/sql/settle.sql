@@ -4,12 +4,17 @@
 select
   rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
   unique_key, unique_scope,
-  train is not null or partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
-    or exists (
-      select 1
-      from edges
-      where parent_id = jobs.id
-    )
+  case
+    when partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
+      or exists (
+        select 1
+        from edges
+        where parent_id = jobs.id
+      )
+    then 1
+    when train is not null then 2
+    else 0
+  end
 from jobs
 where id in (select value from json_each(?1))
   and status = 'running';
@@ -34,6 +39,20 @@ set status = ?2,
   cancel_requested_at = null,
   cancel_reason = null
 where rowid = ?1;
+
+-- name: finish_alike
+-- one statement for many: it keeps one copy of a page for its undoing, not one for each row, as the trigger would cost
+update jobs
+set status = ?2,
+  finished_at = ?3,
+  tries = tries + ?4,
+  result = null,
+  error = null,
+  worker_id = null,
+  attempt_started_at = null,
+  cancel_requested_at = null,
+  cancel_reason = null
+where rowid in (select value from json_each(?1));
 
 -- name: again
 update jobs

@@ -57,6 +57,33 @@ where head.pending = 0
       and train = key.value ->> 1
   );
 
+-- name: next
+-- the same behind locomotives that were the last to leave their trains
+select
+  head.rowid,
+  case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
+  head.unique_key, head.unique_scope
+from json_each(?1) as ended
+join jobs as locomotive
+  on locomotive.rowid = ended.value
+join jobs as head
+  on head.rowid = (
+    select rowid
+    from jobs indexed by jobs_held
+    where tenant_id = locomotive.tenant_id
+      and train = locomotive.train
+      and status = 'held'
+    order by position, id
+    limit 1
+  )
+where head.pending = 0
+  and not exists (
+    select 1
+    from holds
+    where tenant_id = locomotive.tenant_id
+      and train = locomotive.train
+  );
+
 -- name: hold
 insert into holds (tenant_id, train, since, job_id, reason, actor)
 values (?1, ?2, ?3, ?4, ?5, ?6)
