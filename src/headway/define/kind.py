@@ -118,8 +118,7 @@ class Kind(Generic[P, R]):
         """
         copy: Kind[P, R] = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
-        copy.options = self.options.merged(options)
-        copy._row = copy.options.row(self.name)
+        copy.options, copy._row = self.options.merged_with(self._row, options)
         if self._keys:
             copy._keys = tuple(each for each in self._keys if each.option in copy.options.made_keys)
         return copy

@@ -158,6 +158,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def merged(self, given: Mapping[str, Any]) -> Options:
         """These options with those of `using()` over them; raises `InvalidJob`."""
+        return _replaced(self, self._changes(given))
+
+    def merged_with(self, row: NewJob, given: Mapping[str, Any]) -> tuple[Options, NewJob]:
+        """The same, and their row, made of the row of these options: most of it stays as it is."""
+        changes = self._changes(given)
+        merged = _replaced(self, changes)
+        return merged, msgspec.structs.replace(row, **{name: to for name, to in changes.items() if name in _ROW})
+
+    def _changes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         changes = _checked(given, _USING, "using()")
         if "backoff" in changes:
             raise InvalidJob(
@@ -180,7 +189,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             changes["scheduled_for"] = None
         elif changes.get("scheduled_for") is not None:
             changes["delay_ms"] = None
-        return _replaced(self, changes)
+        return changes
 
 
 def kind_options(given: Mapping[str, Any]) -> Options:
@@ -288,5 +297,5 @@ _USING: dict[str, checks.Check] = {
     "created_by": checks.text,
     "conn": lambda value, _option: {"conn": value},
 }
-_ROW = tuple(name for name in NewJob.__struct_fields__ if name not in ("id", "kind", "payload"))
+_ROW = frozenset(NewJob.__struct_fields__) - {"id", "kind", "payload"}
 _DEFAULT = Options()
