@@ -86,9 +86,11 @@ where status = 'scheduled'
   and fair <> ?2;
 
 -- name: mark_parked
-update jobs indexed by jobs_parked
+update jobs indexed by jobs_listed
 set fair = ?2
 where (status = 'held' or status = 'waiting')
+  and status <> 'queued'
+  and status <> 'running'
   and queue = ?1
   and fair <> ?2;
 

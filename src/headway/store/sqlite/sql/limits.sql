@@ -164,8 +164,10 @@ where rowid in (
     where status = 'scheduled'
     union all
     select rowid, tenant_id
-    from jobs indexed by jobs_parked
-    where status = 'held' or status = 'waiting'
+    from jobs indexed by jobs_listed
+    where (status = 'held' or status = 'waiting')
+      and status <> 'queued'
+      and status <> 'running'
   )
   where ?1 = '*' or tenant_id = ?1
   limit ?2

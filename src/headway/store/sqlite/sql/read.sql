@@ -244,8 +244,10 @@ where status = 'running'
 group by queue
 union all
 select queue, status, count(*), null
-from jobs indexed by jobs_parked
+from jobs indexed by jobs_listed
 where (status = 'held' or status = 'waiting')
+  and status <> 'queued'
+  and status <> 'running'
   and (?1 is null or tenant_id = ?1)
 group by queue, status;
 

@@ -103,6 +103,11 @@ create index jobs_claim
 on jobs (queue, priority, position, id)
 where status = 'queued';
 
+create index jobs_parked
+on jobs (queue, status)
+where status = 'held'
+  or status = 'waiting';
+
 create trigger jobs_moves
 after update of status on jobs
 when old.status <> new.status

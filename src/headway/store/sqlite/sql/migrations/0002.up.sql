@@ -55,6 +55,9 @@ alter table jobs add column group_id text;
 -- while it is held: it waits for other jobs
 alter table jobs add column pending integer not null default 0;
 
+-- cars enter and leave it, and jobs_listed has what is held or waits as well
+drop index jobs_parked;
+
 drop index jobs_claim;
 
 create index jobs_claim
@@ -110,12 +113,13 @@ where group_id is not null;
 
 drop trigger jobs_moves;
 
--- The moves of model/status.py; a test holds the two lists equal. The two that every job makes are spared the search.
+-- The moves of model/status.py; a test holds the two lists equal. Those that every job and car makes are spared the search.
 create trigger jobs_moves
 after update of status on jobs
 when old.status <> new.status
   and (old.status <> 'queued' or new.status <> 'running')
   and (old.status <> 'running' or new.status <> 'succeeded')
+  and (old.status <> 'held' or new.status <> 'queued')
   and instr('
     ;scheduled>queued;
     ;queued>scheduled;
