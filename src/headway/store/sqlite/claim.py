@@ -27,6 +27,7 @@ class _Found(msgspec.Struct, frozen=True, array_like=True):
     refills: int  # a rate has tokens for those aside
     fair: int
     guarded: int
+    limits: int  # some kind or tenant has one
     max_running: int | None
 
 
@@ -48,8 +49,8 @@ class ClaimVerbs(Verbs):
             if found.closed or not found.work:
                 return []
             room = yield from _room(found, queue, limit)
-            if found.fair or found.guarded or found.max_running is not None:
-                counted = found.max_running is not None
+            counted = found.max_running is not None
+            if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
                 return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
             rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
             if len(rows) < limit:
@@ -112,6 +113,12 @@ def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
     found = _Found(*rows[0])
     _check_registered(worker_id, found.registered)
     return found
+
+
+def _concerned(queue: str, limit: int, now: int) -> Steps[bool]:
+    """Whether a limit of a kind or tenant minds one of the jobs that would be taken."""
+    ((concerned,),) = yield Statement(_SQL["concerned"], (queue, now, limit))
+    return bool(concerned)
 
 
 def _room(found: _Found, queue: str, limit: int) -> Steps[int]:

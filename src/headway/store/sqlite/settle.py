@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.model.job import Settlement
+from headway.model.status import AttemptStatus
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.ending import Ending, Open, ending, write_endings, write_releases
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
@@ -20,6 +21,7 @@ class SettleVerbs(Verbs):
             now = self._clock.now()
             running = yield from _look([settlement.id for settlement in settlements])
             attempts: list[tuple[Any, ...]] = []
+            alike: dict[AttemptStatus, list[int]] = {}
             endings: list[Ending] = []
             strays: list[Settlement] = []
             for settlement in settlements:
@@ -36,8 +38,13 @@ class SettleVerbs(Verbs):
                     result=settlement.result,
                     error=settlement.error,
                 )
-                attempts.append(_attempt(end, settlement, now))
+                if end.error is None and _is_silent(settlement):
+                    alike.setdefault(settlement.status, []).append(job.rowid)
+                else:
+                    attempts.append(_attempt(end, settlement, now))
                 endings.append(end)
+            for status, rowids in alike.items():
+                yield Statement(_SQL["attempt_alike"], (json_list(rowids), status, now))
             if attempts:
                 yield Batch(_SQL["attempt"], attempts)
             yield from write_endings(endings, now)
@@ -59,6 +66,10 @@ class SettleVerbs(Verbs):
 def _look(ids: list[str]) -> Steps[dict[str, Open]]:
     rows = yield Statement(_SQL["look"], (json_list(ids),))
     return {row[1]: Open(*row) for row in rows}
+
+
+def _is_silent(settlement: Settlement) -> bool:
+    return settlement.exit_code is None and settlement.stdout_tail is None and settlement.stderr_tail is None
 
 
 def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:

@@ -34,8 +34,8 @@ select
     where wake_at <= ?3
   ),
   coalesce((select fair from queues where name = ?2), 0),
-  coalesce((select guarded from queues where name = ?2), 0)
-  or exists (
+  coalesce((select guarded from queues where name = ?2), 0),
+  exists (
     select 1
     from limits
     where (scope = 'kind' or scope = 'tenant')
@@ -47,6 +47,41 @@ select
     where scope = 'queue'
       and name = ?2
   );
+
+-- name: concerned
+-- whether one of the first jobs is of a kind or tenant that has a limit
+select exists (
+  select 1
+  from (
+    select kind, tenant_id
+    from jobs
+    where status = 'queued'
+      and limited_by is null
+      and queue = ?1
+      and (expires_at is null or expires_at > ?2)
+    order by priority, position, id
+    limit ?3
+  )
+  where kind in (
+      select name
+      from limits
+      where scope = 'kind'
+        and (max_running is not null or rate_count is not null)
+    )
+    or tenant_id in (
+      select name
+      from limits
+      where scope = 'tenant'
+        and max_running is not null
+    )
+    or exists (
+      select 1
+      from limits
+      where scope = 'tenant'
+        and name = '*'
+        and max_running is not null
+    )
+);
 
 -- name: running_limited
 select count(*)

@@ -25,6 +25,13 @@ insert into attempts (
 )
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
+-- name: attempt_alike
+-- the same for many that say nothing of their own
+insert into attempts (job_id, fence, status, started_at, finished_at, worker_id, stdout_tail)
+select id, fence, ?2, attempt_started_at, ?3, worker_id, log_tail
+from jobs
+where rowid in (select value from json_each(?1));
+
 -- name: finish
 update jobs
 set status = ?2,
