@@ -147,6 +147,17 @@ def test_a_limit_of_a_kind_minds_no_other_kind(db, scope):
     assert ids_of(db.claim())[2:] == others
 
 
+@pytest.mark.parametrize("limit", [2, 3, 4, 10])
+@pytest.mark.parametrize(("scope", "free"), [("kind", {"kind": "post"}), ("tenant", {"tenant": "acme"})])
+def test_a_limit_holds_behind_jobs_that_it_does_not_mind(db, scope, free, limit):
+    others = db.enqueue_ids(3, **free)
+    mails, _ = limited(db, scope, 4)
+    first = ids_of(db.claim(limit=limit))
+    assert first == [*others, *mails[:2]][:limit]
+    assert first + ids_of(db.claim()) == [*others, *mails[:2]]
+    assert db.claim() == []
+
+
 def test_a_key_is_of_its_tenant_kind_and_text(db):
     options = {"concurrency": 1, "concurrency_key": "k"}
     one, _ = db.enqueue_ids(2, **options)

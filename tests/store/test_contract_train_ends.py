@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headway.model.ids import new_id
 from headway.model.retry import failed
 
 
@@ -207,6 +208,38 @@ def test_a_superseded_car_of_a_settle_batch_holds_up_no_other_train(db, make):
     db.finish(*db.claim())
     assert db.statuses(*seconds.values()) == ["queued", "canceled", "queued"]
     assert db.statuses(*thirds.values()) == ["held", "queued", "held"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_car_whose_group_stops_as_its_locomotive_ends_makes_way_for_the_next(db, make, order):
+    group = make.group(id=new_id(), mode="parallel", on_failure="stop", callback_id=None)
+    first = db.enqueue(train="t").id
+    second, member = make.job(train="t", group_id=group.id), make.job(group_id=group.id)
+    db.enqueue_all([second, member], group)
+    third = db.enqueue(train="t").id
+    ends = [make.settlement(*end) for end in zip(db.claim(), ["succeeded", "dead"], strict=True)]
+    assert db.settle_all(ends[::order]) == []
+    assert db.drain() == [third]
+    assert db.statuses(first, second.id, member.id, third) == ["succeeded", "canceled", "dead", "succeeded"]
+
+
+def test_a_batch_of_every_end_moves_each_train_by_its_own(db, make):
+    firsts = [make.job(train=name, on_dead="hold") for name in "abcd"]
+    db.enqueue_all([*firsts, make.job()])
+    seconds = [db.enqueue(train=name).id for name in "abcd"]
+    done, dead, again, held, alone = db.claim()
+    db.hold_train("d")
+    ends = [
+        make.settlement(done, "succeeded"),
+        make.settlement(dead, "dead", error="boom"),
+        make.settlement(again, "scheduled", delay_ms=5_000),
+        make.settlement(held, "succeeded"),
+        make.settlement(alone, "succeeded", result="7"),
+    ]
+    assert db.settle_all(ends) == []
+    assert db.statuses(*seconds) == ["queued", "held", "held", "held"]
+    assert [db.train(name).blocked for name in "abcd"] == [False, True, False, True]
+    assert db.job(alone.id).result == 7
 
 
 def test_a_locomotive_that_is_superseded_by_running_lets_the_next_car_go(db):

@@ -1,4 +1,5 @@
--- Differs because the batch is read once, decided in Python under the write lock, and written row by row.
+-- Differs because the batch is read once, decided in Python under the write lock, and written:
+-- what ends alike by one statement, the rest row by row.
 
 -- name: look
 select
@@ -48,7 +49,8 @@ set status = ?2,
 where rowid = ?1;
 
 -- name: finish_alike
--- one statement for many: it keeps one copy of a page for its undoing, not one for each row, as the trigger would cost
+-- one statement for all: for the sake of the trigger each statement keeps copies of the pages that it changes, and
+-- each gives the interpreter's lock away and waits for it
 update jobs
 set status = ?2,
   finished_at = ?3,
