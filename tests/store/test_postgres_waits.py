@@ -79,6 +79,53 @@ def test_times_that_a_tick_cannot_reckon_with_do_not_come_in(postgres_store, cal
         conn.execute(call)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delivery = 'twice'",
+        "source = 'nowhere'",
+        "max_attempts = 0",
+        "max_losses = 0",
+        "backoff_base_ms = -1",
+        "backoff_cap_ms = 3162240000001",
+        "timeout_ms = 0",
+        "scheduled_for = 'infinity'",
+        "expires_at = 'infinity'",
+        "train = ''",
+        "partition = repeat('x', 256)",
+        "on_dead = 'advance'",
+        "on_canceled = 'stop'",
+        "concurrency = 0",
+        "concurrency_key = 'k'",
+        "rate_count = 1",
+        "rate_count = 1, rate_period_ms = 0",
+        "rate_period_ms = 1",
+        "rate_burst = 1",
+        "rate_key = 'k'",
+        "rate_count = 1, rate_period_ms = 1, rate_burst = 0",
+        "limited_by = 'k:k', status = 'scheduled'",
+    ],
+)
+def test_a_value_that_a_job_cannot_have_neither_comes_in_nor_is_changed_to(postgres_store, change: str) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        conn.execute("select headway.enqueue('k')")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            conn.execute(f"update headway.jobs set {change}")
+        conn.execute("create temporary table copied as select * from headway.jobs")
+        conn.execute(f"update copied set id = gen_random_uuid(), {change}")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            conn.execute("insert into headway.jobs select * from copied")
+
+
+def test_a_job_comes_in_with_no_status_that_does_not_exist(postgres_store) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        conn.execute("select headway.enqueue('k')")
+        conn.execute("create temporary table copied as select * from headway.jobs")
+        conn.execute("update copied set id = gen_random_uuid(), status = 'lost'")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            conn.execute("insert into headway.jobs select * from copied")
+
+
 def test_an_enqueue_without_an_id_tells_the_holder_of_its_key(postgres_store) -> None:
     with psycopg.connect(postgres_store.url, autocommit=True) as conn:
         for key in ("unique_key", "idempotency_key"):

@@ -25,7 +25,7 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       and p.proname not in ('tenant', 'refuse_move')
+       and p.proname not in ('tenant', 'refuse_move', 'refuse_value')
   loop
     execute format('drop function %s', f);
   end loop;

@@ -1,21 +1,10 @@
 -- Back to version 1. What waited its turn is queued: the order of trains, and what jobs waited for, is lost.
 
-drop trigger jobs_moves on headway.jobs;
-create trigger jobs_moves
-  before update of status on headway.jobs
-  for each row
-  when (
-    old.status <> new.status
-    and (old.status || '>' || new.status) <> all (array[
-      'scheduled>queued', 'queued>scheduled', 'held>queued', 'held>scheduled', 'queued>running',
-      'running>succeeded', 'running>scheduled', 'running>queued', 'running>waiting', 'waiting>queued',
-      'running>dead', 'running>failed', 'queued>canceled', 'scheduled>canceled', 'held>canceled',
-      'waiting>canceled', 'running>canceled', 'dead>queued', 'failed>queued', 'canceled>queued',
-      'succeeded>queued'
-    ])
-  )
-  execute function headway.refuse_move();
-
+drop trigger jobs_status on headway.jobs;
+drop trigger jobs_values on headway.jobs;
+drop trigger jobs_times on headway.jobs;
+drop trigger jobs_order on headway.jobs;
+drop function headway.refuse_value();
 drop index headway.jobs_locomotive, headway.jobs_partition, headway.jobs_claim, headway.jobs_held;
 do $$
 declare
@@ -56,3 +45,45 @@ alter table headway.queues drop column fair, drop column fair_since, drop column
 drop table
   headway.arrivals, headway.gates, headway.sweeps, headway.holds, headway.edges, headway.groups, headway.limits, headway.buckets,
   headway.reservations;
+
+alter table headway.jobs
+  add constraint jobs_status check (
+    status in ('queued', 'scheduled', 'held', 'running', 'waiting', 'succeeded', 'failed', 'dead', 'canceled')
+  ),
+  add constraint jobs_delivery check (delivery in ('at_least_once', 'at_most_once')),
+  add constraint jobs_source check (source in ('manual', 'event', 'schedule', 'system')),
+  add constraint jobs_budget check (max_attempts > 0 and max_losses > 0),
+  add constraint jobs_times check (
+    scheduled_for < timestamptz '10000-01-01 00:00:00+00' and expires_at < timestamptz '10000-01-01 00:00:00+00'
+  ),
+  add constraint jobs_durations check (
+    backoff_base_ms between 0 and 3162240000000
+    and backoff_cap_ms between 0 and 3162240000000
+    and timeout_ms between 1 and 3162240000000
+  );
+
+drop trigger jobs_moves on headway.jobs;
+create or replace function headway.refuse_move() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'job % cannot go from % to %', old.id, old.status, new.status
+    using errcode = 'HW003';
+end
+$$;
+
+create trigger jobs_moves
+  before update of status on headway.jobs
+  for each row
+  when (
+    old.status <> new.status
+    and (old.status || '>' || new.status) <> all (array[
+      'scheduled>queued', 'queued>scheduled', 'held>queued', 'held>scheduled', 'queued>running',
+      'running>succeeded', 'running>scheduled', 'running>queued', 'running>waiting', 'waiting>queued',
+      'running>dead', 'running>failed', 'queued>canceled', 'scheduled>canceled', 'held>canceled',
+      'waiting>canceled', 'running>canceled', 'dead>queued', 'failed>queued', 'canceled>queued',
+      'succeeded>queued'
+    ])
+  )
+  execute function headway.refuse_move();
