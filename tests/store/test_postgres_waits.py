@@ -126,6 +126,24 @@ def test_a_job_comes_in_with_no_status_that_does_not_exist(postgres_store) -> No
             conn.execute("insert into headway.jobs select * from copied")
 
 
+def test_a_car_is_settled_and_the_next_one_claimed_without_subtransactions(postgres_store, worker) -> None:
+    """A row that is changed in two of them gets a multixact, and its dead versions stay in the indexes until vacuum."""
+    ops = postgres_store.ops
+    cars = [NewJob(id=new_id(), kind="k", train="t") for _ in range(2)]
+    postgres_store.run(ops.enqueue(cars))
+    (claim,) = postgres_store.run(ops.claim(worker, "default", 1))
+    with psycopg.connect(postgres_store.url) as conn:
+        conn.execute(
+            "select from headway.settle_and_claim('default', 1, %s, %s::uuid[], %s, '{succeeded}', '{succeeded}')",
+            (worker, [claim.id], [claim.fence]),
+        )
+        rows = conn.execute(
+            "select status, xmin = pg_current_xact_id()::xid from headway.jobs where id = any (%s::uuid[]) order by id",
+            ([car.id for car in cars],),
+        ).fetchall()
+    assert rows == [("succeeded", True), ("running", True)]
+
+
 def test_an_enqueue_without_an_id_tells_the_holder_of_its_key(postgres_store) -> None:
     with psycopg.connect(postgres_store.url, autocommit=True) as conn:
         for key in ("unique_key", "idempotency_key"):

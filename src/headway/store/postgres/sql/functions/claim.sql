@@ -75,64 +75,45 @@ begin
   end if;
 
   if not v_all and v_queue.fair is not true then
-    loop
-      begin
-        return query
-          -- materialized: a subquery under `in` may run again and claim more than the limit
-          with candidate as materialized (
-            select j.id, coalesce(j.partition, j.concurrency_key) is not null or j.concurrency is not null
-                         or j.rate_count is not null
-                         or coalesce(j.kind = any (v_kinds), false)
-                         or coalesce(j.tenant_id = any (v_tenants), false) as keyed
-              from headway.jobs j
-             where j.queue = p_queue
-               and j.status = 'queued'
-               and j.limited_by is null
-               and (j.expires_at is null or j.expires_at > v_now)
-             order by j.priority, j.position, j.id
-             limit p_limit
-               for update skip locked
-          ), claimed as (
-            update headway.jobs j
-               set status = 'running',
-                   fence = j.fence + 1,
-                   worker_id = p_worker,
-                   attempt_started_at = v_now,
-                   started_at = coalesce(j.started_at, v_now),
-                   progress = null,
-                   progress_note = null,
-                   log_tail = null
-              from candidate c
-             where j.id = c.id
-               -- keys are looked at all together, below, and in order with what has none
-               and not (select bool_or(k.keyed) from candidate k)
-            returning j.*
-          )
-          select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
-                 c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-                 c.delivery, c.correlation_id, c.trace_id, c.meta, c.train is not null or c.group_id is not null
-            from claimed c
-           order by c.priority, c.position, c.id;
-        get diagnostics v_count = row_count;
-        exit;
-      exception when unique_violation then
-        -- some would enter a unique scope by running, and it is taken: end those, then take the others
-        if headway.supersede_entering(
-             array(select j.id
-                     from headway.jobs j
-                    where j.queue = p_queue
-                      and j.status = 'queued'
-                      and j.limited_by is null
-                      and (j.expires_at is null or j.expires_at > v_now)
-                    order by j.priority, j.position, j.id
-                    limit p_limit
-                      for update skip locked),
-             v_now) = 0
-        then
-          raise;
-        end if;
-      end;
-    end loop;
+    return query
+      -- materialized: a subquery under `in` may run again and claim more than the limit
+      with candidate as materialized (
+        select j.id, coalesce(j.partition, j.concurrency_key) is not null or j.concurrency is not null
+                     or j.rate_count is not null
+                     or j.unique_key is not null and not 'queued' = any (j.unique_scope)
+                     or coalesce(j.kind = any (v_kinds), false)
+                     or coalesce(j.tenant_id = any (v_tenants), false) as keyed
+          from headway.jobs j
+         where j.queue = p_queue
+           and j.status = 'queued'
+           and j.limited_by is null
+           and (j.expires_at is null or j.expires_at > v_now)
+         order by j.priority, j.position, j.id
+         limit p_limit
+           for update skip locked
+      ), claimed as (
+        update headway.jobs j
+           set status = 'running',
+               fence = j.fence + 1,
+               worker_id = p_worker,
+               attempt_started_at = v_now,
+               started_at = coalesce(j.started_at, v_now),
+               progress = null,
+               progress_note = null,
+               log_tail = null
+          from candidate c
+         where j.id = c.id
+           -- keys are looked at all together, below, and in order with what has none; so is what may enter a unique
+           -- scope by running: here, nothing can be refused, and so no subtransaction is needed
+           and not (select bool_or(k.keyed) from candidate k)
+        returning j.*
+      )
+      select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
+             c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
+             c.delivery, c.correlation_id, c.trace_id, c.meta, c.train is not null or c.group_id is not null
+        from claimed c
+       order by c.priority, c.position, c.id;
+    get diagnostics v_count = row_count;
     if v_count > 0 then
       return;
     end if;

@@ -3,7 +3,152 @@
 -- now taken gives up its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
 -- retries it.
 -- Locks the rows in order of id. Gives the rows it changed and where they went.
+-- p_superseded are jobs whose key p_holders have; null is the first look, which writes nothing where some may enter a
+-- unique scope. Nothing else can be refused, and so the usual case needs no subtransaction.
 create function headway.end_attempts(
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[],
+  p_losses integer[],
+  p_delays_ms bigint[],
+  p_results json[],
+  p_errors text[],
+  p_exit_codes integer[],
+  p_stdout_tails text[],
+  p_stderr_tails text[],
+  p_superseded uuid[] default null,
+  p_holders uuid[] default null
+) returns table (id uuid, fence integer, next text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- one plan for ever, by primary key: a plan made while the table was small must not outlive that
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
+-- everybody's outcomes waiting with it
+set lock_timeout = '250ms'
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_ended uuid[];
+  v_fences integer[];
+  v_nexts text[];
+  v_keys text[];
+  v_failed boolean;
+  v_may_enter boolean;
+  v_tenants uuid[];
+  v_trains text[];
+  v_followed boolean;
+begin
+  with given as (
+    select *
+      from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+                  p_exit_codes, p_stdout_tails, p_stderr_tails)
+           as u (id, fence, status, next, charge, loss, delay_ms, result, error,
+                 exit_code, stdout_tail, stderr_tail)
+  ), locked as materialized (
+    select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
+           g.status, g.charge, g.loss, g.delay_ms,
+           g.result, g.exit_code, g.stderr_tail,
+           j.train,
+           coalesce(j.partition, j.on_canceled, j.on_dead) is not null or j.concurrency is not null
+             or j.limited is true or j.group_id is not null as followed,
+           p_superseded is null and j.unique_key is not null and not 'running' = any (j.unique_scope) as may_enter,
+           coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
+           case
+             when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
+               then coalesce(g.error, j.cancel_reason)
+             else g.error
+           end as error,
+           j.unique_key is not null and (
+             -- a job over at_most_once hands its key on to its retry
+             g.next = 'failed' and 'failed' = any (j.unique_scope)
+             or j.id = any (p_superseded)) as drops_key,
+           case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued')
+                then headway.superseded(j.unique_key, p_holders[array_position(p_superseded, j.id)])
+           end as superseded,
+           case
+             when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed') then 'canceled'
+             when j.id = any (p_superseded) and g.next in ('scheduled', 'queued') then 'canceled'
+             when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
+             else g.next
+           end as next
+      from given g
+      join headway.jobs j on j.id = g.id and j.fence = g.fence
+     -- beside a join by id, "is true" keeps the planner on the primary key
+     where (j.status = 'running') is true
+     order by j.id
+       for update of j
+  ), moved as (
+    update headway.jobs j
+       set status = l.next,
+           tries = j.tries + coalesce(l.charge, 0),
+           losses = j.losses + coalesce(l.loss, 0),
+           result = l.result,
+           error = coalesce(l.superseded, l.error),
+           finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
+           scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
+                                else j.scheduled_for end,
+           queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
+           unique_key = case when l.drops_key then null else j.unique_key end,
+           worker_id = null,
+           attempt_started_at = null,
+           cancel_requested_at = null,
+           cancel_reason = null
+      from locked l
+     where j.id = l.id
+       and (select bool_or(k.may_enter) from locked k) is not true
+  ), written as (
+    insert into headway.attempts (
+      job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
+      exit_code, stdout_tail, stderr_tail)
+    select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
+           l.exit_code, l.stdout_tail, l.stderr_tail
+      from locked l
+     where (select bool_or(k.may_enter) from locked k) is not true
+    on conflict do nothing
+  )
+  select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
+         bool_or(l.followed), bool_or(l.may_enter),
+         array_agg(l.tenant_id) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled')),
+         array_agg(l.train) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled'))
+    into v_ended, v_fences, v_nexts, v_keys, v_failed, v_followed, v_may_enter, v_tenants, v_trains
+    from locked l;
+  if v_may_enter then
+    return query
+      select *
+        from headway.end_attempts_entering(
+               p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+               p_exit_codes, p_stdout_tails, p_stderr_tails);
+    return;
+  end if;
+  if v_failed then
+    perform headway.retry_as_new(f.ids, f.delays, f.keys)
+       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
+               from unnest(v_ended, v_nexts, v_keys) as e (id, next, unique_key)
+               join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
+              where e.next = 'failed') f;
+  end if;
+  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
+  if v_followed then
+    perform headway.follow(v_ended, v_now, true);
+  elsif v_trains is not null then
+    perform headway.advance(v_tenants, v_trains, v_now);
+  end if;
+  perform from headway.edges limit 1;
+  if found then
+    perform headway.tell(v_ended);
+  end if;
+  return query select * from unnest(v_ended, v_fences, v_nexts);
+end
+$$;
+
+-- The same where some may enter a unique scope: looks for who is there when one is refused, and tries again.
+create function headway.end_attempts_entering(
   p_ids uuid[],
   p_fences integer[],
   p_statuses text[],
@@ -19,99 +164,21 @@ create function headway.end_attempts(
 ) returns table (id uuid, fence integer, next text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- one plan for ever, by primary key: a plan made while the table was small must not outlive that
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
--- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
--- everybody's outcomes waiting with it
-set lock_timeout = '250ms'
 as $$
 declare
-  v_now timestamptz := headway.now();
   v_superseded uuid[] := '{}';
   v_holders uuid[] := '{}';
   v_found uuid[];
   v_found_holders uuid[];
-  v_ended uuid[];
-  v_fences integer[];
-  v_nexts text[];
-  v_keys text[];
-  v_failed boolean;
-  v_followed boolean;
 begin
   loop
     begin
-      with given as (
+      return query
         select *
-          from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-                      p_exit_codes, p_stdout_tails, p_stderr_tails)
-               as u (id, fence, status, next, charge, loss, delay_ms, result, error,
-                     exit_code, stdout_tail, stderr_tail)
-      ), locked as materialized (
-        select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
-               g.status, g.charge, g.loss, g.delay_ms,
-               g.result, g.exit_code, g.stderr_tail,
-               coalesce(j.train, j.partition) is not null or j.concurrency is not null or j.limited is true
-                 or j.group_id is not null as followed,
-               coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
-               case
-                 when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
-                   then coalesce(g.error, j.cancel_reason)
-                 else g.error
-               end as error,
-               j.unique_key is not null and (
-                 -- a job over at_most_once hands its key on to its retry
-                 g.next = 'failed' and 'failed' = any (j.unique_scope)
-                 or j.id = any (v_superseded)) as drops_key,
-               case when j.id = any (v_superseded) and g.next in ('scheduled', 'queued')
-                    then headway.superseded(j.unique_key, v_holders[array_position(v_superseded, j.id)])
-               end as superseded,
-               case
-                 when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed') then 'canceled'
-                 when j.id = any (v_superseded) and g.next in ('scheduled', 'queued') then 'canceled'
-                 when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
-                 else g.next
-               end as next
-          from given g
-          join headway.jobs j on j.id = g.id and j.fence = g.fence
-         -- beside a join by id, "is true" keeps the planner on the primary key
-         where (j.status = 'running') is true
-         order by j.id
-           for update of j
-      ), moved as (
-        update headway.jobs j
-           set status = l.next,
-               tries = j.tries + coalesce(l.charge, 0),
-               losses = j.losses + coalesce(l.loss, 0),
-               result = l.result,
-               error = coalesce(l.superseded, l.error),
-               finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
-               scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
-                                    else j.scheduled_for end,
-               queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
-               unique_key = case when l.drops_key then null else j.unique_key end,
-               worker_id = null,
-               attempt_started_at = null,
-               cancel_requested_at = null,
-               cancel_reason = null
-          from locked l
-         where j.id = l.id
-      ), written as (
-        insert into headway.attempts (
-          job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
-          exit_code, stdout_tail, stderr_tail)
-        select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
-               l.exit_code, l.stdout_tail, l.stderr_tail
-          from locked l
-        on conflict do nothing
-      )
-      select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
-             bool_or(l.followed)
-        into v_ended, v_fences, v_nexts, v_keys, v_failed, v_followed
-        from locked l;
-      exit;
+          from headway.end_attempts(
+                 p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+                 p_exit_codes, p_stdout_tails, p_stderr_tails, v_superseded, v_holders);
+      return;
     exception when unique_violation then
       -- who else is in scope: another job, or an earlier one of this very batch
       with entering as (
@@ -143,22 +210,6 @@ begin
       v_holders := v_holders || v_found_holders;
     end;
   end loop;
-  if v_failed then
-    perform headway.retry_as_new(f.ids, f.delays, f.keys)
-       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
-               from unnest(v_ended, v_nexts, v_keys) as e (id, next, unique_key)
-               join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
-              where e.next = 'failed') f;
-  end if;
-  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
-  if v_followed then
-    perform headway.follow(v_ended, v_now, true);
-  end if;
-  perform from headway.edges limit 1;
-  if found then
-    perform headway.tell(v_ended);
-  end if;
-  return query select * from unnest(v_ended, v_fences, v_nexts);
 end
 $$;
 

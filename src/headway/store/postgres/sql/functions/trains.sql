@@ -3,18 +3,21 @@
 -- True in every snapshot: a train with held cars, no locomotive and no hold has an arrival, or its head is pending.
 
 -- Let the next cars go, where a locomotive has just ended: called with its row locked, in a statement of its own, so
--- that every car is seen that was committed before. A head that somebody holds becomes an arrival.
+-- that every car is seen that was committed before. A head that somebody holds, or that may meet a taken unique key,
+-- becomes an arrival. Nothing else can be refused: the seat is this transaction's until its commit. So there is no
+-- exception block: a row locked and updated in one subtransaction and claimed in another has a multixact, and what has
+-- one stays in the indexes until the next vacuum.
 create function headway.advance(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   with head as materialized (
-    select w.tenant_id, w.train, h.id
+    select w.tenant_id, w.train, h.id, h.enters
       from unnest(p_tenants, p_trains) as w (tenant_id, train)
       cross join lateral (
         -- the head first and its lock after: skip locked in here would let a later car overtake
-        select j.id, j.pending
+        select j.id, j.pending, j.unique_key is not null and not 'held' = any (j.unique_scope) as enters
           from headway.jobs j
          where j.tenant_id = w.tenant_id and j.train = w.train and j.train is not null and j.status = 'held'
          order by j.position, j.id
@@ -28,6 +31,7 @@ begin
       from head h
       cross join lateral (
         select j.id from headway.jobs j where j.id = h.id and j.status = 'held' for update skip locked) l
+     where not h.enters
   ), gone as (
     update headway.jobs j
        set status = case when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
@@ -41,12 +45,6 @@ begin
     from head h
    where h.id not in (select g.id from gone g)
    group by h.tenant_id;
-exception when unique_violation or lock_not_available then
-  -- a unique key stands in the way of one of them, or a train has a locomotive: to be looked at one by one
-  insert into headway.arrivals (tenant_id, trains)
-  select w.tenant_id, array_agg(w.train)
-    from unnest(p_tenants, p_trains) as w (tenant_id, train)
-   group by w.tenant_id;
 end
 $$;
 
