@@ -256,6 +256,9 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
+declare
+  -- there is seldom any: one look instead of one for each train
+  v_holds boolean := (select 1 from headway.holds limit 1) is not null;
 begin
   return array(
     select coalesce(
@@ -269,7 +272,8 @@ begin
                    where a.tenant_id = c.tenant_id and a.train = c.train and a.train is not null
                      and a.status in ('queued', 'running', 'scheduled', 'waiting')
                    limit 1) is null
-             and (select 1 from headway.holds o where o.tenant_id = c.tenant_id and o.train = c.train limit 1) is null,
+             and (not v_holds
+                  or (select 1 from headway.holds o where o.tenant_id = c.tenant_id and o.train = c.train limit 1) is null),
              false)
       from (select coalesce(u.tenant_id, p_own) as tenant_id, u.train, u.after, u.place,
                    row_number() over (partition by coalesce(u.tenant_id, p_own), u.train order by u.place) = 1 as first
