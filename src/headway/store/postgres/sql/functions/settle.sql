@@ -101,7 +101,7 @@ begin
            cancel_reason = null
       from locked l
      where j.id = l.id
-       and (select bool_or(k.may_enter) from locked k) is not true
+       and not exists (select from locked k where k.may_enter)
   ), written as (
     insert into headway.attempts (
       job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
@@ -109,7 +109,7 @@ begin
     select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
            l.exit_code, l.stdout_tail, l.stderr_tail
       from locked l
-     where (select bool_or(k.may_enter) from locked k) is not true
+     where not exists (select from locked k where k.may_enter)
     on conflict do nothing
   )
   select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
