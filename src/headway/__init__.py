@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headway.app import Headway
-    from headway.define import Context, Registry
+    from headway.define import Context, Machine, Registry, step
     from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
     from headway.model.limit import Limit
-    from headway.model.outcome import Cancel, Retry, Snooze
+    from headway.model.outcome import Await, Cancel, Done, Next, Replay, Retry, Sleep, Snooze, Spawn, Stop
+    from headway.model.signal import Signal
     from headway.model.train import Train
     from headway.store.migrate import migrate
 
@@ -17,37 +18,57 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attempt",
+    "Await",
     "Cancel",
     "Context",
+    "Done",
     "Enqueued",
     "Group",
     "Headway",
     "Job",
     "Limit",
+    "Machine",
+    "Next",
     "Outcome",
     "Registry",
+    "Replay",
     "Retry",
+    "Signal",
+    "Sleep",
     "Snooze",
+    "Spawn",
+    "Stop",
     "Train",
     "migrate",
+    "step",
 ]
 
 # loaded when first used, so that the command line answers without loading the engine
 _HOMES = {
     "Attempt": "headway.model.job",
+    "Await": "headway.model.outcome",
     "Cancel": "headway.model.outcome",
     "Context": "headway.define",
+    "Done": "headway.model.outcome",
     "Enqueued": "headway.model.job",
     "Group": "headway.model.group",
     "Headway": "headway.app",
     "Job": "headway.model.job",
     "Limit": "headway.model.limit",
+    "Machine": "headway.define",
+    "Next": "headway.model.outcome",
     "Outcome": "headway.model.job",
     "Registry": "headway.define",
+    "Replay": "headway.model.outcome",
     "Retry": "headway.model.outcome",
+    "Signal": "headway.model.signal",
+    "Sleep": "headway.model.outcome",
     "Snooze": "headway.model.outcome",
+    "Spawn": "headway.model.outcome",
+    "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
     "migrate": "headway.store.migrate",
+    "step": "headway.define",
 }
 
 

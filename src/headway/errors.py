@@ -19,6 +19,10 @@ class InvalidJob(HeadwayError):
     """An enqueue was refused: a wrong option, name, argument or time."""
 
 
+class InvalidOutcome(HeadwayError):
+    """A machine's step returned what is no outcome, or one that cannot be carried out; the step has failed."""
+
+
 class UnknownKind(HeadwayError):
     """A kind was asked for that is not defined here."""
 

@@ -157,7 +157,7 @@ class Hand:
         ended = "succeeded" if to == "succeeded" else "failed"
         claim = self._claims[job_id]
         how = Settlement(id=job_id, fence=claim.fence, status=ended, to=to, charge=to != "succeeded", error=error)
-        assert self._app.store.run(self._app.store.ops.settle(self.id, [how])) == []
+        assert self._app.store.run(self._app.store.ops.settle(self.id, [how])).lost == []
 
 
 @pytest.fixture

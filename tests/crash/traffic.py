@@ -10,14 +10,17 @@ import os
 import random
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 import apsw
+import msgspec
 import psycopg
 from yard import SOON, app, kinds, note
 
-from headway import Context
+from headway import Await, Context, Done, Machine, step
 from headway.logs import configure
 from headway.model.job import NewJob
 
@@ -56,7 +59,96 @@ async def go_on(ctx: Context, label: str) -> None:
     note("end", label, ctx.fence)
 
 
+@kinds.machine
+class Collector(Machine, queue="main", backoff=SOON, max_attempts=30_000, max_losses=30_000):
+    """Takes in signals until it is told to end; its result is all that it heard, in order."""
+
+    class State(msgspec.Struct):
+        heard: list[str] = []
+
+    @step
+    async def start(self, ctx: Context) -> Await | Done:
+        note("start", f"{ctx.job_id}/{ctx.fence}", ctx.fence)
+        names = {signal.name for signal in ctx.signals}
+        ctx.state.heard += [signal.payload for signal in ctx.signals if signal.name == "tick"]
+        await asyncio.sleep(random.choice([0, 0, 0.002]))
+        if "tick" in names and random.random() < 0.01:
+            note("raise", f"{ctx.job_id}/{ctx.fence}", ctx.fence)
+            raise ValueError("not yet")
+        note("end", f"{ctx.job_id}/{ctx.fence}", ctx.fence)
+        return Done(ctx.state.heard) if "end" in names else Await(["tick", "end"])
+
+
 # processes
+
+
+class Sender:
+    """Sends signals in every way there is, and says in the ledger which of them it was told are sent."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._random = random.Random(name)
+        self._number = 0
+        self._ids = {job.unique_key: job.id for job in app.jobs(kind="collector", limit=10_000)}
+        self._keys = sorted(filter(None, self._ids))
+
+    def work(self, signals: int) -> None:
+        while self._number < signals:
+            match self._random.randrange(10):
+                case 0 | 1:
+                    self._in_a_transaction()
+                case 2 | 3 | 4:
+                    self._many()
+                case 5:
+                    self._twice()
+                case _:
+                    key, text = self._next()
+                    app.signal(self._ids[key], "tick", text)
+                    note("sent", text)
+
+    def _next(self) -> tuple[str, str]:
+        self._number += 1
+        key = self._random.choice(self._keys)
+        return key, f"{key}/{self._name}.{self._number}"
+
+    def _many(self) -> None:
+        batch = [self._next() for _ in range(self._random.randint(2, 40))]
+        app.signal_many(app.build_signal(self._ids[key], "tick", text) for key, text in batch)
+        note("sent", ",".join(text for _, text in batch))
+
+    def _twice(self) -> None:
+        """As a webhook comes that was not acknowledged."""
+        key, text = self._next()
+        app.signal_many([Collector.build_signal(key, "tick", text, dedup_key=text)] * 2)
+        note("sent", text)
+        assert not app.signal(self._ids[key], "tick", text, dedup_key=text).created
+
+    def _in_a_transaction(self) -> None:
+        keeps = self._random.random() < 0.7
+        batch = [self._next() for _ in range(self._random.randint(1, 3))]
+        with _transaction(self._random, keeps) as conn:
+            for key, text in batch:
+                app.signal(self._ids[key], "tick", text, conn=conn)
+        if keeps:
+            note("sent", ",".join(text for _, text in batch))
+
+
+@contextmanager
+def _transaction(choice: random.Random, keeps: bool) -> Iterator[Any]:
+    """A user's own, slow where that holds nobody up."""
+    url = os.environ["HEADWAY_URL"]
+    if url.startswith("sqlite"):
+        conn: Any = apsw.Connection(url.removeprefix("sqlite:///"))
+        conn.set_busy_timeout(60_000)
+        conn.execute("begin immediate")
+    else:
+        conn = psycopg.connect(url, autocommit=True)
+        conn.execute("begin")
+    yield conn
+    if not url.startswith("sqlite"):
+        time.sleep(choice.choice([0, 0, 0.05]))
+    conn.execute("commit" if keeps else "rollback")
+    conn.close()
 
 
 class Dispatcher:
@@ -204,6 +296,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["cars", name, cars]:
             Dispatcher(name).work(int(cars))
+        case ["signals", name, signals]:
+            Sender(name).work(int(signals))
         case ["reserve", queue, expires]:
             reserve(queue, expires)
         case ["run_now", queue, label, expires]:

@@ -25,7 +25,7 @@ from headway.app.settings import settings
 from headway.cli.root import main as headway
 from headway.config import read
 
-_LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help"}
+_LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
 _RUNNER = Path(__file__).with_name("docs_runner.py")
 
 Flavour = tuple[Path, bool]  # a page, and whether with its PostgreSQL blocks

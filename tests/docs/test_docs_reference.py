@@ -6,26 +6,31 @@ import inspect
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import docs_generated
 import docs_pages
+import msgspec
 import psycopg
 import pytest
 from docs_pages import section, table
 
 import headway
-from headway import Context, Headway, Registry, config, errors
+from headway import Context, Headway, Machine, Registry, config, errors
 from headway.app.groups import GroupHandle
 from headway.define import Kind
 from headway.define.change import NAMES as CHANGES
 from headway.define.keys import KEYS
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
+from headway.define.steps import StepOptions
 from headway.model.duration import to_ms
 from headway.model.fleet import Queue
 from headway.model.group import Group
 from headway.model.job import Attempt, Enqueued, Filter, Job, Outcome
 from headway.model.limit import Limit
+from headway.model.machine import Chapter, Child
+from headway.model.outcome import Outcomes
+from headway.model.signal import Sent, Signal
 from headway.model.status import ATTEMPT_STATUSES, FINISHED, MOVES, STATUSES
 from headway.model.train import Hold, Moved, Train
 from headway.worker import EVENTS, Event
@@ -70,7 +75,7 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 
 
 def test_every_verb_of_an_app_is_documented() -> None:
-    parts = ("Define and run", "Enqueue", "Look", "Operate", "Trains", "Groups", "Limits", "Reservations")
+    parts = ("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations")
     names = [name for part in parts for name in _names(API, part)]
     _same(names, _public(Headway))
 
@@ -115,9 +120,24 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
             assert told == repr(getattr(default, name)), name
 
 
-@pytest.mark.parametrize("value", [Enqueued, Outcome, Attempt, Train, Hold, Moved, Group, Limit, Queue, GroupHandle])
+@pytest.mark.parametrize(
+    "value",
+    [Enqueued, Outcome, Attempt, Signal, Sent, Chapter, Child, Train, Hold, Moved, Group, Limit, Queue, GroupHandle],
+)
 def test_every_part_of_a_value_is_documented(value: Any) -> None:
     _same(_names(API, value.__name__), _public(value))
+
+
+def test_every_part_of_a_machine_is_documented() -> None:
+    _same(_names(API, "Verbs of a machine"), _public(Machine))
+    _same(re.findall(r"`(\w+)`", section(API, "Options of a step")), StepOptions.__annotations__)
+    documented = {row[0]: row[1] for row in table(section(API, "Outcomes"))}
+    _same(documented, (each.__name__ for each in get_args(Outcomes)))
+    for each in get_args(Outcomes):
+        told = [part.strip().partition("=") for part in documented[each.__name__].split(",")]
+        assert [name for name, _, _ in told] == list(each.__struct_fields__)
+        for field, (_, equals, default) in zip(msgspec.structs.fields(each), told, strict=True):
+            assert not equals or repr(field.default) == default, field.name
 
 
 def test_every_part_of_a_reservation_is_documented() -> None:
@@ -126,8 +146,8 @@ def test_every_part_of_a_reservation_is_documented() -> None:
 
 def test_a_job_has_the_columns_of_its_table() -> None:
     columns = set(_column(REFERENCE / "tables.md", "jobs", 0))
-    hidden = {"cancel_reason", "artifact_ref", "limited", "metered", "fair"}
-    assert set(Job.__struct_fields__) - {"tenant"} == columns - hidden
+    hidden = {"cancel_reason", "artifact_ref", "limited", "metered", "fair", "match_all", "signaled"}
+    assert set(Job.__struct_fields__) - {"tenant", "match"} == columns - hidden
     (told,) = re.findall(r"The columns (.*) are not among them", section(API, "Job"))
     assert set(re.findall(r"`(\w+)`", told)) == hidden
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from machine_words import MachineWords, new_machine, new_signal, turned
 from psycopg.types.string import TextLoader
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
@@ -29,6 +30,8 @@ ATTEMPT_STATUS = {
     "dead": "failed",
     "failed": "failed",
     "canceled": "canceled",
+    "waiting": "succeeded",
+    "running": "succeeded",
 }
 
 TABLES = (
@@ -44,10 +47,11 @@ TABLES = (
     "buckets",
     "reservations",
     "arrivals",
+    "signals",
 )
 
 
-class Db:
+class Db(MachineWords):
     """A store under test; every word here is one op, run in a transaction of its own."""
 
     def __init__(self, store: Any, clock: Any) -> None:
@@ -199,10 +203,11 @@ class Db:
         return self.run(self.ops.running(worker or self.home()))
 
     def settle(self, claim: Claim, to: str, worker: str | None = None, **values: Any) -> list[tuple[str, int]]:
+        """Gives what was lost."""
         return self.settle_all([settlement(claim, to, **values)], worker)
 
     def settle_all(self, settlements: Sequence[Settlement], worker: str | None = None) -> list[tuple[str, int]]:
-        return self.run(self.ops.settle(worker or self.home(), settlements))
+        return self.run(self.ops.settle(worker or self.home(), settlements)).lost
 
     def release(self, *claims: Claim, delay_ms: int = 0) -> int:
         return self.run(self.ops.release([(c.id, c.fence) for c in claims], delay_ms=delay_ms))
@@ -405,6 +410,9 @@ class _Make:
     group = staticmethod(new_group)
     worker = staticmethod(new_worker)
     settlement = staticmethod(settlement)
+    machine = staticmethod(new_machine)
+    turned = staticmethod(turned)
+    signal = staticmethod(new_signal)
 
 
 class Session:

@@ -11,6 +11,7 @@ import pytest
 from headway.errors import Duplicate
 from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
 from headway.model.job import NewJob
+from headway.model.machine import Place
 
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
 
@@ -67,6 +68,17 @@ class Expected:
     limited_by: None = None
     group_id: str = "0190a6e0-0000-7000-8000-000000000030"
     pending: bool = False
+    version: int = 31
+    step: str = "step-32"
+    awaiting: tuple[str, ...] = ("name-33", 'a {b}, "c"')
+    match: str = "all"
+    deadline_at: None = None
+    joining: int = 34
+    woken: str = "children"
+    home_queue: str = "home-35"
+    home_partition: str = "home-36"
+    forked_from: str = "0190a6e0-0000-7000-8000-000000000037"
+    parent_id: str = "0190a6e0-0000-7000-8000-000000000038"
 
 
 @ALL_LIBRARIES
@@ -75,6 +87,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
     due, expiry = db.after(3_600_001), db.after(7_200_002)
     payload = {"text": "Grüße, 世界 🚂", "n": [1, 2.5, None, True], "deep": {"a": {"b": ""}}}
     meta = {"tag": "m-22"}
+    state = {"paid": [False, "Grüße 🚂"], "of": {"n": 39}}
     new = make.job(
         tenant="acme",
         tenant_id=expected.tenant_id,
@@ -110,6 +123,19 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         rate_burst=28,
         rate_key="rate-29",
         group_id=expected.group_id,
+        place=Place(
+            version=expected.version,
+            step=expected.step,
+            state=msgspec.Raw(msgspec.json.encode(state)),
+            awaiting=expected.awaiting,
+            match=expected.match,
+            joining=expected.joining,
+            woken=expected.woken,
+            home_queue=expected.home_queue,
+            home_partition=expected.home_partition,
+            forked_from=expected.forked_from,
+            parent_id=expected.parent_id,
+        ),
     )
     created_at = db.now()
     group = make.group(id=expected.group_id, tenant="acme", tenant_id=expected.tenant_id)
@@ -124,6 +150,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         "id": new.id,
         "payload": payload,
         "meta": meta,
+        "state": state,
         "scheduled_for": due,
         "expires_at": expiry,
         "created_at": created_at,
@@ -144,12 +171,15 @@ def test_a_plain_job_has_the_documented_defaults(db):
     assert (job.train, job.on_canceled, job.on_dead, job.partition) == (None, "advance", "advance", None)
     assert (job.concurrency, job.concurrency_key, job.rate_count, job.rate_key) == (None, None, None, None)
     assert (job.limited_by, job.group_id, job.pending) == (None, None, False)
+    assert (job.version, job.step, job.state, job.awaiting, job.match) == (None, None, None, (), "any")
+    assert (job.deadline_at, job.joining, job.woken, job.home_queue) == (None, None, None, None)
+    assert (job.home_partition, job.forked_from, job.parent_id) == (None, None, None)
 
 
 def test_no_field_of_a_new_job_is_forgotten_by_these_tests():
     stored_elsewhere = {"id", "payload", "meta", "scheduled_for", "expires_at"}  # compared beside Expected
-    not_stored = {"delay_ms", "on_conflict", "after", "on_failure"}  # or not in the job's own row
-    fields = {field.name for field in msgspec.structs.fields(NewJob)}
+    not_stored = {"delay_ms", "on_conflict", "after", "on_failure", "place"}  # or not in the job's own row
+    fields = set(NewJob.__struct_fields__)
     assert fields - stored_elsewhere - not_stored <= set(asdict(Expected()))
 
 

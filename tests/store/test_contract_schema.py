@@ -91,6 +91,28 @@ def test_plain_jobs_of_version_one_run_on_after_the_migration(db):
     assert db.drain() == [scheduled]
 
 
+def test_down_to_version_two_ends_machines_and_nothing_else(db, make):
+    """What begins anew at its first step would have its effects twice."""
+    waiting = db.parked("paid", queue="shop")
+    db.signal(waiting, "other")
+    parent = db.begin(queue="shop")
+    (child,) = db.spawn(parent, make.job(queue="kids"))
+    machines = [waiting, parent.id, db.machine(), db.machine(delay_ms=60_000), db.begin(queue="running").id]
+    done = db.begin(queue="shop")
+    db.turn(done, "done")
+    plain = db.enqueue(queue="plain").id
+    migrate(db, 2)
+    assert rows(db) == {
+        **dict.fromkeys(machines, "canceled"),
+        done.id: "succeeded",
+        child: "queued",
+        plain: "queued",
+    }
+    migrate(db)
+    assert (db.drain("kids"), db.drain("plain")) == ([child], [plain])
+    assert db.signals(waiting) == []
+
+
 def test_down_to_nothing_and_up_leaves_an_empty_database(busy):
     migrate(busy, 0)
     assert migrate(busy)[0] == "migrate up to version 1"

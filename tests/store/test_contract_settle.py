@@ -51,6 +51,10 @@ def test_every_field_of_an_ended_attempt_is_stored(db):
         "exit_code": -9,
         "stdout_tail": "out-2 \u2603",
         "stderr_tail": "err-3",
+        "version": None,
+        "outcome": None,
+        "note": None,
+        "woken": None,
     }
 
 

@@ -83,7 +83,7 @@ def test_the_last_two_siblings_may_settle_at_the_same_moment(db, make, session, 
     late = right.start(db.ops.settle(db.home(), [make.settlement(claims[1], to)]))
     until(lambda: right.blocked() or late.done())
     left.commit()
-    assert late.result(SOON) == []
+    assert late.result(SOON).lost == []
     assert ids_of(db.claim()) == ([child] if to == "succeeded" else [])
     assert db.statuses(child) == ["running" if to == "succeeded" else "canceled"]
 
@@ -97,7 +97,7 @@ def test_many_siblings_in_two_batches_at_the_same_moment(db, make, session, unti
     late = right.start(db.ops.settle(db.home(), [make.settlement(claim, "succeeded") for claim in claims[1::2]]))
     until(lambda: right.blocked() or late.done())
     left.commit()
-    assert late.result(SOON) == []
+    assert late.result(SOON).lost == []
     assert sorted(ids_of(db.claim())) == sorted(children)
 
 
@@ -151,7 +151,7 @@ def test_two_members_that_fail_at_the_same_moment_stop_the_group_once(db, make, 
     late = right.start(db.ops.settle(db.home(), [make.settlement(two, "dead")]))
     until(lambda: right.blocked() or late.done())
     left.commit()
-    assert late.result(SOON) == []
+    assert late.result(SOON).lost == []
     assert db.statuses(one.id, two.id, three.id, callback) == ["dead", "dead", "running", "canceled"]
     assert db.heartbeat().canceling == [(three.id, 1)]
     assert db.group(group_id).stopped_at == db.now()
@@ -164,7 +164,7 @@ def test_a_member_that_ends_well_while_another_stops_the_group_stays_succeeded(d
     late = right.start(db.ops.settle(db.home(), [make.settlement(one, "dead")]))
     until(lambda: right.blocked() or late.done())
     left.commit()
-    assert late.result(SOON) == []
+    assert late.result(SOON).lost == []
     assert db.statuses(one.id, two.id, three.id, callback) == ["dead", "succeeded", "running", "canceled"]
     assert db.group(group_id).stopped_at == db.now()
 

@@ -103,7 +103,7 @@ def test_a_settle_that_frees_a_key_while_a_claim_puts_a_job_aside_leaves_nobody_
     done = settler.start(db.ops.settle(db.home(), [make.settlement(each, "succeeded") for each in running]))
     until(lambda: settler.blocked() or done.done())
     claimer.commit()
-    assert done.result(SOON) == []
+    assert done.result(SOON).lost == []
     assert db.drain() == ids[most:]
 
 
@@ -115,7 +115,7 @@ def test_a_claim_that_puts_a_job_aside_while_a_settle_frees_its_key_leaves_nobod
     most, ids = limited(db, scope, most_of(scope) + 3)
     running = db.claim(limit=most)
     settler, claimer = session(), session()
-    assert settler.run(db.ops.settle(db.home(), [make.settlement(each, "succeeded") for each in running])) == []
+    assert settler.run(db.ops.settle(db.home(), [make.settlement(each, "succeeded") for each in running])).lost == []
     late = claimer.start(claim(db, db.worker()))
     until(lambda: claimer.blocked() or late.done())
     settler.commit()

@@ -21,7 +21,7 @@ from headway.model.job import Report, Settlement
 from headway.model.status import FINISHED, UNFINISHED
 
 SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("queued", "running", "succeeded"))
-TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets")
+TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 jobs = st.fixed_dictionaries(
@@ -520,7 +520,7 @@ class Stores(RuleBasedStateMachine):
                 )
                 for (name, fence, _, _), to in zip(claims, ends, strict=True)
             ]
-            lost = side.db.run(ops.settle(worker, settlements))
+            lost = side.db.run(ops.settle(worker, settlements)).lost
             return sorted((side.name(job_id), fence) for job_id, fence in lost)
 
         live = {(name, job["fence"]) for name, job in self.seen["jobs"].items() if job["status"] == "running"}

@@ -9,8 +9,11 @@ from typing import Any, TypeVar
 
 from headway.config import Settings
 from headway.define import Registry
+from headway.define.signaling import signal_to
 from headway.errors import StoreUnavailable
-from headway.model.job import Attempt, Job, NewJob
+from headway.model.job import Attempt, Change, Filter, Job, NewJob
+from headway.model.machine import Child
+from headway.model.signal import Signal
 from headway.worker import Hooks, Summary, Wake, Worker
 
 T = TypeVar("T")
@@ -65,6 +68,7 @@ class Workshop:
         self.store = store
         self.registry = Registry()
         self.job = self.registry.job
+        self.machine = self.registry.machine
         self.hooks = Hooks()
         self.wake = Wake()
 
@@ -99,6 +103,29 @@ class Workshop:
 
     def last(self, job_id: str) -> Attempt:
         return self.attempts(job_id)[-1]
+
+    def outcomes(self, job_id: str) -> list[tuple[str | None, str]]:
+        """A machine's executions: the step, and its outcome or else how it ended."""
+        return [(attempt.step, attempt.outcome or attempt.status) for attempt in self.attempts(job_id)]
+
+    def find(self, **filters: Any) -> list[Job]:
+        return list(self.store.run(self.store.ops.find(Filter(**filters), limit=100, before_id=None)))
+
+    def children(self, job_id: str, fence: int | None = None) -> list[Child]:
+        return list(self.store.run(self.store.ops.children(job_id, fence=fence, tenant_id=None)))
+
+    def signals(self, job_id: str) -> list[Signal]:
+        return list(self.store.run(self.store.ops.signals(job_id, tenant_id=None)))
+
+    def signal(self, job_id: str, name: str, payload: Any = None) -> None:
+        (sent,) = self.store.run(self.store.ops.signal([signal_to(job_id, name, payload, limit=10_000)]))
+        self.wake.poke(sent.queue)
+
+    def make_due(self, job_id: str) -> None:
+        self.store.run(self.store.ops.change(job_id, Change(scheduled_for=None), tenant_id=None, actor="test"))
+
+    def cancel(self, *ids: str) -> None:
+        self.store.run(self.store.ops.cancel(ids, tenant_id=None, reason=None, actor=None))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until it is so; the limit is only for a test that fails."""

@@ -15,7 +15,7 @@ from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, read
 from headway.define.checks import name as checked_name
-from headway.define.registry import JobVerb, Registry
+from headway.define.registry import JobVerb, M, Registry
 from headway.errors import ConfigError
 from headway.model.duration import Duration
 from headway.model.ids import tenant_id
@@ -93,6 +93,10 @@ class Headway(Verbs):
     def job(self) -> JobVerb:
         """Make a kind of a function: `@app.job`, or with options `@app.job(queue="mail", max_attempts=3)`."""
         return self._registry.job
+
+    def machine(self, machine: M, /) -> M:
+        """Make a kind of a machine: `@app.machine class Checkout(Machine, version=2, queue="checkout")`."""
+        return self._registry.machine(machine)
 
     def include(self, registry: Registry) -> None:
         """Add the kinds of a registry, now and later ones."""
@@ -234,7 +238,7 @@ class Headway(Verbs):
             raise ConfigError(f"concurrency={concurrency!r} must be a whole number from 1")
         match queues:
             case None:
-                caps = dict.fromkeys(sorted({kind.options.queue for kind in self._registry} | {"default"}), total)
+                caps = dict.fromkeys(sorted(self._registry.queues | {"default"}), total)
             case str():
                 caps = {queues: total}
             case Mapping():

@@ -11,6 +11,7 @@ from headway.app.obstacles import in_the_way
 from headway.app.requests import Requests, then
 from headway.app.reservations import EXPIRES, Reserved, reservation_of
 from headway.define.kind import Kind
+from headway.define.machine import Machine
 from headway.errors import ConfigError, Duplicate, HeadwayError, InvalidJob, NotAllowed
 from headway.model.duration import Duration
 from headway.model.job import Enqueued, NewJob, Outcome
@@ -24,7 +25,7 @@ _ACTOR = "run_now"
 class RunNow(Requests):
     def run_now(
         self,
-        kind: str | Kind[..., Any] | NewJob,
+        kind: str | Kind[..., Any] | type[Machine] | NewJob,
         payload: Mapping[str, Any] | None = None,
         *,
         expires: Duration = EXPIRES,
@@ -49,7 +50,7 @@ class RunNow(Requests):
 
     async def arun_now(
         self,
-        kind: str | Kind[..., Any] | NewJob,
+        kind: str | Kind[..., Any] | type[Machine] | NewJob,
         payload: Mapping[str, Any] | None = None,
         *,
         expires: Duration = EXPIRES,
@@ -69,8 +70,12 @@ class RunNow(Requests):
 
     # how
 
-    def _now(self, kind: str | Kind[..., Any] | NewJob, payload: Mapping[str, Any] | None, options: Any) -> NewJob:
+    def _now(
+        self, kind: str | Kind[..., Any] | type[Machine] | NewJob, payload: Mapping[str, Any] | None, options: Any
+    ) -> NewJob:
         conn = options.get("conn")
+        if isinstance(kind, type) and issubclass(kind, Machine):
+            kind = kind.kind()
         if isinstance(kind, Kind):
             kind = kind.using(**options)
             conn = kind.options.conn

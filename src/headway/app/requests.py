@@ -123,8 +123,8 @@ class Requests:
         for name in ("created_after", "created_before"):
             if name in given and (not isinstance(given[name], datetime) or given[name].tzinfo is None):
                 raise InvalidJob(f"{name}={given[name]!r} must be a datetime with a zone")
-        if "retry_of" in given:
-            given["retry_of"] = as_id(given["retry_of"])
+        for name in {"retry_of", "parent_id"} & given.keys():
+            given[name] = as_id(given[name])
         if "group_id" in given:
             given["group_id"] = group_id(given["group_id"], "group_id")
         return Filter(tenant_id=self._narrowed(tenant), **given)

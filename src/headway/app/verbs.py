@@ -10,6 +10,7 @@ from uuid import UUID
 
 from headway.app.groups import GroupVerbs
 from headway.app.limits import LimitVerbs
+from headway.app.machines import MachineVerbs
 from headway.app.now import RunNow
 from headway.app.reservations import ReservationVerbs
 from headway.app.trains import TrainVerbs
@@ -26,7 +27,7 @@ from headway.model.status import FINISHED, Status
 _PAGE = 1_000
 
 
-class Verbs(TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, RunNow):
+class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, RunNow):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""
 
     # enqueue
@@ -74,7 +75,7 @@ class Verbs(TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, RunNow):
     def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
 
-        Filters: status kind queue tenant group_id source correlation_id unique_key retry_of created_after
+        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
         created_before.
         """
         return self._run(self._find(limit, before, filters))

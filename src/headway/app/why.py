@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
+from headway.app import waits
 from headway.app.obstacles import holders, limiter, queue_obstacles
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
-from headway.model.job import Job
+from headway.model.job import Attempt, Job
 from headway.model.status import Status
 from headway.store.ops import Op, Ops, Steps
 
@@ -36,33 +38,45 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         queues = yield from ops.queues(tenant_id=None).steps()
         now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
+        attempts: list[Attempt] = []
+        if job.step is not None:
+            attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
+        obstacles = _waiting(job, queue, attempts)
         if job.status == "held":
             reasons = yield from holders(ops, job)
-            return Why(job.id, job.status, [*reasons, *_later(job, now), *_waiting(job, queue)])
+            return Why(job.id, job.status, [*reasons, *_later(job, now), *obstacles])
+        if job.status == "waiting":
+            reasons = yield from waits.parked(ops, job, attempts, now)
+            return Why(job.id, job.status, [*reasons, *obstacles])
         if job.status == "queued" and job.limited_by is not None:
             reason = yield from limiter(ops, job, job.limited_by)
-            return Why(job.id, job.status, [reason, *_waiting(job, queue)])
+            return Why(job.id, job.status, [reason, *obstacles])
         ahead = 0
         if job.status == "queued":
             ahead = yield from ops.ahead(job.id).steps()
-        return Why(job.id, job.status, _reasons(job, queue, ahead, now))
+        return Why(job.id, job.status, _reasons(job, queue, ahead, now, attempts, obstacles))
 
     return Op(steps, writes=False)
 
 
-def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[str]:
+def _reasons(
+    job: Job, queue: Queue | None, ahead: int, now: datetime, attempts: Sequence[Attempt], obstacles: Sequence[str]
+) -> list[str]:
     match job.status:
         case "queued":
-            return [*_waiting(job, queue), _place(job, queue, ahead)]
+            return [*obstacles, _place(job, queue, ahead)]
         case "scheduled":
             assert job.scheduled_for is not None
+            asleep = waits.asleep(job, attempts, now)
+            if asleep is not None:
+                return [asleep, *obstacles]
             left = (job.scheduled_for - now).total_seconds() * 1_000
             due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
             again = f" after {_failures(job)}: {_brief(job.error)}" if job.error and job.fence else ""
             keeps = f"; train {job.train} waits for it" if job.train is not None else ""
             return [
                 f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}",
-                *_waiting(job, queue),
+                *obstacles,
             ]
         case "running":
             assert job.attempt_started_at is not None
@@ -70,14 +84,15 @@ def _reasons(job: Job, queue: Queue | None, ahead: int, now: datetime) -> list[s
             asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
             progress = f", {job.progress:.0%} done" if job.progress is not None else ""
             note = f" ({job.progress_note})" if job.progress_note else ""
-            return [*asked, f"it has been running for {since} on worker {job.worker_id}{progress}{note}"]
+            what = "it" if job.step is None else f"step {job.step}"
+            return [*asked, f"{what} has been running for {since} on worker {job.worker_id}{progress}{note}"]
         case "succeeded":
             return [f"it succeeded at {_at(job.finished_at)}"]
         case "dead":
-            return [
-                f"it is dead since {_at(job.finished_at)} after {_failures(job)}: {_brief(job.error)}",
-                f"to run it again: headway jobs retry {job.id}",
-            ]
+            died = f"it is dead since {_at(job.finished_at)} after {_failures(job)}: {_brief(job.error)}"
+            if job.step is None:
+                return [died, f"to run it again: headway jobs retry {job.id}"]
+            return waits.ended(job, attempts, died)
         case "failed":
             return [
                 f"it failed at {_at(job.finished_at)}: {_brief(job.error)}",
@@ -100,7 +115,7 @@ def _later(job: Job, now: datetime) -> list[str]:
     return [f"once it is let go, it is scheduled for {job.scheduled_for.isoformat()} (in {show_ms(left)})"]
 
 
-def _waiting(job: Job, queue: Queue | None) -> list[str]:
+def _waiting(job: Job, queue: Queue | None, attempts: Sequence[Attempt]) -> list[str]:
     reasons: list[str] = []
     if queue is not None and queue.paused:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
@@ -115,8 +130,10 @@ def _waiting(job: Job, queue: Queue | None) -> list[str]:
     elif job.kind not in queue.kinds:
         reasons.append(
             f"no worker on queue {job.queue} knows kind {job.kind}: start one whose app defines it "
-            f"(known there: {', '.join(queue.kinds) or 'nothing'})"
+            f"(known there: {', '.join(kind for kind in queue.kinds if '@' not in kind) or 'nothing'})"
         )
+    elif job.status in ("queued", "scheduled"):
+        reasons += waits.unknown(job, queue, attempts)
     return reasons
 
 
@@ -135,10 +152,16 @@ def _place(job: Job, queue: Queue | None, ahead: int) -> str:
 def _failures(job: Job) -> str:
     parts = []
     if job.tries:
-        parts.append(f"{job.tries} of {job.max_attempts} tries")
+        # a machine's are those of its step, which may have a budget of its own
+        parts.append(f"{job.tries} of {job.max_attempts} tries" if job.step is None else _failed(job.tries))
     if job.losses:
         parts.append(f"{job.losses} of {job.max_losses} losses")
-    return " and ".join(parts) or "no try"
+    of = "" if job.step is None else f" of step {job.step}"
+    return (" and ".join(parts) or "no try") + of
+
+
+def _failed(tries: int) -> str:
+    return "1 failed try" if tries == 1 else f"{tries} failed tries"
 
 
 def _brief(error: str | None) -> str:

@@ -113,6 +113,8 @@ def show(state: State, job_id: str) -> None:
     from headway.cli.sheet import show_job
 
     show_job(job, attempts, audit, ahead=ahead, awaited=awaited)
+    if job.step is not None:
+        note(f"its timeline: {state.typed('machines', 'show', job.id)}")
 
 
 @jobs.command()

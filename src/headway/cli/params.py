@@ -86,6 +86,26 @@ class JsonObject(click.ParamType[Any]):
         return found
 
 
+class Json(click.ParamType[Any]):
+    """Any JSON value, or @file for one that a file has; `@-` is stdin."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = value
+        if value.startswith("@"):
+            try:
+                with click.open_file(value[1:], encoding="utf-8") as file:
+                    text = file.read()
+            except (OSError, UnicodeDecodeError) as error:
+                self.fail(f"{value[1:]} cannot be read: {error}", param, ctx)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            quotes = f"; a text needs quotes, '\"{_brief(text)}\"'" if text[:1].isalpha() else ""
+            self.fail(f"this is not JSON ({error}): {_brief(text)}{quotes}", param, ctx)
+
+
 class Count(click.ParamType[Any]):
     """A whole number from 0, or `none`."""
 
@@ -124,6 +144,7 @@ FILTERS = (
     "queue",
     "tenant",
     "group_id",
+    "parent_id",
     "source",
     "correlation_id",
     "unique_key",
@@ -141,6 +162,7 @@ def filter_options(fn: F) -> F:
         click.option("--queue", help="Only jobs of this queue."),
         click.option("--tenant", help="Only jobs of this tenant."),
         click.option("--group", "group_id", metavar="ID", help="Only jobs of this group."),
+        click.option("--parent", "parent_id", metavar="ID", help="Only jobs that this machine spawned."),
         click.option(
             "--source",
             type=click.Choice(SOURCES),
@@ -155,6 +177,9 @@ def filter_options(fn: F) -> F:
     for option in reversed(options):
         fn = option(fn)
     return fn
+
+
+_NAMED = {"group_id": "--group", "parent_id": "--parent"}
 
 
 def taken_back(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,7 +197,7 @@ def as_flags(options: Mapping[str, Any]) -> list[str]:
     flags: list[str] = []
     for name, value in given(options).items():
         text = value.isoformat() if isinstance(value, datetime) else str(value)
-        flags += ["--group" if name == "group_id" else f"--{name.replace('_', '-')}", text]
+        flags += [_NAMED.get(name, f"--{name.replace('_', '-')}"), text]
     return flags
 
 

@@ -21,12 +21,26 @@ def remark(job: Job) -> str:
             return f"held: {_holder(job)}"
         case "queued" if job.limited_by is not None:
             return f"limited: {limiter(job)}"
+        case "waiting":
+            return f"waits for {awaits(job)}"
     return first_line(job.error)
+
+
+def awaits(job: Job) -> str:
+    """What a waiting machine waits for."""
+    if job.status != "waiting":
+        return ""
+    if job.awaiting:
+        return (" and " if job.match == "all" else " or ").join(job.awaiting)
+    return "children"
 
 
 def when(job: Job) -> datetime | None:
     """The moment that its status is about."""
     times = {"scheduled": job.scheduled_for, "running": job.attempt_started_at}
+    if job.step is not None and job.status in ("queued", "waiting"):
+        # its life may be long: when its last step was queued says more than when it was made
+        return job.queued_at or job.created_at
     return times.get(job.status, job.finished_at or job.created_at)
 
 

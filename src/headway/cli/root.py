@@ -17,6 +17,7 @@ _COMMANDS = {
     "worker": "headway.cli.worker:worker",
     "enqueue": "headway.cli.enqueue:enqueue",
     "jobs": "headway.cli.jobs:jobs",
+    "machines": "headway.cli.machines:machines",
     "trains": "headway.cli.trains:trains",
     "groups": "headway.cli.groups:groups",
     "queues": "headway.cli.queues:queues",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headway.cli.output import COLORS, Column, ago, at, clean, console, first_line, many, status, table
-from headway.cli.place import limiter
+from headway.cli.place import awaits, limiter
 from headway.model.duration import show_ms
 from headway.model.rate import show_rate
 
@@ -64,7 +64,8 @@ def _values(job: Job) -> list[tuple[str, str]]:
     values: list[tuple[str, Any]] = [
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant if job.tenant != "default" else None),
-        ("tries", f"{job.tries} of {job.max_attempts} failed" if job.fence else "did not run yet"),
+        ("machine", _machine(job)),
+        ("tries", _tries(job)),
         ("losses", f"{job.losses} of {job.max_losses}" if job.losses else None),
         ("created", at(job.created_at) + (f" by {job.created_by}" if job.created_by else "")),
         ("scheduled for", at(job.scheduled_for) if job.status in ("scheduled", "held") and job.scheduled_for else None),
@@ -78,6 +79,8 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("timeout", show_ms(job.timeout_ms) if job.timeout_ms else None),
         ("delivery", job.delivery if job.delivery != "at_least_once" else None),
         ("retry of", job.retry_of),
+        ("spawned by", job.parent_id),
+        ("forked from", job.forked_from),
         ("idempotency key", job.idempotency_key),
         ("unique key", f"{job.unique_key} (while {', '.join(job.unique_scope)})" if job.unique_key else None),
         ("correlation", job.correlation_id),
@@ -85,6 +88,20 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("source", f"{job.source} {job.source_ref or ''}" if job.source != "manual" or job.source_ref else None),
     ]
     return [(name, str(value).strip()) for name, value in values if value is not None]
+
+
+def _machine(job: Job) -> str | None:
+    if job.step is None:
+        return None
+    waits = f", waits for {awaits(job)}" if job.status == "waiting" else ""
+    return f"version {job.version}, step {job.step}{waits}"
+
+
+def _tries(job: Job) -> str:
+    if not job.fence:
+        return "did not run yet"
+    # a step may have a budget of its own
+    return f"{job.tries} of {job.max_attempts} failed" if job.step is None else f"{job.tries} of this step failed"
 
 
 def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | None]]) -> list[tuple[str, str]]:

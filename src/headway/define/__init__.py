@@ -3,8 +3,11 @@
 from headway.define.context import Context
 from headway.define.enqueuer import Enqueuer
 from headway.define.kind import ContextKind, Kind
+from headway.define.machine import Machine, MachineKind
 from headway.define.options import KindOptions, Options, UsingOptions, new_job
 from headway.define.registry import Decorator, JobVerb, Registry
+from headway.define.steps import step
+from headway.define.visit import StepContext, Visit
 from headway.model.outcome import Cancel, Retry, Snooze
 
 __all__ = [
@@ -16,10 +19,15 @@ __all__ = [
     "JobVerb",
     "Kind",
     "KindOptions",
+    "Machine",
+    "MachineKind",
     "Options",
     "Registry",
     "Retry",
     "Snooze",
+    "StepContext",
     "UsingOptions",
+    "Visit",
     "new_job",
+    "step",
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, ClassVar
+from typing import Any
 
 from headway.errors import InvalidPayload
 from headway.logs import get_logger
 from headway.model.codec import decode
 from headway.model.job import Claim, Report
+from headway.model.machine import Child
+from headway.model.signal import Signal
 
 TAIL_LIMIT = 65_536  # bytes
 _NOTE_LIMIT = 512
@@ -37,8 +39,6 @@ class Context:
         "_worker_id",
     )
 
-    timed_out: ClassVar[bool] = False  # only an await of a machine can time out
-
     def __init__(
         self,
         claim: Claim,
@@ -58,6 +58,49 @@ class Context:
         self._lines: deque[str] | None = None
         self._size = 0
         self._lock = threading.Lock()
+
+    @property
+    def claim(self) -> Claim:
+        """For the worker: what it claimed."""
+        return self._claim
+
+    # what only the steps of a machine have
+
+    @property
+    def state(self) -> Any:
+        """The machine's state, as its type; None for a plain job."""
+        return None
+
+    @state.setter
+    def state(self, _: Any) -> None:
+        raise AttributeError("a plain job has no state: only the steps of a Machine do")
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """The signals of the await that woke this step; its outcome consumes them."""
+        return ()
+
+    @property
+    def inbox(self) -> tuple[Signal, ...]:
+        """Every signal that is not consumed yet."""
+        return ()
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The jobs of the Spawn that this step comes after, in their order, with results and errors."""
+        return ()
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether this step runs because its await's timeout passed without the signals."""
+        return False
+
+    @property
+    def step(self) -> str | None:
+        """The name of this step."""
+        return None
+
+    # what every job has
 
     @property
     def job_id(self) -> str:

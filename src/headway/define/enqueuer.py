@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from headway.clock import SystemClock
 from headway.errors import InvalidJob
 from headway.model.job import Enqueued, NewJob
+from headway.model.signal import NewSignal, Sent
 
 DEFAULT_PAYLOAD_LIMIT = 1_048_576
 
@@ -26,6 +27,14 @@ class Enqueuer(Protocol):
         ...
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
+        """The same, without blocking."""
+        ...
+
+    def signal_new(self, signal: NewSignal, conn: Any) -> Sent:
+        """Send one signal, in `conn`'s transaction if it is not None."""
+        ...
+
+    async def asignal_new(self, signal: NewSignal, conn: Any) -> Sent:
         """The same, without blocking."""
         ...
 

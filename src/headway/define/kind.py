@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Unpack
 
 import msgspec
 
 from headway.define import checks
 from headway.define.arguments import Arguments, Call
 from headway.define.context import Context
-from headway.define.enqueuer import Binding
+from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.keys import KeyMaker
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
-from headway.errors import InvalidJob, InvalidPayload
+from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
+from headway.model.codec import encode
 from headway.model.ids import new_id
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import Claim, Enqueued, NewJob, Settlement
+from headway.model.outcome import Outcomes
+from headway.model.retry import succeeded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +41,10 @@ class Kind(Generic[P, R]):
     >>> kind(user_id=7), kind.build(7).payload
     ('hello 7', '{"user_id":7}')
     """
+
+    is_machine: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    recovers: ClassVar[bool] = False
 
     name: str
     fn: Callable[..., R]
@@ -87,13 +94,11 @@ class Kind(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store the call as a job; gives its `id`, `status` and `created`."""
-        enqueuer = self._binding.sole(self.name)
-        return enqueuer.enqueue_new(self.build(*args, **kwargs), self.options.conn)
+        return self.enqueuer().enqueue_new(self.build(*args, **kwargs), self.options.conn)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """The same, without blocking."""
-        enqueuer = self._binding.sole(self.name)
-        return await enqueuer.aenqueue_new(self.build(*args, **kwargs), self.options.conn)
+        return await self.enqueuer().aenqueue_new(self.build(*args, **kwargs), self.options.conn)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job that `enqueue` would store, for `app.enqueue_many`; a `conn` of `using()` is no part of it.
@@ -122,6 +127,38 @@ class Kind(Generic[P, R]):
         if self._keys:
             copy._keys = tuple(each for each in self._keys if each.option in copy.options.made_keys)
         return copy
+
+    @property
+    def queues(self) -> set[str]:
+        """The queues that its jobs go to by themselves."""
+        return {self.options.queue}
+
+    def enqueuer(self) -> Enqueuer:
+        """The one app that it belongs to; raises `InvalidJob`."""
+        return self._binding.sole(self.name)
+
+    # what a worker asks: a plain job is a machine with one step, whose return is its end
+
+    def context(self, claim: Claim, *, tenant: str | None, worker_id: str | None) -> Context:
+        return Context(claim, tenant=tenant, worker_id=worker_id)
+
+    def invocation(self, ctx: Context) -> tuple[Callable[..., R], Sequence[Any], dict[str, Any]]:
+        """What to call for a claim; raises `InvalidPayload`."""
+        args, kwargs = self.decode(ctx.claim.payload)
+        if self.context_param is not None:
+            kwargs[self.context_param] = ctx
+        return self.fn, args, kwargs
+
+    def conclude(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
+        """What the returned value comes to; raises `InvalidPayload` where it cannot be stored."""
+        if value is None:
+            return succeeded(ctx.claim, None)
+        if isinstance(value, Outcomes):
+            raise InvalidOutcome(
+                f"{self.name} returned {type(value).__name__}(…), and it is a plain job: only the steps of a Machine "
+                "return outcomes; return the value itself, or raise Retry, Snooze or Cancel"
+            )
+        return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 
     def decode(self, payload: str) -> Call:
         """The arguments that a payload stands for, without the context; raises `InvalidPayload`."""

@@ -197,6 +197,14 @@ def kind_options(given: Mapping[str, Any]) -> Options:
     return _replaced(Options(), _checked(given, _KIND, "@job"))
 
 
+def overlaid(base: Options, own: Options, given: Collection[str]) -> Options:
+    """The base with those options of `own` over it that were given, by their names in KindOptions."""
+    fields = {field for option in given for field in _FIELDS_OF.get(option, (option,))}
+    if "max_attempts" in given:
+        fields.add("max_losses")
+    return msgspec.structs.replace(base, **{field: getattr(own, field) for field in fields})
+
+
 def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, default: Options | None = None) -> NewJob:
     """A job of a kind that may be unknown here, from JSON text and the options that `using()` takes.
 
@@ -297,5 +305,10 @@ _USING: dict[str, checks.Check] = {
     "created_by": checks.text,
     "conn": lambda value, _option: {"conn": value},
 }
-_ROW = frozenset(NewJob.__struct_fields__) - {"id", "kind", "payload"}
+_FIELDS_OF = {
+    "partition": ("partition", "partition_by"),
+    "timeout": ("timeout_ms",),
+    "backoff": ("backoff", "backoff_base_ms", "backoff_cap_ms"),
+}
+_ROW = frozenset(NewJob.__struct_fields__) - {"id", "kind", "payload", "place"}
 _DEFAULT = Options()

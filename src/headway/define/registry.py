@@ -10,11 +10,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overl
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.kind import ContextKind, Kind
+from headway.define.machine import Machine, MachineKind
 from headway.define.options import KindOptions
 from headway.errors import InvalidJob, UnknownKind
 
 P = ParamSpec("P")
 R = TypeVar("R")
+M = TypeVar("M", bound=type[Machine])
 
 AnyKind = Kind[..., Any]
 
@@ -71,6 +73,17 @@ class Registry:
             return lambda fn: self._define(fn, options)
         return self._define(fn, options)
 
+    def machine(self, machine: M, /) -> M:
+        """Make a kind of a machine: `@registry.machine class Checkout(Machine, version=2)`.
+
+        Several versions of one name go together: a row is run by the version that it has. Raises `InvalidJob`.
+        """
+        kind = MachineKind(machine, binding=self._binding)
+        self._check_free(kind)
+        self._adopt(kind)
+        machine._kinds[:] = [known for known in machine._kinds if not known.of_same(kind)] + [kind]
+        return machine
+
     def include(self, other: Registry) -> None:
         """Add the kinds of another registry, also later ones; raises `InvalidJob` for a taken name."""
         if other is self or other in self._includes:
@@ -121,6 +134,11 @@ class Registry:
         """The names of all kinds here, sorted."""
         return tuple(sorted(self._kinds))
 
+    @property
+    def queues(self) -> set[str]:
+        """The queues that the kinds here use, with those of machines' steps."""
+        return {queue for kind in self._kinds.values() for queue in kind.queues}
+
     def _define(self, fn: Callable[..., Any], options: KindOptions) -> AnyKind:
         kind: AnyKind = Kind(fn, options, binding=self._binding)
         self._check_free(kind)
@@ -129,7 +147,14 @@ class Registry:
 
     def _check_free(self, kind: AnyKind) -> None:
         taken = self._kinds.get(kind.name)
-        if taken is not None and not _same_function(taken.fn, kind.fn):
+        if isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
+            clash = taken.clash(kind)
+            if clash is not None:
+                raise InvalidJob(
+                    f'machine "{kind.name}" has two classes of one version, {_place(clash)} and {_place(kind.fn)}: '
+                    "give the newer one a higher version=, or another name="
+                )
+        elif taken is not None and not _same_function(taken.fn, kind.fn):
             raise InvalidJob(
                 f'kind "{kind.name}" is defined twice, by {_place(taken.fn)} and by {_place(kind.fn)}: '
                 "give one of them another name, @app.job(name='…')"
@@ -138,7 +163,11 @@ class Registry:
             registry._check_free(kind)
 
     def _adopt(self, kind: AnyKind) -> None:
-        self._kinds[kind.name] = kind
+        taken = self._kinds.get(kind.name)
+        if isinstance(taken, MachineKind) and isinstance(kind, MachineKind):
+            self._kinds[kind.name] = taken.joined(kind)
+        else:
+            self._kinds[kind.name] = kind
         for registry in self._included_by:
             registry._adopt(kind)
 

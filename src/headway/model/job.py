@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
+
+if TYPE_CHECKING:
+    from headway.model.machine import Place, Turn
 
 Delivery = Literal["at_least_once", "at_most_once"]
 OnConflict = Literal["return", "raise"]
@@ -60,6 +63,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None = None
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before
     on_failure: OnFailure = "stop"  # when one of those is not succeeded: end canceled, or run all the same
+    place: Place | None = None  # where a machine begins, and who spawned it
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -91,6 +95,7 @@ class Claim(msgspec.Struct, frozen=True):
     trace_id: str | None
     meta: str | None
     followed: bool = False  # others wait for its end: its train, partition, limit or group
+    place: str | None = None  # JSON text of a `Place`, where it is a machine that has one
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +104,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     fence: int
     status: AttemptStatus
-    to: Status  # succeeded, scheduled, queued, dead, failed or canceled
+    to: Status  # succeeded, scheduled, queued, waiting, dead, failed or canceled; running: it goes on with fence + 1
     charge: int = 0  # 1 charges a try
     delay_ms: int = 0  # for scheduled; for failed: the delay of the job that retries it
     result: str | None = None  # JSON text
@@ -107,6 +112,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    turn: Turn | None = None  # a machine's
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -176,7 +182,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     rate_key: str | None
     limited_by: str | None  # while it is queued: the full limit that it waits for, as `limit.py` writes keys
     group_id: str | None
-    pending: bool  # while it is held: it waits for other jobs (`after`, its group), not only for its train
+    pending: bool  # while it is held or waiting: it waits for other jobs (`after`, its group, its children)
+    version: int | None  # a machine's, as are the following
+    step: str | None
+    state: Any  # what its last outcome committed; None: none yet, the payload is its state
+    awaiting: tuple[str, ...]  # the signals that it waits for, or that woke the step that comes now
+    match: Literal["any", "all"]
+    deadline_at: datetime | None  # of its await
+    joining: int | None
+    woken: Literal["signal", "children", "timeout"] | None
+    home_queue: str | None
+    home_partition: str | None
+    forked_from: str | None
+    parent_id: str | None  # the machine that spawned it
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,6 +212,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    version: int | None = None
+    outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
+    note: str | None = None  # what the outcome means, for people
+    woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +230,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     unique_key: str | None = None
     retry_of: str | None = None
     group_id: str | None = None
+    parent_id: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
 

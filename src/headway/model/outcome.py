@@ -1,10 +1,85 @@
-"""What a handler may raise to say how its execution ends: Retry, Snooze, Cancel."""
+"""What a handler may say: the outcomes that a machine's step returns, and what any handler may raise."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
 
 from headway.model.duration import Duration, to_ms
+from headway.model.job import NewJob, OnFailure
+
+StepRef = str | Callable[..., Any]
+"""A step: its name, or the method itself (`self.ship`)."""
+Match = Literal["any", "all"]
+
+KEEP = msgspec.UNSET
+"""A state that is not given: `ctx.state` as the step leaves it."""
+
+
+class Next(msgspec.Struct, frozen=True):
+    """Commit the state and go on with another step: `Next(self.ship, state)`."""
+
+    step: StepRef
+    state: Any = KEEP
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """Commit the state and run this step again, after `delay`. Out of `handle` it charges a try."""
+
+    state: Any = KEEP
+    delay: Duration = 0
+
+
+class Await(msgspec.Struct, frozen=True):
+    """Park until signals of these names are there: one of them, or with match="all" one of each.
+
+    Then `then` runs, or without it this step again. After `timeout` it runs all the same, with `ctx.timed_out`.
+    """
+
+    names: str | Collection[str]
+    then: StepRef | None = None
+    state: Any = KEEP
+    timeout: Duration | None = None
+    match: Match = "any"
+
+
+class Spawn(msgspec.Struct, frozen=True):
+    """Enqueue these jobs (`kind.build(…)`) and park until all of them are over; `then` finds them in `ctx.children`.
+
+    With on_failure="stop" the first that does not succeed has the others canceled.
+    """
+
+    children: Sequence[NewJob]
+    then: StepRef | None = None
+    state: Any = KEEP
+    on_failure: OnFailure = "continue"
+
+
+class Sleep(msgspec.Struct, frozen=True):
+    """Run `then` (or this step again) after `delay`; asleep it costs nothing."""
+
+    delay: Duration
+    then: StepRef | None = None
+    state: Any = KEEP
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The machine has succeeded, with this result; its state stays as it was."""
+
+    result: Any = None
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The machine is dead, for this reason: a text or the error itself."""
+
+    reason: Any = None
+
+
+Outcomes = Next | Replay | Await | Spawn | Sleep | Done | Stop
+"""Everything that a step, or a machine's `handle`, may return."""
 
 
 class Retry(Exception):

@@ -41,6 +41,7 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
         ("failed", "held"),
         ("canceled", "held"),
         ("succeeded", "held"),
+        ("canceled", "waiting"),  # the same for a machine that was canceled while it waited
     }
 )
 """Every move that exists; both stores refuse any other (a trigger on the jobs table)."""

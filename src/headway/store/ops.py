@@ -28,7 +28,9 @@ from headway.model.job import (
     Settlement,
 )
 from headway.model.limit import Limit, Usage
+from headway.model.machine import Child, Settled
 from headway.model.reservation import Reservation
+from headway.model.signal import NewSignal, Sent, Signal
 from headway.model.status import Status
 from headway.model.train import Moved, Train
 
@@ -82,6 +84,7 @@ class Ops(Protocol):
         A car of a train goes in `held`, unless its train shows no unfinished car and no hold: then it is the
         locomotive (on PostgreSQL only where the enqueue is a transaction of its own; else the next claim couples it).
         A job with `after` goes in held and pending. `group` is the new group that the jobs belong to.
+        A machine begins where its `place` says (with it, a fork copies where another one was).
         Raises `InvalidJob` for an `after` that names no job of the tenant, and for a group that is stopped, and
         `QueueFull` when a tenant has as many waiting as its `max_pending`."""
         ...
@@ -96,6 +99,7 @@ class Ops(Protocol):
     def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
         """Queue each finished job again with a full budget, at its old position; an at_most_once job that ever ran is
         retried by a new job instead. Gives job id → id that will run, for the jobs that were finished.
+        A machine goes on with the step at which it ended; one that was canceled while it waited waits again.
         A car takes its old place in its train (`held`, unless the train has no locomotive); if the train is on hold
         because of it, the hold is over. What still waits for it (`after`) waits for it again.
         Raises `Duplicate` (nothing is written) where its unique key is taken. Audited."""
@@ -122,6 +126,22 @@ class Ops(Protocol):
         the priority of its new neighbour. Positions are made in the gap, and renumbered around it where there is none.
         Gives None if there is no such job. Raises `NotAllowed` for one that is running, finished, scheduled or the
         locomotive of its train, and for a neighbour of another train or queue or that does not wait. Audited."""
+        ...
+
+    # machines
+
+    def signal(self, signals: Sequence[NewSignal]) -> Op[list[Sent]]:
+        """Put signals into inboxes, all or none, in call order: durable, and seen by the next step of the machine that
+        starts after it. A machine that waits for them is woken by the next claim or tick (on SQLite here and now).
+        One whose dedup_key its job has had already is answered with that one, also when the job is over. Takes no lock
+        that others wait for, so it may be part of a caller's long transaction.
+        Raises `NotFound` (no such job, none with that unique key in scope) and `NotAllowed` (the job is over, or is a
+        plain job that has run)."""
+        ...
+
+    def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
+        """Enqueue a machine that begins where another one was (`job.place`), with copies of signals that it had then,
+        in one transaction. Audited, on the new job."""
         ...
 
     # trains; tenant_id None is the default tenant
@@ -214,18 +234,22 @@ class Ops(Protocol):
         while the queue is paused or reserved. Raises `LeaseLost` for an unregistered worker. Finding nothing is one
         probe. First couples what arrived. Takes at most one job of a partition that has none running, and none over
         a limit; those that it passes over wait aside (`limited_by`) until there is room. A fair queue's jobs are taken
-        tenant by tenant in turn, going on where the last claim stopped."""
+        tenant by tenant in turn, going on where the last claim stopped. A machine's claim has its `place`, with every
+        signal that is unconsumed."""
         ...
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
         """The (id, fence) of every job that is running under this worker."""
         ...
 
-    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[list[tuple[str, int]]]:
+    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         """Write how executions ended: the job's move and one attempt row each, one transaction. Only rows still running
-        with that fence change; gives the (id, fence) of the others, which were written nowhere. A settlement that
+        with that fence change; `lost` has the (id, fence) of the others, which were written nowhere. A settlement that
         was written before is not among them. A retry of a job asked to cancel, and one that would re-enter a unique
         scope now taken, end canceled; `failed` makes the job that retries it.
+        With a turn it also writes the machine's step and state, consumes exactly the signals that the turn names, and
+        enqueues its children. A machine that awaits what is there already is queued at once. `to` running starts the
+        next execution under the same worker, fence + 1: `continued` has each that did, in a repeated settle too.
         Where a job is over, its train's next car is let go, or the train put on hold by the job's on_canceled or
         on_dead; jobs that waited for it are let go or ended (on PostgreSQL by the next claim); where it left `running`,
         what waited for its partition or limit may be claimed."""
@@ -233,7 +257,7 @@ class Ops(Protocol):
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[list[tuple[str, int]], list[Claim]]]:
+    ) -> Op[tuple[Settled, list[Claim]]]:
         """Settle, and then claim, in one transaction, all or none of it: where a train has one car after another, that
         is one commit a car instead of two. Answers as both do."""
         ...
@@ -254,22 +278,26 @@ class Ops(Protocol):
 
     def promote(self, *, limit: int) -> Op[Promoted]:
         """Queue the scheduled jobs that are due, in order of their time (a first-time job gets its position now), and
-        cancel unfinished ones whose expires_at has passed (a running one is asked)."""
+        cancel unfinished ones whose expires_at has passed (a running one is asked). Queues machines whose await has
+        timed out; `next_due_ms` minds deadlines too."""
         ...
 
     def couple(self, *, limit: int) -> Op[int]:
-        """Let go what arrived: cars whose train has no locomotive, jobs whose `after` are over. Claim and promote do it
-        by themselves. Gives how many arrivals were looked at (always 0 on SQLite, where nothing arrives late)."""
+        """Let go what arrived: cars whose train has no locomotive, jobs whose `after` are over, machines whose signals
+        or children are there. Claim and promote do it by themselves. Gives how many arrivals were looked at (always 0
+        on SQLite, where nothing arrives late)."""
         ...
 
     def sweep(self, *, limit: int) -> Op[Swept]:
         """Repair what an outside hand broke (a row deleted by SQL): trains with waiting cars that nothing will move,
-        held jobs whose `after` are over or gone, jobs aside for a limit that has room. Gives what it found; looks at
+        held jobs whose `after` are over or gone, waiting machines that have what they wait for, jobs aside for a limit
+        that has room. Gives what it found; looks at
         up to `limit` trains and keys a call, going on where the last call stopped."""
         ...
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` jobs that ended in that status longer ago, oldest first, with their attempts."""
+        """Delete up to `limit` jobs that ended in that status longer ago, oldest first, with their attempts and
+        signals. A child is kept until the machine that waits for it has gone on."""
         ...
 
     # reads
@@ -316,6 +344,20 @@ class Ops(Protocol):
 
     def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
         """A group with the counts of its members (a failed at_most_once job is counted by the job that retries it)."""
+        ...
+
+    def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
+        """A job's signals in order of arrival: pending, consumed (by which execution), or undelivered."""
+        ...
+
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
+        """The jobs that this machine spawned (or, for a fork, those that its origin had spawned) at that fence, or,
+        with None, by the Spawn that it waits for or was woken by (`joining`); in the order in which they were given. An
+        at_most_once child that failed is shown as the job that retries it."""
+        ...
+
+    def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
+        """(fence, child id) of everything that this machine ever spawned and that is not pruned, in order."""
         ...
 
     def awaited(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[str, Status | None]]]:

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from headway.testing.drained import adrain, drain
     from headway.testing.eager import inline
     from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
+    from headway.testing.one_step import aperform_step, perform_step, step_context
     from headway.testing.performed import aperform, context, perform
+    from headway.testing.stepped import Stepping, stepping
 
 __all__ = [
     "HeldTime",
+    "Stepping",
     "adrain",
     "all_enqueued",
     "aperform",
+    "aperform_step",
     "assert_enqueued",
     "context",
     "drain",
@@ -35,7 +39,10 @@ __all__ = [
     "inline",
     "on_database",
     "perform",
+    "perform_step",
     "refute_enqueued",
+    "step_context",
+    "stepping",
 ]
 
 pytest_plugins = ("headway.testing.plugin",)  # read by pytest alone, which comes here by an entry point
@@ -43,9 +50,11 @@ pytest_plugins = ("headway.testing.plugin",)  # read by pytest alone, which come
 # loaded when first used: pytest imports this module in every run, also where nobody uses Headway
 _HOMES = {
     "HeldTime": "clock",
+    "Stepping": "stepped",
     "adrain": "drained",
     "all_enqueued": "enqueued",
     "aperform": "performed",
+    "aperform_step": "one_step",
     "assert_enqueued": "enqueued",
     "context": "performed",
     "drain": "drained",
@@ -53,7 +62,10 @@ _HOMES = {
     "inline": "eager",
     "on_database": "database",
     "perform": "performed",
+    "perform_step": "one_step",
     "refute_enqueued": "enqueued",
+    "step_context": "one_step",
+    "stepping": "stepped",
 }
 
 

@@ -8,8 +8,10 @@ from dataclasses import fields
 
 from headway.app import Headway
 from headway.clock import from_micros
+from headway.define import MachineKind
 from headway.errors import ConfigError, HeadwayError
 from headway.model.job import Job
+from headway.model.machine import START
 from headway.testing.clock import HeldTime, clock_of
 from headway.worker import Summary
 
@@ -34,10 +36,11 @@ def drain(
     the kind's policy, never raised (`inline` raises). One job at a time, in order, unless `concurrency` says
     otherwise. Without `queues` it takes those of the app's kinds and all others that have jobs.
 
-    `with_scheduled` also runs what is scheduled (delays, retries, snoozes) until nothing is: in order of time,
-    advancing the clock of `held` where there is one; without one each job is changed to be due now. Raises
-    `HeadwayError` when that does not come to an end. What is paused, reserved, on hold, or of a kind unknown here,
-    stays; what waits for its rate stays too, unless `with_scheduled` has a clock to advance.
+    `with_scheduled` also runs what is scheduled (delays, retries, snoozes, machines that sleep) until nothing is: in
+    order of time, advancing the clock of `held` where there is one; without one each job is changed to be due now.
+    Raises `HeadwayError` when that does not come to an end. What is paused, reserved, on hold, or of a kind unknown
+    here, stays, and so do machines that wait for a signal. What waits for its rate, or for a signal with a timeout,
+    stays too, unless `with_scheduled` has a clock to advance.
     """
     try:
         asyncio.get_running_loop()
@@ -87,7 +90,7 @@ async def adrain(
 
 async def _all_queues(app: Headway) -> set[str]:
     there = {queue.name for queue in await app.aqueues() if any(queue.counts.values())}
-    return {"default", *(kind.options.queue for kind in app.kinds)} | there
+    return {"default", *app.kinds.queues} | there
 
 
 async def _waits(app: Headway, chosen: set[str] | None) -> bool:
@@ -102,17 +105,20 @@ async def _waits(app: Headway, chosen: set[str] | None) -> bool:
 async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
     """Make the next of the scheduled jobs due, and those of the same time; whether there was one."""
     paused = {queue.name for queue in await app.aqueues() if queue.paused}
-    jobs = [
-        job
-        for job in await _all(app, "scheduled")
-        if job.kind in app.kinds and job.queue not in paused and (chosen is None or job.queue in chosen)
-    ]
+
+    def can_run(job: Job) -> bool:
+        return is_known(app, job) and job.queue not in paused and (chosen is None or job.queue in chosen)
+
+    jobs = [job for job in await _all(app, "scheduled") if can_run(job)]
     clock = clock_of(app)
     if clock is None:
         for job in jobs:
             await app.achange(job.id, scheduled_for=None, actor="headway.testing.drain")
         return bool(jobs)
-    due = min((job.scheduled_for for job in jobs if job.scheduled_for), default=None)
+    times = [job.scheduled_for for job in jobs] + [
+        job.deadline_at for job in await _all(app, "waiting") if can_run(job)
+    ]
+    due = min((time for time in times if time is not None), default=None)
     if due is None:
         return await _bring_rates_forward(app, chosen, paused, clock)
     clock.move_to(max(due, from_micros(app.clock.now())))
@@ -136,6 +142,18 @@ async def _bring_rates_forward(app: Headway, chosen: set[str] | None, paused: se
         return promoted.queued > 0
     clock.advance((promoted.next_due_ms + 1) / 1_000)
     return True
+
+
+def is_known(app: Headway, job: Job) -> bool:
+    """Whether a worker of this app would run it, and not give it back."""
+    kind = app.kinds.get(job.kind)
+    if not isinstance(kind, MachineKind) or job.version is None:
+        return kind is not None
+    edition = kind.editions.get(job.version)
+    if edition is None:
+        newest = kind.editions[max(kind.editions)]
+        return newest.migrates and job.version < newest.version
+    return (job.step or START) in edition.steps
 
 
 async def _all(app: Headway, status: str) -> list[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +15,7 @@ from headway.define import Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
+from headway.model.signal import NewSignal, Sent
 from headway.testing.drained import adrain, drain
 
 _PAUSE_S = 0.005
@@ -37,6 +38,9 @@ def inline(app: Headway) -> Iterator[None]:
     scheduled for its retry) and then raised to the caller; Retry, Snooze and Cancel are no errors. A job with a
     delay is not due and stays scheduled. One enqueued with `conn=` is not committed yet and stays too. Jobs of a train,
     of a group, or `after` others run in their order, as far as it lets them; what is limited or held stays.
+
+    A machine goes on until it waits, sleeps or is over, and a signal that it waits for lets it go on before `signal`
+    returns. What its `handle` made an outcome of is no error, unless that is Stop.
     """
     mode = _Inline(app)
     make_tenant = app.tenant
@@ -48,7 +52,7 @@ def inline(app: Headway) -> Iterator[None]:
     finally:
         mode.active = False
         app._middleware.remove(mode.watch)
-        for name in ("_put", "_aput", "tenant"):
+        for name in ("_put", "_aput", "signal_many", "asignal_many", "tenant"):
             delattr(app, name)
 
 
@@ -64,19 +68,38 @@ class _Inline:
 
         def run_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
             done = put(batch, group, conn)
-            if new := self._to_run(done, conn):
+            if new := self._to_run([(each.id, each.created) for each in done], conn):
                 _beside(lambda: self._answer(self._run(new)))
             return done
 
         async def arun_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
             done = await aput(batch, group, conn)
-            if new := self._to_run(done, conn):
+            if new := self._to_run([(each.id, each.created) for each in done], conn):
                 self._answer(await self._arun(new))
             return done
 
         verbs._put = run_all  # type: ignore[method-assign]
         verbs._aput = arun_all  # type: ignore[method-assign]
+        self._take_signals_over(verbs)
         return verbs
+
+    def _take_signals_over(self, verbs: Verbs) -> None:
+        send, asend = verbs.signal_many, verbs.asignal_many
+
+        def send_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+            done = send(signals, conn=conn)
+            if woken := self._to_run([(each.job_id, each.created) for each in done], conn):
+                _beside(lambda: self._answer(self._run(woken)))
+            return done
+
+        async def asend_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+            done = await asend(signals, conn=conn)
+            if woken := self._to_run([(each.job_id, each.created) for each in done], conn):
+                self._answer(await self._arun(woken))
+            return done
+
+        verbs.signal_many = send_all  # type: ignore[method-assign]
+        verbs.asignal_many = asend_all  # type: ignore[method-assign]
 
     async def watch(self, ctx: Context, call_next: Any) -> Any:
         """The outermost middleware: remembers what a handler raised, as the object it was."""
@@ -86,11 +109,11 @@ class _Inline:
             self._raised[ctx.job_id] = error
             raise
 
-    def _to_run(self, done: list[Enqueued], conn: Any) -> list[str]:
-        """The jobs that the caller shall run and answer for."""
+    def _to_run(self, done: list[tuple[str, bool]], conn: Any) -> list[str]:
+        """The jobs (of ids, and whether something came of it) that the caller shall run and answer for."""
         if not self.active or conn is not None:
             return []
-        new = [job.id for job in done if job.created]
+        new = list(dict.fromkeys(job_id for job_id, created in done if created))
         outer = _enqueued.get()
         if outer is None:
             return new
@@ -127,13 +150,20 @@ class _Inline:
         """Raise the first error of the jobs."""
         for job in jobs:
             error = self._raised.pop(job.id, None)
-            if isinstance(error, Retry | Snooze | Cancel):
+            if isinstance(error, Retry | Snooze | Cancel) or self._went_on(job):
                 continue
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 raise error
             # without an exception of its own: a timeout, a result that cannot be stored
             if job.status in ("dead", "failed") or job.tries:
                 raise HeadwayError(f'job {job.id} of kind "{job.kind}" is {job.status}: {job.error}')
+
+    def _went_on(self, job: Job) -> bool:
+        """Whether it is a machine whose last step had an outcome, be it by its handle."""
+        if job.step is None:
+            return False
+        last = self._app.attempts(job.id)[-1:]
+        return bool(last) and last[0].outcome not in (None, "stop")
 
 
 def _beside(run: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from headway.app import Verbs
-from headway.define import Kind, checks
+from headway.define import Kind, Machine, checks
 from headway.define.keys import KEYS
 from headway.errors import HeadwayError, InvalidJob
 from headway.model.codec import decode, encode
@@ -28,7 +28,7 @@ _OPTIONS: dict[str, checks.Check] = {
     **dict.fromkeys(KEYS, lambda value, name: {name: str(value) if isinstance(value, int | UUID) else value}),
 }
 
-AnyKind = str | Kind[..., Any]
+AnyKind = str | Kind[..., Any] | type[Machine]
 Statuses = str | Collection[str]
 
 
@@ -40,7 +40,7 @@ def all_enqueued(
     A filter is any field of a job (`queue`, `priority`, `tenant`, `train`, `unique_key`, `scheduled_for`, …), or an
     option as it was given (`group`, `rate`, `burst`). `payload` and `meta` need only be a part of the job's; a function
     as a value is asked (`priority=lambda p: p < 10`); `status` names one or several statuses, also finished ones, or
-    "any".
+    "any". A machine is meant by its class; `step`, `state` and `awaiting` say where it is.
     """
     filters = _as_fields(filters)
     _check(filters)
@@ -86,13 +86,23 @@ def refute_enqueued(app: Verbs, kind: AnyKind | None = None, *, status: Statuses
 
 def _found(app: Verbs, kind: AnyKind | None, status: Statuses | None) -> list[Job]:
     wanted = _statuses(status)
-    name = kind.name if isinstance(kind, Kind) else kind
+    name = _name(kind)
     jobs: list[Job] = []
     while page := app.jobs(kind=name, limit=_PAGE, before=jobs[-1].id if jobs else None):
         jobs += page
         if len(page) < _PAGE:
             break
     return [job for job in reversed(jobs) if job.status in wanted]
+
+
+def _name(kind: AnyKind | None) -> str | None:
+    match kind:
+        case Kind():
+            return kind.name
+        case type():
+            return kind.kind().name
+        case _:
+            return kind
 
 
 def _statuses(status: Statuses | None) -> Collection[str]:
@@ -167,7 +177,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _like(kind: AnyKind | None, status: Statuses | None, filters: Mapping[str, Any]) -> str:
-    parts = [] if kind is None else [f'of kind "{kind.name if isinstance(kind, Kind) else kind}"']
+    parts = [] if kind is None else [f'of kind "{_name(kind)}"']
     if filters:
         parts.append("with " + ", ".join(f"{name}={value!r}" for name, value in filters.items()))
     if status is not None:
@@ -195,8 +205,9 @@ def _list(jobs: list[Job], filters: Mapping[str, Any], statuses: Collection[str]
         when = f" for {job.scheduled_for.isoformat()}" if job.status == "scheduled" and job.scheduled_for else ""
         tenant = "" if job.tenant == "default" else f" of tenant {job.tenant}"
         train = "" if job.train is None else f" in train {job.train}"
+        step = "" if job.step is None else f" at step {job.step}"
         differs = f"  ({fault})" if fault else ""
-        lines.append(f"  {job.kind} {shown}, {job.status}{when} in queue {job.queue}{train}{tenant}{differs}")
+        lines.append(f"  {job.kind} {shown}, {job.status}{when}{step} in queue {job.queue}{train}{tenant}{differs}")
     if len(jobs) > _SHOWN:
         lines.append(f"  and {len(jobs) - _SHOWN:,} older")
     return "\n".join(lines)

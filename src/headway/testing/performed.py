@@ -9,7 +9,7 @@ from uuid import UUID
 
 from headway.config import Settings
 from headway.define import Context, Kind
-from headway.errors import ConfigError
+from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
 from headway.model.ids import as_id, new_id, tenant_id
 from headway.model.job import Claim, NewJob
@@ -22,7 +22,7 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
 
     Raises what the handler raises, `InvalidJob` or `InvalidPayload` for arguments that could not be enqueued, and
     `InvalidPayload` for a result that could not be stored. A handler that wants a context gets `ctx`, or a plain
-    one (see `context`). No middleware, timeout or retry takes part.
+    one (see `context`). No middleware, timeout or retry takes part. The step of a machine is for `perform_step`.
 
     >>> from headway import Registry
     >>> shop = Registry()
@@ -32,6 +32,7 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
     >>> perform(welcome, user_id=7)
     'hello 7'
     """
+    _check(kind)
     if not kind.is_async:
         return _storable(kind.fn(*(call := _call(kind, args, kwargs, ctx))[0], **call[1]))
     try:
@@ -44,6 +45,7 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
 
 async def aperform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **kwargs: Any) -> Any:
     """The same inside a running event loop; a plain function runs in a thread, as under a worker."""
+    _check(kind)
     places, names = _call(kind, args, kwargs, ctx)
     if kind.is_async:
         return _storable(await kind.fn(*places, **names))
@@ -70,32 +72,63 @@ def context(
     2
     """
     row = NewJob(id="", kind="test") if kind is None else kind.options.row(kind.name)
-    ctx = Context(
-        Claim(
-            id=new_id() if job_id is None else as_id(job_id),
-            tenant_id=tenant_id(tenant),
-            kind=row.kind,
-            queue=queue or row.queue,
-            payload="{}",
-            fence=tries + losses + 1 if fence is None else fence,
-            tries=tries,
-            losses=losses,
-            max_attempts=row.max_attempts,
-            max_losses=row.max_losses,
-            backoff_base_ms=row.backoff_base_ms,
-            backoff_cap_ms=row.backoff_cap_ms,
-            timeout_ms=row.timeout_ms,
-            delivery=row.delivery,
-            correlation_id=correlation_id or row.correlation_id,
-            trace_id=trace_id or row.trace_id,
-            meta=row.meta if meta is None else encode(meta, limit=_RESULT_LIMIT, what="meta"),
-        ),
+    claim = claim_of(
+        row,
+        job_id=job_id,
         tenant=tenant,
-        worker_id="headway.testing",
+        queue=queue,
+        tries=tries,
+        losses=losses,
+        fence=fence,
+        trace_id=trace_id,
+        correlation_id=correlation_id,
+        meta=meta,
     )
+    ctx = Context(claim, tenant=tenant, worker_id="headway.testing")
     if canceled:
         ctx.cancel()
     return ctx
+
+
+def claim_of(
+    row: NewJob,
+    *,
+    job_id: str | UUID | None = None,
+    tenant: str = "default",
+    queue: str | None = None,
+    tries: int = 0,
+    losses: int = 0,
+    fence: int | None = None,
+    trace_id: str | None = None,
+    correlation_id: str | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> Claim:
+    """What a worker would have claimed of this job."""
+    return Claim(
+        id=new_id() if job_id is None else as_id(job_id),
+        tenant_id=tenant_id(tenant),
+        kind=row.kind,
+        queue=queue or row.queue,
+        payload=row.payload,
+        fence=tries + losses + 1 if fence is None else fence,
+        tries=tries,
+        losses=losses,
+        max_attempts=row.max_attempts,
+        max_losses=row.max_losses,
+        backoff_base_ms=row.backoff_base_ms,
+        backoff_cap_ms=row.backoff_cap_ms,
+        timeout_ms=row.timeout_ms,
+        delivery=row.delivery,
+        correlation_id=correlation_id or row.correlation_id,
+        trace_id=trace_id or row.trace_id,
+        meta=row.meta if meta is None else encode(meta, limit=_RESULT_LIMIT, what="meta"),
+    )
+
+
+def _check(kind: Kind[..., Any]) -> None:
+    if isinstance(kind, type) or kind.is_machine:
+        name = kind.__name__ if isinstance(kind, type) else kind.name
+        raise InvalidJob(f"{name} is a machine: use perform_step({name}, step, …), or stepping(app, {name}, …)")
 
 
 def _call(

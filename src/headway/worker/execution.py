@@ -8,8 +8,11 @@ from typing import Any, Literal
 
 from headway.define.context import Context
 from headway.define.registry import AnyKind
+from headway.define.visit import Visit
 from headway.model.job import Claim, Report
 
+Handler = AnyKind | Visit
+"""What a claim is run by: its kind, or the step of a machine."""
 Asked = Literal["timeout", "cancel", "stop", "lost"]
 
 
@@ -22,10 +25,12 @@ class Execution:
         "claim",
         "ctx",
         "freed",
+        "handler",
         "in_thread",
-        "kind",
         "settled",
         "since",
+        "slot_since",
+        "steps",
         "task",
         "tenant",
         "timer",
@@ -34,12 +39,14 @@ class Execution:
 
     task: asyncio.Task[None]
 
-    def __init__(self, claim: Claim, kind: AnyKind, worker_id: str, tenant: str | None, since: float) -> None:
+    def __init__(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         self.claim = claim
-        self.kind = kind
+        self.handler = handler
         self.worker_id = worker_id
         self.tenant = tenant
         self.since = since
+        self.slot_since = since  # when the first of a machine's steps that follow each other took the slot
+        self.steps = 1
         self.ctx: Context | None = None
         self.asked: Asked | None = None  # why it was asked to end, if it was
         self.begun = False

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 from headway.config import Settings
+from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind
 from headway.errors import HeadwayError, LeaseLost
 from headway.logs import Seldom, get_logger
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
+from headway.worker.execution import Handler
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.pace import enough, interval, portion, spread
@@ -261,10 +263,14 @@ class Fetcher:
         kinds, start = self._kinds, self._runner.start
         for claim in claims:
             kind = kinds.get(claim.kind)
-            if kind is None:
+            handler: Handler | None = kind
+            if isinstance(kind, MachineKind):
+                handler = kind.admit(claim)
+                claim = claim if handler is None else handler.claim
+            if handler is None:
                 unknown.append(claim)
             else:
-                start(claim, kind, worker_id, names.get(claim.tenant_id), now)
+                start(claim, handler, worker_id, names.get(claim.tenant_id), now)
         if unknown:
             await self._refuse(unknown)
 
@@ -277,15 +283,12 @@ class Fetcher:
         self._tenants.update({tenant_id: found.get(tenant_id, tenant_id) for tenant_id in ids})
 
     async def _refuse(self, claims: list[Claim]) -> None:
-        """Give back jobs of kinds that are not known here: another worker, or a newer one, knows them."""
-        counts: dict[tuple[str, str], int] = {}
-        for claim in claims:
-            key = claim.kind, claim.queue
-            counts[key] = counts.get(key, 0) + 1
-        for (kind, queue), count in counts.items():
-            if self._says(kind):
+        """Give back jobs of kinds, versions or steps that are not known here: another worker, or a newer one, does."""
+        counts = Counter((self._unknown(claim), claim.kind, claim.queue) for claim in claims)
+        for (what, kind, queue), count in counts.items():
+            if self._says(what):
                 log.warning(
-                    f'no worker here knows kind "{kind}": its jobs are given back and come again in half a '
+                    f"no worker here knows {what}: its jobs are given back and come again in half a "
                     "minute; start a worker of the app that defines it, or give it a queue of its own",
                     kind=kind,
                     queue=queue,
@@ -293,6 +296,10 @@ class Fetcher:
                 )
         delay_ms = round(spread(UNKNOWN_KIND_MS, random.random()))
         await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=delay_ms)
+
+    def _unknown(self, claim: Claim) -> str:
+        kind = self._kinds.get(claim.kind)
+        return f'kind "{claim.kind}"' if not isinstance(kind, MachineKind) else kind.unknown(claim)
 
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
         await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))

@@ -19,6 +19,7 @@ EVENTS = (
     "job.started",
     "job.settled",
     "job.succeeded",
+    "job.stepped",
     "job.retried",
     "job.snoozed",
     "job.dead",

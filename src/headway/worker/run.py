@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from headway import logs
 from headway.define.context import Context
-from headway.define.registry import AnyKind
-from headway.errors import InvalidPayload
-from headway.model.codec import encode
+from headway.define.visit import StepContext, Visit
+from headway.errors import InvalidPayload, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
-from headway.model.outcome import Retry
-from headway.model.retry import canceled, dead, released, succeeded
-from headway.worker.execution import Execution
+from headway.model.machine import Child
+from headway.model.outcome import Cancel, Retry, Snooze
+from headway.model.retry import canceled, dead, released
+from headway.worker.execution import Execution, Handler
 from headway.worker.hooks import Event, Hooks
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
@@ -30,8 +31,13 @@ log = logs.get_logger("headway.worker")
 Next = Callable[..., Awaitable[Any]]
 Middleware = Callable[[Context, Next], Awaitable[Any]]
 
+INLINE_STEPS = 100
+"""How many steps of a machine may follow each other in one slot, before it lets others go first."""
+INLINE_S = 1.0
+"""And for how long."""
 STUBBORN_S = 5.0
 """How long an async handler may take to end after it was cancelled, before its job is settled without it."""
+_LOOK_AGAIN_S = 0.25
 
 
 class Runner:
@@ -45,6 +51,8 @@ class Runner:
         *,
         middleware: Sequence[Middleware],
         result_limit: int,
+        state_limit: int,
+        children: Callable[[str], Awaitable[Sequence[Child]]],
         on_free: Callable[[], None],
     ) -> None:
         self.running: dict[tuple[str, int], Execution] = {}  # until settled; oldest first
@@ -54,14 +62,20 @@ class Runner:
         self._hooks = hooks
         self._middleware = tuple(middleware)
         self._result_limit = result_limit
+        self._state_limit = state_limit
+        self._children = children
         self._on_free = on_free
+        self._between: dict[tuple[str, int], Execution] = {}  # machines whose next step waits for the last one's commit
+        self._closing = False
         self._loop = asyncio.get_running_loop()
 
-    def start(self, claim: Claim, kind: AnyKind, worker_id: str, tenant: str | None, since: float) -> None:
+    def start(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         """Take a slot and begin."""
-        run = Execution(claim, kind, worker_id, tenant, since)
-        self.running[claim.id, claim.fence] = run
         self._slots.take(claim.queue)
+        self._begin(Execution(claim, handler, worker_id, tenant, since))
+
+    def _begin(self, run: Execution) -> None:
+        self.running[run.claim.id, run.claim.fence] = run
         run.task = self._loop.create_task(self._live(run))
 
     async def _live(self, run: Execution) -> None:
@@ -74,47 +88,123 @@ class Runner:
             self._arm(run)
             outcome = await self._outcome(run)
         except BaseException as error:
-            outcome = self._judged(run, error)
+            outcome = await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
         self._settle(run, outcome)
         self._leave(run)
 
     async def _outcome(self, run: Execution) -> Settlement | None:
-        claim = run.claim
         if run.asked is not None:
             return self._as_asked(run)
+        handler = run.handler
+        ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id)
         try:
-            args, kwargs = run.kind.decode(claim.payload)
+            if handler.joins:
+                await self._bring_children(ctx)
+            fn, args, kwargs = handler.invocation(ctx)
         except InvalidPayload as error:
-            return self._doomed(claim, str(error))
-        run.ctx = Context(claim, tenant=run.tenant, worker_id=run.worker_id)
-        value = await self._call(run, args, kwargs)
-        if value is None:
-            return succeeded(claim, None)
-        try:
-            return succeeded(claim, encode(value, limit=self._result_limit, what="result"))
-        except InvalidPayload as error:
-            return self._doomed(claim, str(error))
+            return self._doomed(run.claim, str(error))
+        value = await self._call(run, fn, args, kwargs)
+        return self._concluded(run, value)
 
-    async def _call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _concluded(self, run: Execution, value: Any, failure: str | None = None) -> Settlement:
+        assert run.ctx is not None
+        try:
+            return run.handler.conclude(
+                run.ctx,
+                value,
+                result_limit=self._result_limit,
+                state_limit=self._state_limit,
+                continues=self._may_continue(run),
+                failure=failure,
+            )
+        except InvalidPayload as error:
+            return self._doomed(run.claim, str(error))
+
+    async def _bring_children(self, ctx: Context) -> None:
+        assert isinstance(ctx, StepContext)
+        while True:
+            try:
+                ctx.bring_children(await self._children(ctx.job_id))
+                return
+            except StoreUnavailable:
+                # no fault of the step's: the lease holds on, and so does this
+                await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _call(
+        self, run: Execution, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         """The handler, inside the middleware."""
         assert run.ctx is not None
-        if run.kind.context_param is not None:
-            kwargs[run.kind.context_param] = run.ctx
         if not self._middleware:
-            return await self._handle(run, args, kwargs)
-        call: Next = partial(self._handle, run, args, kwargs)
+            return await self._handle(run, fn, args, kwargs)
+        call: Next = partial(self._handle, run, fn, args, kwargs)
         for wrap in reversed(self._middleware):
             call = partial(wrap, run.ctx, _next(call))
         return await call()
 
-    async def _handle(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if run.kind.is_async:
-            return await run.kind.fn(*args, **kwargs)
+    async def _handle(
+        self, run: Execution, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if run.handler.is_async:
+            return await fn(*args, **kwargs)
         run.in_thread = True
-        inside = partial(contextvars.copy_context().run, partial(run.kind.fn, *args, **kwargs))
+        inside = partial(contextvars.copy_context().run, partial(fn, *args, **kwargs))
         return await self.threads.call(inside, partial(self._thread_ended, run))
 
+    # a machine's next step, in the same slot
+
+    def _may_continue(self, run: Execution) -> bool:
+        """Whether the next step may follow at once: not for ever, and not while this worker ends."""
+        return (
+            run.asked is None
+            and not self._closing
+            and not run.in_thread
+            and run.steps < INLINE_STEPS
+            and time.monotonic() - run.slot_since < INLINE_S
+        )
+
+    def go_on(self, claim: Claim, settlement: Settlement, signals: str | None) -> None:
+        """A step was committed and the next one is this worker's: begin it."""
+        run = self._between.pop((claim.id, claim.fence), None)
+        if run is None:
+            return
+        assert isinstance(run.handler, Visit)
+        visit = run.handler.following(settlement, signals)
+        if self._closing or visit is None:
+            self._free(run)  # what is running without anybody who runs it is given back when this worker signs off
+            return
+        following = Execution(visit.claim, visit, run.worker_id, run.tenant, time.monotonic())
+        following.slot_since, following.steps = run.slot_since, run.steps + 1
+        self._begin(following)
+
+    def go_no_further(self, claim: Claim) -> None:
+        """It was not committed, or the job has ended: the slot is free."""
+        run = self._between.pop((claim.id, claim.fence), None)
+        if run is not None:
+            self._free(run)
+
+    def close(self) -> None:
+        """Begin no further steps."""
+        self._closing = True
+
     # how it ends
+
+    async def _recovered(self, run: Execution, error: BaseException) -> Settlement | None:
+        """What the machine's own `handle` makes of an error."""
+        assert isinstance(run.handler, Visit)
+        assert run.ctx is not None
+        failure = describe(error)
+        try:
+            fn, args = run.handler.recovery(run.ctx, error)
+            answer = fn(*args) if inspect.iscoroutinefunction(fn) else asyncio.to_thread(fn, *args)
+            outcome = self._concluded(run, await answer, failure)
+        except BaseException as second:
+            if run.asked is not None:
+                return self._as_asked(run, second)
+            log.error("its handle failed too: the job is dead", exc_info=handlers_own(second))
+            return dead(run.claim, clean(f"{failure}\n\nand its handle raised:\n\n{describe(second)}"))
+        log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=handlers_own(error))
+        return outcome
 
     def _judged(self, run: Execution, error: BaseException) -> Settlement | None:
         if run.asked is not None:
@@ -122,7 +212,7 @@ class Runner:
             return self._as_asked(run, error)
         if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
             error = error.__cause__  # what a coroutine makes of it
-        outcome = judge(run.claim, run.kind.options, error)
+        outcome = judge(run.claim, run.handler.options, error)
         if outcome.charge:
             shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handlers_own(error)}
             log.warning(f"attempt failed: {_where_to(outcome)}", **shown)
@@ -134,7 +224,7 @@ class Runner:
         return dead(claim, clean(reason))
 
     def _as_asked(self, run: Execution, error: BaseException | None = None) -> Settlement | None:
-        claim, options = run.claim, run.kind.options
+        claim, options = run.claim, run.handler.options
         match run.asked:
             case "timeout":
                 reason = f"timed out after {show_ms(claim.timeout_ms or 0)}"
@@ -160,12 +250,16 @@ class Runner:
         claim = run.claim
         del self.running[claim.id, claim.fence]
         if outcome is not None:
+            if outcome.to == "running":
+                self._between[claim.id, claim.fence] = run
             self._settler.put(claim, outcome, run.take_report())
 
     def _leave(self, run: Execution) -> None:
         """Give the slot back, unless the handler's thread goes on."""
         if run.timer is not None:
             run.timer.cancel()
+        if (run.claim.id, run.claim.fence) in self._between:
+            return  # its next step has the slot
         if run.in_thread:
             log.warning("its thread is still running and keeps its slot: a thread cannot be killed")
         else:
@@ -192,7 +286,7 @@ class Runner:
             if run is not None and run.asked is None:
                 log.info("asked to cancel", **run.log_fields())
                 run.ask("cancel")
-                if run.kind.is_async and run.begun:
+                if run.handler.is_async and run.begun:
                     run.task.cancel()
 
     def drop(self) -> int:
@@ -203,6 +297,9 @@ class Runner:
             self._settle(run, None)
             if run.begun:
                 run.task.cancel()
+        for run in self._between.values():
+            self._free(run)
+        self._between.clear()
         return len(runs)
 
     def interrupt(self) -> list[asyncio.Task[None]]:
@@ -248,6 +345,17 @@ class Runner:
         return 0.0 if oldest is None else time.monotonic() - oldest.since
 
 
+def _recovers(run: Execution, error: BaseException) -> bool:
+    """Whether the machine's own `handle` decides: of what its step raised, unless that says so itself."""
+    return (
+        run.handler.recovers
+        and run.ctx is not None
+        and run.asked is None
+        and isinstance(error, Exception)
+        and not isinstance(error, Retry | Snooze | Cancel)
+    )
+
+
 def _next(call: Next) -> Next:
     """What a middleware calls, with its context or without."""
 
@@ -261,6 +369,8 @@ def _where_to(outcome: Settlement) -> str:
     match outcome.to:
         case "scheduled":
             return f"it is tried again in {show_ms(outcome.delay_ms)}"
+        case "running" | "queued" | "waiting":
+            return "it goes on as its handle says"
         case "failed":
             return f"a new job tries it again in {show_ms(outcome.delay_ms)}"
         case to:

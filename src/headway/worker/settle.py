@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from headway.errors import SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.job import Claim, Report, Settlement
-from headway.model.retry import dead
+from headway.model.machine import Settled, Turn
+from headway.model.retry import dead, failed
 from headway.worker.hooks import Event, Hooks
 from headway.worker.loop import Loop
 from headway.worker.reach import Reach
@@ -20,6 +21,7 @@ from headway.worker.verdict import clean
 log = get_logger("headway.worker")
 
 BATCH = 500
+_PARENT = '"parent_id"'
 
 Entry = tuple[Claim, Settlement, Report | None]
 
@@ -40,6 +42,9 @@ class Settler:
         lend: Callable[[Iterable[str]], tuple[str, int] | None],
         take_over: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
         on_scheduled: Callable[[int], None],
+        queues: Iterable[str],
+        go_on: Callable[[Claim, Settlement, str | None], None],
+        go_no_further: Callable[[Claim], None],
     ) -> None:
         self._reach = reach
         self._ops = reach.ops
@@ -51,6 +56,10 @@ class Settler:
         self._lend = lend
         self._take_over = take_over
         self._on_scheduled = on_scheduled
+        self._all_queues = set(queues)
+        self._go_on = go_on
+        self._go_no_further = go_no_further
+        self._continued: dict[str, str | None] = {}  # of the batch that is being written: see Settled
         self._pending: list[Entry] = []  # until they are written, those being written too
         self._refused: list[Entry] = []  # of these, what the store would not take now; tried again after a pause
         self._served = ""  # the queue that the last batch was claimed from in the same transaction
@@ -74,8 +83,10 @@ class Settler:
         return any(claim.followed and claim.queue == queue for claim, _, _ in self._pending)
 
     def holds(self) -> set[tuple[str, int]]:
-        """The claims whose outcomes are not written yet."""
-        return {(claim.id, claim.fence) for claim, _, _ in (*self._pending, *self._refused)}
+        """The claims whose outcomes are not written yet, and those that these go on with."""
+        entries = [*self._pending, *self._refused]
+        following = {(claim.id, claim.fence + 1) for claim, settlement, _ in entries if settlement.to == "running"}
+        return {(claim.id, claim.fence) for claim, _, _ in entries} | following
 
     def drop(self) -> int:
         """Forget what is not written: the claims are no longer this worker's. Gives how many there were."""
@@ -100,7 +111,9 @@ class Settler:
             refused = self._refused
             self._served = ""
             batch = pending[:BATCH]
+            self._continued = {}
             written = await self._write(self._worker_id(), batch, refused)
+            self._turn(batch, refused)
             del pending[: len(batch)]
             if not self.backlog:
                 self._empty.set()
@@ -113,6 +126,17 @@ class Settler:
             count = len(self._refused)
             self._pending, self._refused = [*self._refused, *self._pending], []
             raise StoreError(f"{count} outcomes could not be written yet; they are kept")
+
+    def _turn(self, batch: list[Entry], refused: list[Entry]) -> None:
+        """Let the machines of a batch go on that were written to, and those stand that were not."""
+        kept = {claim.id for claim, _, _ in refused}
+        for claim, settlement, _ in batch:
+            if settlement.to != "running" or claim.id in kept:
+                continue
+            if claim.id in self._continued:
+                self._go_on(claim, settlement, self._continued[claim.id])
+            else:
+                self._go_no_further(claim)
 
     async def _write(self, worker_id: str, batch: list[Entry], refused: list[Entry]) -> list[Entry]:
         """Settle the batch, by halves where the store refuses it; gives what was written: not the lost, and not what
@@ -145,10 +169,10 @@ class Settler:
         followed = {claim.queue for claim, _, _ in batch if claim.followed}
         lent = self._lend(followed) if followed else None
         if lent is None:
-            return await self._reach.run(self._ops.settle(worker_id, settlements))
+            return self._noted(await self._reach.run(self._ops.settle(worker_id, settlements)))
         claims: list[Claim] | None = None
         try:
-            lost, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
+            settled, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
             claims = got
             self._served = lent[0]
         except StoreUnavailable as error:
@@ -157,10 +181,15 @@ class Settler:
         except Exception:
             # as a whole it was refused, maybe for the claim's sake alone
             claims = []
-            lost = await self._reach.run(self._ops.settle(worker_id, settlements))
+            settled = await self._reach.run(self._ops.settle(worker_id, settlements))
         finally:
             await self._take_over(*lent, claims, worker_id)
-        return lost
+        return self._noted(settled)
+
+    def _noted(self, settled: Settled) -> list[tuple[str, int]]:
+        if settled.continued:
+            self._continued.update(settled.continued)
+        return settled.lost
 
     async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:
         reports = [report for _, _, report in batch if report is not None]
@@ -178,9 +207,10 @@ class Settler:
         claim, settlement, _ = entry
         text = clean(f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}")
         log.error(text, **self._fields(claim))
-        verdict = dead(claim, text)
+        # the children that a step asks for may be refused now and not later
+        verdict = failed(claim, text) if settlement.turn is not None and settlement.turn.children else dead(claim, text)
         try:
-            lost = await self._reach.run(self._ops.settle(worker_id, [verdict]))
+            lost = (await self._reach.run(self._ops.settle(worker_id, [verdict]))).lost
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
@@ -200,8 +230,12 @@ class Settler:
             count(name)
             if claim.followed:
                 followed.add(claim.queue)
+                if claim.place is not None and _PARENT in claim.place:
+                    followed |= self._all_queues  # its parent may be in any of them
             if settlement.to == "scheduled":
                 self._on_scheduled(settlement.delay_ms)
+            elif settlement.turn is not None and settlement.to in ("queued", "waiting"):
+                self._follow_turn(claim, settlement.turn, followed)
             if verbose:
                 log.debug(f"job {name}", **self._fields(claim))
             if listened:
@@ -209,6 +243,13 @@ class Settler:
         followed.discard(self._served)
         if followed:
             self._on_followed(followed)
+
+    def _follow_turn(self, claim: Claim, turn: Turn, followed: set[str]) -> None:
+        """A machine's outcome may have made work: its next step, its children; or have set a deadline."""
+        if turn.deadline_ms is not None:
+            self._on_scheduled(turn.deadline_ms)
+        followed.add(turn.queue or claim.queue)
+        followed.update(child.queue for child in turn.children)
 
     def _account_lost(self, batch: list[Entry], written: list[Entry]) -> None:
         told = {claim.id for claim, _, _ in written}

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from headway.model.job import Settlement
+from headway.model.status import UNFINISHED
 
 
 @dataclass(slots=True)
 class Summary:
-    """How many executions ended in which way; `lost` ones were written nowhere by this worker."""
+    """How many executions ended in which way: `stepped` ones were a machine's that goes on, `lost` ones were written
+    nowhere by this worker."""
 
     succeeded: int = 0
+    stepped: int = 0
     retried: int = 0
     snoozed: int = 0
     failed: int = 0
@@ -29,7 +32,9 @@ class Summary:
 
 
 def name_of(settlement: Settlement) -> str:
-    """The word for an execution's end: succeeded, retried, snoozed, failed, dead, canceled or released."""
+    """The word for an execution's end: succeeded, stepped, retried, snoozed, failed, dead, canceled or released."""
     if settlement.status in ("snoozed", "released"):
         return settlement.status
+    if settlement.turn is not None and settlement.turn.progress and settlement.to in UNFINISHED:
+        return "stepped"
     return "retried" if settlement.to in ("scheduled", "queued") else settlement.to

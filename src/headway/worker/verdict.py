@@ -9,6 +9,7 @@ from types import TracebackType
 import msgspec
 
 from headway.define.options import Options
+from headway.errors import InvalidOutcome
 from headway.logs import get_logger
 from headway.model.duration import Duration
 from headway.model.job import Claim, Settlement
@@ -32,6 +33,8 @@ def judge(claim: Claim, options: Options, error: BaseException) -> Settlement:
             return _snooze(claim, error)
         case Cancel():
             return canceled(claim, clean(str(error)))
+        case InvalidOutcome():
+            return fail(claim, options, clean(str(error)))
     text = describe(error)
     return fail(claim, options, text) if options.retries(error) else dead(claim, text)
 

@@ -6,10 +6,11 @@ import asyncio
 import inspect
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headway.config import Settings
+from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
@@ -145,6 +146,9 @@ class Worker:
             lend=lambda queues: self._fetcher.lend(queues),
             take_over=lambda *claimed: self._fetcher.take_over(*claimed),
             on_scheduled=lambda delay_ms: self._ticker.due_in(delay_ms),
+            queues=self._caps,
+            go_on=lambda *turned: self._runner.go_on(*turned),
+            go_no_further=lambda claim: self._runner.go_no_further(claim),
         )
         self._runner = Runner(
             slots,
@@ -152,6 +156,8 @@ class Worker:
             self._hooks,
             middleware=self._middleware,
             result_limit=self._settings.result_limit,
+            state_limit=self._settings.payload_limit,
+            children=lambda job_id: reach.run(reach.ops.children(job_id, fence=None, tenant_id=None)),
             on_free=lambda: self._fetcher.freed(),
         )
         self._lease = Lease(
@@ -195,11 +201,18 @@ class Worker:
             process_started=machine.process_started(pid),
             version=self._version,
             queues=self._caps,
-            kinds=tuple(sorted(self._kinds)),
+            kinds=tuple(sorted(self._kinds_and_versions())),
             concurrency=self._concurrency,
             lease_ms=self._settings.lease_ms,
             metadata={"python": platform.python_version()},
         )
+
+    def _kinds_and_versions(self) -> Iterator[str]:
+        """What is known here: each kind, and each version of a machine."""
+        for name, kind in self._kinds.items():
+            yield name
+            if isinstance(kind, MachineKind):
+                yield from (f"{name}@{version}" for version in kind.editions)
 
     def _start(self) -> None:
         loops = (self._settler.loop, self._lease.loop, self._fetcher.loop, self._reporter.loop)
@@ -226,6 +239,7 @@ class Worker:
     async def _wind_down(self) -> None:
         """End in good order: no claim without an outcome, no outcome that was not written."""
         self._wake.remove(self._fetcher.wake)
+        self._runner.close()
         limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S
         await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._duties(), timeout_s=1.0))
         await self._let_finish()

@@ -3,73 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Reaped
 from headway.model.group import NewGroup
-from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Change, Claim, Enqueued, NewJob, Report, Settlement
-from headway.model.status import UNFINISHED, Status
-from headway.store.ops import Op, Rows, Statement, Steps
+from headway.model.job import Change, Enqueued, NewJob, Report
+from headway.model.status import Status
+from headway.store.ops import Op, Rows, Steps
 from headway.store.postgres import migrate
+from headway.store.postgres.enqueue import enqueue_all, enqueue_one
+from headway.store.postgres.machines import MachineOps
 from headway.store.postgres.order import OrderOps, new_group
 from headway.store.postgres.reads import PostgresReads, call, first, nothing
+from headway.store.postgres.settle import SettleOps
 
 T = TypeVar("T")
 
-# how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
-# default, which need not be sent
-_COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
-    ("tenant_id", "tenant", "uuid", "p_tenants", "uuid[]", DEFAULT_TENANT_ID),
-    ("tenant", "slug", "text", "p_slugs", "text[]", "default"),
-    ("kind", "kind", "text", "p_kinds", "text[]", None),
-    ("queue", "queue", "text", "p_queues", "text[]", "default"),
-    ("payload", "payload", "json", "p_payloads", "json[]", "{}"),
-    ("priority", "priority", "integer", "p_priorities", "smallint[]", 100),
-    ("delay_ms", "delay", "interval", "p_delays_ms", "bigint[]", None),
-    ("scheduled_for", "scheduled_for", "timestamptz", "p_scheduled_for", "timestamptz[]", None),
-    ("expires_at", "expires_at", "timestamptz", "p_expires_at", "timestamptz[]", None),
-    ("max_attempts", "max_attempts", "integer", "p_max_attempts", "integer[]", 5),
-    ("max_losses", "max_losses", "integer", "p_max_losses", "integer[]", 5),
-    ("backoff_base_ms", "backoff_base", "interval", "p_backoff_base_ms", "bigint[]", 1_000),
-    ("backoff_cap_ms", "backoff_cap", "interval", "p_backoff_cap_ms", "bigint[]", 3_600_000),
-    ("timeout_ms", "timeout", "interval", "p_timeouts_ms", "bigint[]", None),
-    ("delivery", "delivery", "text", "p_deliveries", "text[]", "at_least_once"),
-    ("idempotency_key", "idempotency_key", "text", "p_idempotency_keys", "text[]", None),
-    ("unique_key", "unique_key", "text", "p_unique_keys", "text[]", None),
-    ("unique_scope", "unique_scope", "text[]", "p_unique_scopes", "text[]", UNFINISHED),
-    ("on_conflict", "on_conflict", "text", "p_on_conflicts", "text[]", "return"),
-    ("correlation_id", "correlation_id", "text", "p_correlation_ids", "text[]", None),
-    ("trace_id", "trace_id", "text", "p_trace_ids", "text[]", None),
-    ("source", "source", "text", "p_sources", "text[]", "manual"),
-    ("source_ref", "source_ref", "text", "p_source_refs", "text[]", None),
-    ("created_by", "created_by", "text", "p_created_by", "text[]", None),
-    ("meta", "meta", "json", "p_metas", "json[]", None),
-    ("train", "train", "text", "p_trains", "text[]", None),
-    ("on_canceled", "on_canceled", "text", "p_on_canceled", "text[]", "advance"),
-    ("on_dead", "on_dead", "text", "p_on_dead", "text[]", "advance"),
-    ("partition", "partition", "text", "p_partitions", "text[]", None),
-    ("concurrency", "concurrency", "integer", "p_concurrency", "integer[]", None),
-    ("concurrency_key", "concurrency_key", "text", "p_concurrency_keys", "text[]", None),
-    ("rate_count", "rate_count", "integer", "p_rate_counts", "integer[]", None),
-    ("rate_period_ms", "rate_period", "interval", "p_rate_periods_ms", "bigint[]", None),
-    ("rate_burst", "rate_burst", "integer", "p_rate_bursts", "integer[]", None),
-    ("rate_key", "rate_key", "text", "p_rate_keys", "text[]", None),
-    ("group_id", '"group"', "uuid", "p_groups", "uuid[]", None),
-    ("after", "after", "uuid[]", "p_afters", "text[]", ()),
-    ("on_failure", "on_failure", "text", "p_on_failures", "text[]", "stop"),
-)
-_FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
-_DEFAULTS = tuple(column[5] for column in _COLUMNS)
-_MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
 
-
-class PostgresOps(PostgresReads, OrderOps):
+class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps):
     """Implements `Ops`; the SQL functions hold the semantics."""
 
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
@@ -77,11 +30,11 @@ class PostgresOps(PostgresReads, OrderOps):
             if group is not None:
                 yield new_group(group)
             if len(jobs) == 1:
-                rows = yield _enqueue_one(jobs[0], alone)
+                rows = yield enqueue_one(jobs[0], alone)
                 return [Enqueued(str(job_id), status, created) for job_id, status, created in rows]
             outcome = [Enqueued(job.id, "queued", True) for job in jobs]
             if jobs:
-                for place, job_id, status, created in (yield _enqueue_all(jobs, alone)):
+                for place, job_id, status, created in (yield enqueue_all(jobs, alone)):
                     outcome[place - 1] = Enqueued(str(job_id), status, created)
             return outcome
 
@@ -158,29 +111,8 @@ class PostgresOps(PostgresReads, OrderOps):
     def unregister(self, worker_id: str) -> Op[None]:
         return call("select headway.unregister($1::uuid)", [worker_id], nothing)
 
-    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
-        return call(
-            "select * from headway.claim($1::uuid, $2, $3::integer)",
-            [worker_id, queue, limit],
-            lambda rows: [Claim(*row) for row in rows],
-            repeatable=False,
-        )
-
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
         return call("select * from headway.running($1::uuid)", [worker_id], _pairs)
-
-    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[list[tuple[str, int]]]:
-        return call(_SETTLE, _settling(worker_id, settlements), _pairs)
-
-    def settle_and_claim(
-        self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[list[tuple[str, int]], list[Claim]]]:
-        return call(
-            _SETTLE_AND_CLAIM,
-            [*_settling(worker_id, settlements), queue, limit],
-            _lost_and_claimed,
-            repeatable=False,
-        )
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
         return call(
@@ -218,104 +150,6 @@ class PostgresOps(PostgresReads, OrderOps):
 
     def version(self) -> Op[int]:
         return Op(migrate.version, writes=False)
-
-
-def _enqueue_one(job: NewJob, alone: bool) -> Statement:
-    used: list[int] = []
-    params: list[Any] = [job.id]
-    for n, (value, unset) in enumerate(zip(_FIELDS(job), _DEFAULTS, strict=True)):
-        if value != (job.max_attempts if n == _MAX_LOSSES else unset):
-            used.append(n)
-            params.append(_scalar(n, value))
-    return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
-
-
-def _enqueue_all(jobs: Sequence[NewJob], alone: bool) -> Statement:
-    used: list[int] = []
-    params: list[Any] = [[job.id for job in jobs]]
-    for n, (field, *_, unset) in enumerate(_COLUMNS):
-        values = _column(jobs, field, unset)
-        if n == _MAX_LOSSES:
-            values = [job.max_losses for job in jobs]
-            values = None if values == [job.max_attempts for job in jobs] else values
-        if values is not None:
-            used.append(n)
-            params.append(values)
-    return Statement(_all_sql(tuple(used), alone), params)
-
-
-# only what says something is sent: a shorter statement is parsed faster
-
-
-@lru_cache(1_000)
-def _one_sql(used: tuple[int, ...], alone: bool) -> str:
-    named = [f"{_COLUMNS[n][1]} => ${place}::{_COLUMNS[n][2]}" for place, n in enumerate(used, start=2)]
-    named += ["alone => true"] * alone
-    return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named]))
-
-
-@lru_cache(1_000)
-def _all_sql(used: tuple[int, ...], alone: bool) -> str:
-    named = [f"{_COLUMNS[n][3]} => ${place}::{_COLUMNS[n][4]}" for place, n in enumerate(used, start=2)]
-    named += ["p_alone => true"] * alone
-    return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
-
-
-_ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
-_ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
-
-
-def _scalar(n: int, value: Any) -> Any:
-    match _COLUMNS[n][2]:
-        case "interval":
-            return timedelta(milliseconds=value)
-        case "text[]" | "uuid[]":
-            return list(value)
-        case _:
-            return value
-
-
-def _column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
-    """One array of a batch, or None (which costs nothing) where every item has the default."""
-    values = list(map(attrgetter(name), items))
-    if values.count(unset) == len(values):
-        return None
-    if name in ("unique_scope", "after"):
-        return [",".join(value) or None for value in values]
-    return values
-
-
-_SETTLE = (
-    "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"
-    " $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[])"
-)
-_SETTLE_AND_CLAIM = (
-    "select * from headway.settle_and_claim($13, $14::integer, $1::uuid, $2::uuid[], $3::integer[], $4::text[],"
-    " $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[])"
-)
-
-
-def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
-    return [
-        worker_id,
-        [s.id for s in settlements],
-        [s.fence for s in settlements],
-        [s.status for s in settlements],
-        [s.to for s in settlements],
-        _column(settlements, "charge", 0),
-        _column(settlements, "delay_ms", 0),
-        _column(settlements, "result", None),
-        _column(settlements, "error", None),
-        _column(settlements, "exit_code", None),
-        _column(settlements, "stdout_tail", None),
-        _column(settlements, "stderr_tail", None),
-    ]
-
-
-def _lost_and_claimed(rows: Rows) -> tuple[list[tuple[str, int]], list[Claim]]:
-    """A row is a claim, or only the id and fence of a settlement that was written nowhere."""
-    lost = [(row[0], row[5]) for row in rows if row[2] is None]
-    return lost, [Claim(*row) for row in rows if row[2] is not None]
 
 
 def _pairs(rows: Rows) -> list[tuple[str, int]]:

@@ -24,11 +24,13 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
        j.trace_id, j.source, j.source_ref, j.created_by, j.retry_of, j.meta,
        j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'), j.partition, j.concurrency,
        j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key, j.limited_by, j.group_id,
-       coalesce(j.pending, false)
+       coalesce(j.pending, false), j.version, j.step, j.state, j.awaiting,
+       case when j.match_all then 'all' else 'any' end, j.deadline_at, j.joining, j.woken, j.home_queue,
+       j.home_partition, j.forked_from, j.parent_id
   from headway.jobs j
   left join headway.tenants t on t.id = j.tenant_id
 """
-_JSON_FIELDS = ("payload", "result", "meta")
+_JSON_FIELDS = ("payload", "result", "meta", "state")
 _FIELDS = Job.__struct_fields__
 _GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 # a parameter that is null folds its line away: these statements are planned with their values
@@ -42,11 +44,12 @@ _MATCHES = """
    and ($7::text is null or j.unique_key = $7)
    and ($8::uuid is null or j.retry_of = $8)
    and ($9::uuid is null or j.group_id = $9)
-   and ($10::timestamptz is null or j.created_at > $10)
-   and ($11::timestamptz is null or j.created_at < $11)
-   and ($12::uuid is null or j.id < $12)
+   and ($10::uuid is null or j.parent_id = $10)
+   and ($11::timestamptz is null or j.created_at > $11)
+   and ($12::timestamptz is null or j.created_at < $12)
+   and ($13::uuid is null or j.id < $13)
 """
-_FIND = JOB + _MATCHES + " order by j.id desc limit $13::integer"
+_FIND = JOB + _MATCHES + " order by j.id desc limit $14::integer"
 # as a range of (status, id), which only the index of that name serves: behind a backlog of newer jobs the planner
 # would walk back through all of it
 _FIND_FINISHED = (
@@ -54,16 +57,29 @@ _FIND_FINISHED = (
     + _MATCHES.replace(
         "and ($2::text is null or j.status = $2)",
         "and j.finished_at is not null and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)"
-        " and (j.status, j.id) < ($2, coalesce($12::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
+        " and (j.status, j.id) < ($2, coalesce($13::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
     )
-    + " order by j.status desc, j.id desc limit $13::integer"
+    + " order by j.status desc, j.id desc limit $14::integer"
 )
 # few and anywhere: found by their own partial index, not by walking back through everything that came after them
 _FIND_LIVE = f"""
 with live as materialized (
   select j.id from headway.jobs j {_MATCHES}
 ), page as (
-  select l.id from live l order by l.id desc limit $13::integer
+  select l.id from live l order by l.id desc limit $14::integer
+)
+{JOB}
+  join page p on p.id = j.id
+ order by j.id desc
+"""  # noqa: S608 - texts of this file
+# by the edges, with those before them that were retried by a new job; an index of parents would cost every settle
+_FIND_SPAWNED = f"""
+with recursive kin (id) as (
+  select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence > 0
+  union
+  select r.retry_of from kin k join headway.jobs r on r.id = k.id where r.retry_of is not null
+), page as materialized (
+  select j.id from kin k join headway.jobs j on j.id = k.id {_MATCHES} order by j.id desc limit $14::integer
 )
 {JOB}
   join page p on p.id = j.id
@@ -71,12 +87,13 @@ with live as materialized (
 """  # noqa: S608 - texts of this file
 _ATTEMPTS = """
 select a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state,
-       a.exit_code, a.stdout_tail, a.stderr_tail
+       a.exit_code, a.stdout_tail, a.stderr_tail, a.version, a.outcome, a.note, a.woken
   from headway.attempts a
  where a.job_id = $1::uuid
    and ($2::uuid is null or a.tenant_id = $2)
 union all
-select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, null, null, null, j.log_tail, null
+select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, j.step, null, null, j.log_tail, null,
+       j.version, null, null, j.woken
   from headway.jobs j
  where j.id = $1::uuid
    and j.status = 'running'
@@ -118,6 +135,8 @@ class PostgresReads:
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
         params = [getattr(where, name) for name in Filter.__struct_fields__]
         match where.status:
+            case _ if where.parent_id is not None:
+                sql = _FIND_SPAWNED
             case "running" | "scheduled" | "held" | "waiting":
                 sql = _FIND_LIVE
             case "succeeded" | "dead" | "failed" | "canceled":
@@ -223,6 +242,7 @@ def job(row: Row) -> Job:
     for name in _JSON_FIELDS:
         fields[name] = decode(fields[name])
     fields["unique_scope"] = tuple(fields["unique_scope"] or ())
+    fields["awaiting"] = tuple(fields["awaiting"] or ())
     return Job(**fields)
 
 

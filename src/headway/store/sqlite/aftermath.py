@@ -8,23 +8,30 @@ from headway.model.status import FINISHED
 from headway.store.ops import Steps
 from headway.store.sqlite.advance import advance, hold_trains
 from headway.store.sqlite.aside import let_in
+from headway.store.sqlite.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.joins import decide, release
 from headway.store.sqlite.stopping import stop_groups
 from headway.store.sqlite.tied import Left, TrainKey
 
 
 def follow(
-    left: Iterable[Left] = (), *, now: int, children: Sequence[str] = (), trains: Iterable[TrainKey] = ()
+    left: Iterable[Left] = (),
+    *,
+    now: int,
+    children: Sequence[str] = (),
+    trains: Iterable[TrainKey] = (),
+    machines: Iterable[str] = (),
 ) -> Steps[None]:
-    """Do what follows from these jobs' leaving; also look at these held jobs and trains.
+    """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children.
 
     A job that this ends has followers of its own: a chain of any length ends in one transaction.
     """
     todo = list(left)
     waiting = list(children)
     looked_at = dict.fromkeys(trains)
+    joining = dict.fromkeys(machines)
     freed: dict[str, int] = {}
-    while todo or waiting or looked_at:
+    while todo or waiting or looked_at or joining:
         for each in todo:
             for key in each.freed():
                 freed[key] = freed.get(key, 0) + 1
@@ -33,8 +40,15 @@ def follow(
         if over:
             yield from hold_trains(over, now)
             looked_at |= _trains_of(over)
-            waiting += yield from decide(over)
+            decided = yield from decide(over)
+            waiting += decided.held
+            joining |= dict.fromkeys(decided.machines)
             todo += yield from stop_groups(over, now)
+            todo += yield from stop_siblings(decided.failed, now)
+            todo += yield from stop_orphans(over, now)
+        if joining:
+            todo += yield from join(list(joining), now)
+            joining = {}
         if waiting:
             ended, cars = yield from release(waiting, now)
             todo += ended

@@ -10,9 +10,9 @@ from headway.errors import LeaseLost
 from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.guarded import claim_guarded, claim_one, end_superseded
+from headway.store.sqlite.machines import to_claims
 from headway.store.sqlite.op import SqliteOp, Verbs
 from headway.store.sqlite.rates import refill
-from headway.store.sqlite.rows import to_claim
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("claim")
@@ -57,7 +57,7 @@ class ClaimVerbs(Verbs):
                 left = yield Statement(_SQL["left"], (queue, now, limit))
                 yield from end_superseded([rowid for (rowid,) in left], now)
             rows.sort()  # by priority, position, id: returning has no order
-            return [to_claim(row[2:]) for row in rows]
+            return (yield from to_claims(rows, 2))
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
 

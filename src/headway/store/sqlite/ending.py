@@ -8,16 +8,21 @@ from typing import Any
 import msgspec
 
 from headway.model.ids import new_id
+from headway.model.machine import Turn, Woken
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.advance import advance_behind
 from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.inbox import move_inboxes
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, Tied, ties
+from headway.store.sqlite.turns import go_elsewhere, place_anew, spawns, write_turns
 from headway.store.sqlite.unique import covers, holder_of_key, superseded
 
 _SQL = statements("settle")
+_PASS_ON = statements("joins")["pass_on"]
+_STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
 _BY_ITS_TRAIN = 2
 
 
@@ -35,6 +40,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     unique_key: str | None
     unique_scope: str
     followed: int  # others may wait for its end; 2: nobody but the next car of its train
+    machine: int  # it has a step, or signals
 
     def covers(self, status: Status) -> bool:
         return covers(self.unique_scope, status)
@@ -53,14 +59,18 @@ class Ending(msgspec.Struct, kw_only=True):
     drops_key: bool = False
     heir: str | None = None  # the job that retries it
     heir_ended: bool = False  # because its unique key is taken
+    turn: Turn | None = None  # a machine's
+    woken: Woken | None = None  # what it awaits is there already
+    position: int | None = None  # a new one
 
 
 def ending(job: Open, to: Status, **values: Any) -> Ending:
     """An ending that minds a cancel that was asked for and a delay of nothing."""
     end = Ending(job=job, to=to, **values)
-    if job.canceling and to in ("scheduled", "queued", "failed", "canceled"):
+    if job.canceling and to in _STOPPED_BY_CANCEL:
         end.to = "canceled"
         end.error = job.cancel_reason if end.error is None else end.error
+        _forget_spawn(end)
     elif to == "scheduled" and end.delay_ms <= 0:
         end.to = "queued"
     return end
@@ -72,7 +82,8 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
     finish: list[tuple[Any, ...]] = []
     again: list[tuple[Any, ...]] = []
     keyed: list[Ending] = []
-    copies: list[tuple[Any, ...]] = []
+    turned: list[Ending] = []
+    copies: list[Ending] = []
     alike: dict[tuple[Status, int], list[int]] = {}
     locomotives: list[int] = []
     followed: list[Ending] = []
@@ -85,23 +96,32 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
     for end in endings:
         if end.job.unique_key is not None and _asks_for_key(end):
             keyed.append(end)
+            continue
+        if end.turn is not None:
+            turned.append(end)
         elif end.to in FINISHED:
             if end.result is None and end.error is None and not end.loss:
                 alike.setdefault((end.to, end.charge), []).append(end.job.rowid)
             else:
                 finish.append(_finish(end, now))
-            if end.to == "failed":
-                copies.append(_copy(end, now))
         else:
             again.append(_again(end, now))
+        if end.to == "failed":
+            copies.append(end)
+    machines = [end for end in endings if end.turn is not None or end.job.machine]
+    if machines:
+        yield from place_anew(machines, tied)
+        yield from write_turns(turned, now)
     for (to, charge), rowids in alike.items():
         yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
-    yield from _batches(finish=finish, again=again, copy=copies)
+    yield from _batches(finish=finish, again=again, copy=[_copy(end, now) for end in copies])
     for end in keyed:
         yield from _write_keyed(end, now)
+    if machines:
+        yield from go_elsewhere(machines)
+        yield from _hand_over(machines)
     left = (yield from advance_behind(locomotives, now)) if locomotives else []
-    for end in followed:
-        left += _left(end, tied[end.job.rowid])
+    left += [gone for end in followed if end.to != "running" for gone in _left(end, tied[end.job.rowid])]
     if left:
         yield from follow(left, now=now)
 
@@ -134,6 +154,14 @@ def write_fresh_copy(rowid: int, now: int, key: str | None, status: Status, *, p
     return job_id
 
 
+def _hand_over(machines: Sequence[Ending]) -> Steps[None]:
+    """Give what a machine has beside its row to the job that retries it."""
+    heirs = {end.job.id: end.heir for end in machines if end.heir is not None}
+    if heirs:
+        yield from move_inboxes(heirs)
+        yield Batch(_PASS_ON, list(heirs.items()))
+
+
 def _left(end: Ending, job: Tied) -> Iterator[Left]:
     yield Left(job, end.to, end.heir)
     if end.heir is not None and end.heir_ended:
@@ -152,7 +180,9 @@ def _write_keyed(end: Ending, now: int) -> Steps[None]:
         yield from _fail_keyed(end, now)
         return
     yield from _supersede(end)
-    if end.to in FINISHED:
+    if end.turn is not None:
+        yield from write_turns([end], now)
+    elif end.to in FINISHED:
         yield Statement(_SQL["finish"], _finish(end, now))
     else:
         yield Statement(_SQL["again"], _again(end, now))
@@ -167,6 +197,13 @@ def _supersede(end: Ending) -> Steps[None]:
     if end.to not in FINISHED:
         end.to = "canceled"
         end.error = superseded(end.job.unique_key, holder)
+        _forget_spawn(end)
+
+
+def _forget_spawn(end: Ending) -> None:
+    """A machine that ends before its children are there has not taken that turn: retried, it runs the step again."""
+    if end.turn is not None and spawns(end.turn):
+        end.turn = None
 
 
 def _fail_keyed(end: Ending, now: int) -> Steps[None]:
@@ -174,7 +211,10 @@ def _fail_keyed(end: Ending, now: int) -> Steps[None]:
     job = end.job
     holder = yield from holder_of_key(job.rowid)
     end.drops_key = job.covers("failed")
-    yield Statement(_SQL["finish"], _finish(end, now))
+    if end.turn is not None:
+        yield from write_turns([end], now)
+    else:
+        yield Statement(_SQL["finish"], _finish(end, now))
     enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
     error = superseded(job.unique_key, holder) if holder is not None and enters else None
     end.heir_ended = error is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from headway.model.group import NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -24,26 +25,35 @@ class EnqueueVerbs(Verbs):
         def steps() -> Steps[list[Enqueued]]:
             if not jobs and group is None:
                 return []
-            now = self._clock.now()
-            starts = [starts_at(job, now) for job in jobs]
-            placed = [start is None or start <= now for start in starts]
-            if tied:
-                placed = [
-                    place or job.train is not None or bool(job.after) for place, job in zip(placed, jobs, strict=True)
-                ]
-            count = placed.count(True)
-            ((last, metered, fair),) = yield Statement(_SQL["places"], (count,))
-            following = iter(spread(last, count))
-            places = [next(following) if place else None for place in placed]
-            # the default tenant has its row from the start
-            others = {job.tenant_id: job for job in jobs if job.tenant_id != DEFAULT_TENANT_ID}
-            if others:
-                yield Batch(_SQL["tenant"], [(key, job.tenant or key, now) for key, job in others.items()])
-            if tied or metered or fair:
-                return (yield from enqueue_tied(jobs, group, starts, places, now, metered=metered, fair=fair))
-            return (yield from _enqueue_plain(jobs, starts, places, now))
+            return (yield from enqueue_jobs(jobs, group, self._clock.now(), tied=tied))
 
         return SqliteOp(steps, writes=True)
+
+
+def enqueue_jobs(
+    jobs: Sequence[NewJob],
+    group: NewGroup | None,
+    now: int,
+    *,
+    tied: bool,
+    parents: Mapping[str, str] = MappingProxyType({}),
+) -> Steps[list[Enqueued]]:
+    """Put the jobs in; `tied`: something of them, or of `parents`, is more than a plain job's row has."""
+    starts = [starts_at(job, now) for job in jobs]
+    placed = [start is None or start <= now for start in starts]
+    if tied:
+        placed = [place or job.train is not None or bool(job.after) for place, job in zip(placed, jobs, strict=True)]
+    count = placed.count(True)
+    ((last, metered, fair),) = yield Statement(_SQL["places"], (count,))
+    following = iter(spread(last, count))
+    places = [next(following) if place else None for place in placed]
+    # the default tenant has its row from the start
+    others = {job.tenant_id: job for job in jobs if job.tenant_id != DEFAULT_TENANT_ID}
+    if others:
+        yield Batch(_SQL["tenant"], [(key, job.tenant or key, now) for key, job in others.items()])
+    if tied or metered or fair:
+        return (yield from enqueue_tied(jobs, group, starts, places, now, metered=metered, fair=fair, parents=parents))
+    return (yield from _enqueue_plain(jobs, starts, places, now))
 
 
 def _enqueue_plain(

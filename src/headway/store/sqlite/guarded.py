@@ -9,9 +9,9 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.aside import let_in, put_aside
 from headway.store.sqlite.fair import pick_in_turn, serve
+from headway.store.sqlite.machines import to_claims
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.room import Candidate, Room, look_for_room, write_buckets
-from headway.store.sqlite.rows import to_claim
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, ties
 from headway.store.sqlite.unique import holder_of_key, supersede
@@ -88,7 +88,8 @@ def _take(worker_id: str, jobs: Sequence[Candidate], room: Room, now: int, *, co
         by_mark.setdefault(1 if counted else room.mark(job), []).append(job.rowid)
     for mark, rowids in by_mark.items():
         rows = yield Statement(_SQL["take_these"], (worker_id, json_list(rowids), now, mark))
-        found |= {row[0]: to_claim(row[1:]) for row in rows}
+        claims = yield from to_claims(rows, 1)
+        found |= {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
     return [found[job.rowid] for job in jobs if job.rowid in found]
 
 

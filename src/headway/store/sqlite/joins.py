@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from headway.errors import InvalidJob
 from headway.model.job import NewJob
 from headway.model.status import FINISHED, Status
@@ -27,8 +29,16 @@ class JoinVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def decide(over: Iterable[Left]) -> Steps[list[str]]:
-    """Decide the edges of jobs that are over; gives the jobs that waited for them."""
+class Decided(msgspec.Struct, frozen=True):
+    """Who waited for jobs that are over."""
+
+    held: list[str] = []
+    machines: list[str] = []
+    failed: dict[str, str] = {}  # machines whose other children are to stop, by the child that failed them
+
+
+def decide(over: Iterable[Left]) -> Steps[Decided]:
+    """Decide the edges of jobs that are over."""
     ended: list[tuple[str, str]] = []
     inherited: list[tuple[str, str]] = []
     for left in over:
@@ -40,16 +50,27 @@ def decide(over: Iterable[Left]) -> Steps[list[str]]:
             ended.append((left.job.id, "done" if left.to == "succeeded" else "failed"))
     if inherited:
         yield Batch(_SQL["inherit"], inherited)
+    return (yield from _decide(ended))
+
+
+def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
     if not ended:
-        return []
-    rows = yield Batch(_SQL["end"], ended)
-    return list({child_id: None for (child_id,) in rows})
+        return Decided()
+    states = dict(ended)
+    held: dict[str, None] = {}
+    machines: dict[str, None] = {}
+    failed: dict[str, str] = {}
+    for parent_id, child_id, fence, on_failure in (yield Batch(_SQL["end"], ended)):
+        (machines if fence else held)[child_id] = None
+        if fence and on_failure == "stop" and states[parent_id] == "failed":
+            failed.setdefault(child_id, parent_id)
+    return Decided(list(held), list(machines), failed)
 
 
-def decide_gone(children: Sequence[str]) -> Steps[None]:
+def decide_gone(children: Sequence[str]) -> Steps[Decided]:
     """Decide the edges of these jobs whose parent is over, or whose row was deleted, which is no success."""
     if not children:
-        return
+        return Decided()
     rows = yield Statement(_SQL["over"], (json_list(children),))
     ended: dict[str, str] = {}
     for parent_id, status in rows:
@@ -59,8 +80,7 @@ def decide_gone(children: Sequence[str]) -> Steps[None]:
             parent_id, status = heirs[0]
         if status is None or status in FINISHED:
             ended[parent_id] = "done" if status == "succeeded" else "failed"
-    if ended:
-        yield Batch(_SQL["end"], list(ended.items()))
+    return (yield from _decide(list(ended.items())))
 
 
 def release(children: Sequence[str], now: int) -> Steps[tuple[list[Left], list[TrainKey]]]:
@@ -100,7 +120,7 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
         if status == "failed":
             ((heir, now_is),) = yield Statement(_SQL["heir"], (job_id,))
             heirs[job_id] = (heir, now_is)
-    edges: list[tuple[str, str, str, str, str]] = []
+    edges: list[tuple[str, str, int, str, str, str, None]] = []
     for job in children:
         for parent_id in job.after:
             real = stands_for.get(parent_id, parent_id)
@@ -110,11 +130,11 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
                     f"after names job {parent_id}, which does not exist (or is another tenant's): nothing was enqueued"
                 )
             heir, status = heirs.get(real, (real, status))
-            edges.append((heir, job.id, job.tenant_id, job.on_failure, _state(status)))
+            edges.append((heir, job.id, 0, job.tenant_id, job.on_failure, edge_state(status), None))
     yield Batch(_SQL["add"], edges)
 
 
-def _state(status: Status) -> str:
+def edge_state(status: Status) -> str:
     if status not in FINISHED:
         return "pending"
     return "done" if status == "succeeded" else "failed"

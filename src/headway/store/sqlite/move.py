@@ -84,6 +84,8 @@ def _check_waits(job: _Job) -> None:
         why = f"it is the locomotive of train {job.train}, which goes first"
     elif job.status == "held":
         why = "it waits for other jobs, not in a line"
+    elif job.status == "waiting":
+        why = "it waits for its signals or children, not in a line"
     else:
         why = f"it is {job.status} and gets its place when it is due: change its time instead"
     raise NotAllowed(f"job {job.id} cannot be moved: {why}")

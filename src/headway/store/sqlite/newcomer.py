@@ -8,6 +8,8 @@ from functools import lru_cache
 from headway.clock import to_micros
 from headway.errors import Duplicate, StoreError
 from headway.model.job import Enqueued, NewJob
+from headway.model.machine import Place
+from headway.model.outcome import Match
 from headway.model.status import Status
 from headway.store.ops import Row, Statement, Steps
 from headway.store.sqlite.op import json_list
@@ -75,6 +77,35 @@ def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool) -> Row:
         metered,
         fair,
     )
+
+
+def placed_row(row: Row, place: Place | None, parent_id: str | None) -> Row:
+    """The row with where the machine begins; `parent_id` is the machine that spawns it now, if one does."""
+    if place is None:
+        return (*row, *(None,) * 10, parent_id)
+    return (
+        *row,
+        place.version,
+        place.step,
+        bytes(place.state).decode() or None,
+        names_text(place.awaiting),
+        match_flag(place.match),
+        place.joining,
+        place.woken,
+        place.home_queue,
+        place.home_partition,
+        place.forked_from,
+        parent_id or place.parent_id,
+    )
+
+
+def names_text(names: Sequence[str]) -> str | None:
+    """The signals that a machine awaits, as they are stored."""
+    return json_list(names) if names else None
+
+
+def match_flag(match: Match) -> int | None:
+    return 1 if match == "all" else None
 
 
 def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:

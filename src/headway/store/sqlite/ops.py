@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.model.job import Claim, Settlement
+from headway.model.machine import Settled
 from headway.store.ops import Op, Steps
+from headway.store.sqlite.children import ChildVerbs
 from headway.store.sqlite.claim import ClaimVerbs
 from headway.store.sqlite.enqueue import EnqueueVerbs
 from headway.store.sqlite.fair import FairVerbs
@@ -21,6 +23,7 @@ from headway.store.sqlite.reap import ReapVerbs
 from headway.store.sqlite.reservations import ReservationVerbs
 from headway.store.sqlite.retry import RetryVerbs
 from headway.store.sqlite.settle import SettleVerbs
+from headway.store.sqlite.signals import SignalVerbs
 from headway.store.sqlite.sweep import SweepVerbs
 from headway.store.sqlite.tick import TickVerbs
 from headway.store.sqlite.train_reads import TrainReadVerbs
@@ -32,6 +35,8 @@ class SqliteOps(
     OperateVerbs,
     RetryVerbs,
     MoveVerbs,
+    SignalVerbs,
+    ChildVerbs,
     TrainVerbs,
     GroupVerbs,
     LimitVerbs,
@@ -51,10 +56,10 @@ class SqliteOps(
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[list[tuple[str, int]], list[Claim]]]:
-        def steps() -> Steps[tuple[list[tuple[str, int]], list[Claim]]]:
-            lost = yield from self.settle(worker_id, settlements).steps()
+    ) -> Op[tuple[Settled, list[Claim]]]:
+        def steps() -> Steps[tuple[Settled, list[Claim]]]:
+            settled = yield from self.settle(worker_id, settlements).steps()
             claims = yield from self.claim(worker_id, queue, limit).steps()
-            return lost, claims
+            return settled, claims
 
         return SqliteOp(steps, writes=True, repeatable=False)

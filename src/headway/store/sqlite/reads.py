@@ -17,7 +17,7 @@ from headway.store.sqlite.sql import statements
 
 _SQL = statements("read")
 _AFTER_EVERY_ID = "g"
-_BY_GROUP = ("page_of_group", "page_of_retries")
+_BY_TIE = ("page_of_group", "page_of_children", "page_of_retries")
 
 
 class ReadVerbs(Verbs):
@@ -44,9 +44,10 @@ class ReadVerbs(Verbs):
                 limit,
                 before_id or _AFTER_EVERY_ID,
                 where.group_id,
+                where.parent_id,
             )
             scan = _scan(where)
-            rows = yield Statement(_SQL[scan], page if scan in _BY_GROUP else page[:-1])
+            rows = yield Statement(_SQL[scan], page if scan in _BY_TIE else page[:-2])
             rows = yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id))
             return [to_job(row) for row in rows]
 
@@ -178,6 +179,8 @@ def _scan(where: Filter) -> str:
     """The statement whose index holds the fewest rows for this filter."""
     if where.retry_of is not None:
         return "page_of_retries"
+    if where.parent_id is not None:
+        return "page_of_children"
     if where.group_id is not None:
         return "page_of_group"
     if where.status == "running":

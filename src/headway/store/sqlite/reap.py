@@ -9,6 +9,7 @@ from typing import Any
 from headway.model.fleet import Reaped
 from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.ending import Ending, Open, ending, write_endings
+from headway.store.sqlite.machines import attempt_of_machine, write_attempts
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.sql import statements
 
@@ -46,7 +47,8 @@ def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
     if not rows:
         return []
     endings = [_lost(row) for row in rows]
-    yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings])
+    yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings if not end.job.machine])
+    yield from write_attempts([attempt_of_machine(_attempt(end, now), end, None) for end in endings if end.job.machine])
     yield from write_endings(endings, now)
     return [
         Reaped(end.job.id, end.job.fence, row[_OPEN], end.job.worker_id, end.to)

@@ -9,29 +9,45 @@ import msgspec
 from headway.clock import from_micros
 from headway.model.fleet import Worker
 from headway.model.job import Attempt, AuditEntry, Claim, Job
+from headway.model.machine import Child
+from headway.model.signal import Signal
 from headway.store.ops import Row
+from headway.store.sqlite.inbox import to_match, to_names
 
 _decode = msgspec.json.Decoder().decode
 
 _JOB = Job.__struct_fields__
 _ATTEMPT = Attempt.__struct_fields__
 _WORKER = Worker.__struct_fields__
+_SIGNAL = Signal.__struct_fields__
 
 
 def to_job(row: Row) -> Job:
-    values = _values(_JOB, row, json=("payload", "result", "meta"))
+    values = _values(_JOB, row, json=("payload", "result", "meta", "state"))
     values["unique_scope"] = tuple(_decode(values["unique_scope"]))
     values["pending"] = bool(values["pending"])
+    values["awaiting"] = to_names(values["awaiting"])
+    values["match"] = to_match(values["match"])
     return Job(**values)
 
 
-def to_claim(row: Row) -> Claim:
-    values = [*row[:-1], bool(row[-1])]
+def to_claim(row: Row, begin: int, place: str | None = None) -> Claim:
+    """The claim whose columns begin there; the last column is not one of them."""
+    values = [*row[begin:-2], bool(row[-2]), place]
     return Claim(*values)
 
 
 def to_attempt(row: Row) -> Attempt:
     return Attempt(**_values(_ATTEMPT, row, json=("state",)))
+
+
+def to_signal(row: Row) -> Signal:
+    return Signal(**_values(_SIGNAL, row, json=("payload",)))
+
+
+def to_child(row: Row) -> Child:
+    job_id, kind, status, result, error = row
+    return Child(id=job_id, kind=kind, status=status, result=decode_json(result), error=error)
 
 
 def to_worker(row: Row) -> Worker:

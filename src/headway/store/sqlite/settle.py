@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.model.job import Settlement
+from headway.model.machine import Settled
 from headway.model.status import AttemptStatus
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.ending import Ending, Open, ending, write_endings, write_releases
+from headway.store.sqlite.inbox import inboxes, to_text
+from headway.store.sqlite.machines import attempt_of_machine, prepare_turns, write_attempts
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.spawning import spawn_children
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("settle")
 
 
 class SettleVerbs(Verbs):
-    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[list[tuple[str, int]]]:
-        def steps() -> Steps[list[tuple[str, int]]]:
+    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
+        def steps() -> Steps[Settled]:
             now = self._clock.now()
             running = yield from _look([settlement.id for settlement in settlements])
             attempts: list[tuple[Any, ...]] = []
+            of_machines: list[tuple[Any, ...]] = []
+            turned: list[Ending] = []
             alike: dict[AttemptStatus, list[int]] = {}
             endings: list[Ending] = []
             strays: list[Settlement] = []
@@ -37,8 +43,13 @@ class SettleVerbs(Verbs):
                     delay_ms=settlement.delay_ms,
                     result=settlement.result,
                     error=settlement.error,
+                    turn=settlement.turn,
                 )
-                if end.error is None and _is_silent(settlement):
+                if settlement.turn is not None or job.machine:
+                    attempt = _attempt(end, settlement, now)
+                    of_machines.append(attempt_of_machine(attempt, end, settlement))
+                    turned.append(end)
+                elif end.error is None and _is_silent(settlement):
                     alike.setdefault(settlement.status, []).append(job.rowid)
                 else:
                     attempts.append(_attempt(end, settlement, now))
@@ -47,8 +58,16 @@ class SettleVerbs(Verbs):
                 yield Statement(_SQL["attempt_alike"], (json_list(rowids), status, now))
             if attempts:
                 yield Batch(_SQL["attempt"], attempts)
+            yield from write_attempts(of_machines)
+            unread = (yield from prepare_turns(turned, now)) if turned else {}
             yield from write_endings(endings, now)
-            return (yield from _lost(worker_id, strays)) if strays else []
+            if turned:
+                yield from spawn_children(turned, now)
+            continued = {end.job.id: to_text(unread.get(end.job.id)) for end in turned if end.to == "running"}
+            if strays:
+                lost, going = yield from _strays(worker_id, strays, running)
+                return Settled(lost, continued | going)
+            return Settled([], continued)
 
         return SqliteOp(steps, writes=True)
 
@@ -88,8 +107,19 @@ def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
     )
 
 
-def _lost(worker_id: str, strays: list[Settlement]) -> Steps[list[tuple[str, int]]]:
-    """Those that were written nowhere: a settlement that was written before is not lost."""
+def _strays(
+    worker_id: str, strays: list[Settlement], running: Mapping[str, Open]
+) -> Steps[tuple[list[tuple[str, int]], dict[str, str | None]]]:
+    """Those that were written nowhere, and the inboxes of those that were written before and go on since."""
     rows = yield Statement(_SQL["written"], (json_list([stray.id for stray in strays]), worker_id))
     written = {(job_id, fence) for job_id, fence in rows}
-    return [(stray.id, stray.fence) for stray in strays if (stray.id, stray.fence) not in written]
+    lost: list[tuple[str, int]] = []
+    going: list[str] = []
+    for stray in strays:
+        job = running.get(stray.id)
+        if (stray.id, stray.fence) not in written:
+            lost.append((stray.id, stray.fence))
+        elif stray.to == "running" and job is not None and (job.fence, job.worker_id) == (stray.fence + 1, worker_id):
+            going.append(stray.id)
+    found = (yield from inboxes(going)) if going else {}
+    return lost, {job_id: to_text(found.get(job_id)) for job_id in going}

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.model.fleet import Swept
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.advance import stuck_trains
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.aside import keys_aside, let_in
+from headway.store.sqlite.children import stop_siblings
+from headway.store.sqlite.inbox import meets, names_there
 from headway.store.sqlite.joins import decide_gone
 from headway.store.sqlite.op import SqliteOp, Verbs
 from headway.store.sqlite.room import Candidate, first_aside, limit_keys, look_for_room
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
+from headway.store.sqlite.waking import wake_signaled
 
 _SQL = statements("sweep")
 _LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
@@ -26,6 +29,7 @@ class _Place:
 
     train: TrainKey = ("", "")
     job: str = ""
+    machine: str = ""
     key: str = ""
 
 
@@ -33,10 +37,11 @@ class _Place:
 class _Broken:
     trains: list[TrainKey]
     jobs: list[str]
+    signaled: list[str]
     keys: list[str]
 
     def __bool__(self) -> bool:
-        return bool(self.trains or self.jobs or self.keys)
+        return bool(self.trains or self.jobs or self.signaled or self.keys)
 
 
 class SweepVerbs(Verbs):
@@ -56,11 +61,14 @@ class SweepVerbs(Verbs):
             now = self._clock.now()
             broken, end = yield from _look(self._swept_to or _Place(), limit, now)
             self._swept_to = end
-            yield from decide_gone(broken.jobs)
-            yield from follow(now=now, children=broken.jobs, trains=broken.trains)
+            decided = yield from decide_gone(broken.jobs)
+            ended = yield from stop_siblings(decided.failed, now)
+            ended += yield from wake_signaled(broken.signaled, now)
+            yield from follow(ended, now=now, children=broken.jobs, trains=broken.trains, machines=broken.jobs)
             if broken.keys:
                 yield from let_in(dict.fromkeys(broken.keys, 1))
-            return Swept(tuple(train for _, train in broken.trains), tuple(broken.jobs), tuple(broken.keys))
+            jobs = (*broken.jobs, *broken.signaled)
+            return Swept(tuple(train for _, train in broken.trains), jobs, tuple(broken.keys))
 
         return SqliteOp(steps, writes=True, probe=probe)
 
@@ -77,14 +85,24 @@ def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
     trains = [(tenant, train) for tenant, train in (yield Statement(_SQL["trains"], (*begin.train, limit)))]
     stuck = (yield from stuck_trains(trains, now)) if trains else []
     pending = yield Statement(_SQL["pending"], (begin.job, limit))
+    machines = yield Statement(_SQL["awaiting"], (begin.machine, limit))
+    signaled = yield from _signaled(machines)
     keys = yield from keys_aside(begin.key, limit)
     idle = (yield from _idle(keys, now)) if keys else []
     end = _Place(
         trains[-1] if len(trains) == limit else ("", ""),
         pending[-1][0] if len(pending) == limit else "",
+        machines[-1][0] if len(machines) == limit else "",
         keys[-1] if len(keys) == limit else "",
     )
-    return _Broken(stuck, [job_id for job_id, awaits in pending if not awaits], idle), end
+    return _Broken(stuck, [job_id for job_id, awaits in pending if not awaits], signaled, idle), end
+
+
+def _signaled(machines: Rows) -> Steps[list[str]]:
+    """Those of these that have what they wait for."""
+    asked = {row[0]: row[2:] for row in machines if row[1] and row[2] is not None}
+    there = (yield from names_there(list(asked))) if asked else {}
+    return [job_id for job_id, (names, every) in asked.items() if meets(names, every, there.get(job_id, ()))]
 
 
 def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:

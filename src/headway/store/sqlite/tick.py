@@ -12,29 +12,34 @@ from headway.store.sqlite.sql import statements
 from headway.store.sqlite.stopping import end_early
 from headway.store.sqlite.tied import Left, ties
 from headway.store.sqlite.unique import holder_of_key, supersede
+from headway.store.sqlite.waking import timed_out, wake
 
 _SQL = statements("tick")
 _JOINS = statements("joins")
 _GROUPS = statements("groups")
+_SIGNALS = statements("signals")
 
 
 class TickVerbs(Verbs):
     def promote(self, *, limit: int) -> Op[Promoted]:
         def probe() -> Steps[Promoted | None]:
             now = self._clock.now()
-            ((due, expired, next_due),) = yield Statement(_SQL["probe"], (now,))
+            ((due, expired, late, *next_due),) = yield Statement(_SQL["probe"], (now,))
             next_token = yield from next_refill()
             refills = next_token is not None and next_token <= now
-            return None if due or expired or refills else Promoted(0, 0, _wait_ms(next_due, next_token, now))
+            if due or expired or late or refills:
+                return None
+            return Promoted(0, 0, _wait_ms(now, *next_due, next_token))
 
         def steps() -> Steps[Promoted]:
             now = self._clock.now()
             yield from refill(now)
             expired = yield from _expire(now, limit)
             queued = yield from _queue_due(now, limit)
-            ((next_due,),) = yield Statement(_SQL["next_due"])
+            queued += yield from _time_out(now, limit)
+            (next_due,) = yield Statement(_SQL["next_due"])
             next_token = yield from next_refill()
-            return Promoted(queued, expired, _wait_ms(next_due, next_token, now))
+            return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
 
         return SqliteOp(steps, writes=True, probe=probe)
 
@@ -88,17 +93,28 @@ def _queue_due(now: int, limit: int) -> Steps[int]:
     return len(rows) - len(ended)
 
 
+def _time_out(now: int, limit: int) -> Steps[int]:
+    """Queue the machines whose await has timed out."""
+    late = yield from timed_out(now, limit)
+    ended = yield from wake(late, "timeout", now)
+    if ended:
+        yield from follow(ended, now=now)
+    return len(late) - len(ended)
+
+
 def _prune_ties(rows: Rows) -> Steps[None]:
     """Remove what tied these jobs to others, as far as nobody needs it any more."""
     ids = [job_id for job_id, _ in rows]
     groups = {group_id for _, group_id in rows if group_id is not None}
-    ((edges,),) = yield Statement(_JOINS["any"])
+    ((edges, signals),) = yield Statement(_JOINS["any"])
+    if signals:
+        yield Batch(_SIGNALS["prune"], [(job_id,) for job_id in ids])
     if edges:
         yield Statement(_JOINS["prune_children"], (json_list(ids),))
         yield Statement(_JOINS["prune_parents"], (json_list(ids),))
     yield Statement(_GROUPS["prune"], (json_list(sorted(groups)), json_list(ids)))
 
 
-def _wait_ms(next_due: int | None, next_token: int | None, now: int) -> int | None:
-    times = [at for at in (next_due, next_token) if at is not None]
+def _wait_ms(now: int, *moments: int | None) -> int | None:
+    times = [at for at in moments if at is not None]
     return max(0, -((now - min(times)) // 1000)) if times else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headway.errors import InvalidJob, QueueFull
 from headway.model.group import NewGroup
@@ -12,7 +12,7 @@ from headway.store.ops import Batch, Row, Statement, Steps
 from headway.store.sqlite.advance import busy_trains
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.joins import add_edges
-from headway.store.sqlite.newcomer import answers, plain_row, present, tied_row
+from headway.store.sqlite.newcomer import answers, placed_row, plain_row, present, tied_row
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
@@ -33,6 +33,7 @@ def any_tied(jobs: Iterable[NewJob]) -> bool:
         or job.after != ()
         or job.on_canceled != "advance"
         or job.on_dead != "advance"
+        or job.place is not None
         for job in jobs
     )
 
@@ -46,8 +47,11 @@ def enqueue_tied(
     *,
     metered: int,
     fair: int,
+    parents: Mapping[str, str],
 ) -> Steps[list[Enqueued]]:
-    """Insert the jobs as their trains, `after` and groups demand; raises `InvalidJob` and `QueueFull`."""
+    """Insert the jobs as their trains, `after` and groups demand; raises `InvalidJob` and `QueueFull`.
+
+    `parents` are the machines that spawn them, by the id of the child."""
     if group is not None:
         yield Statement(
             _GROUPS["new"], (group.id, group.tenant_id, group.mode, group.on_failure, group.callback_id, now)
@@ -66,10 +70,13 @@ def enqueue_tied(
         )
         for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
     ]
+    placed = bool(parents) or any(job.place is not None for job in jobs)
+    if placed:
+        rows = [placed_row(row, job.place, parents.get(job.id)) for row, job in zip(rows, jobs, strict=True)]
     guarded = {job.queue: (job.queue,) for job in jobs if _is_guarded(job)}
     if guarded:
         yield Batch(_SQL["guard"], list(guarded.values()))
-    new = yield from _insert(rows)
+    new = yield from _insert(_SQL["insert_placed" if placed else "insert_tied"], rows)
     if new and meters:
         yield from _refuse_too_many(rows, meters, new)
     if new == len(rows) and not joined:
@@ -78,10 +85,10 @@ def enqueue_tied(
     return (yield from answers(jobs))
 
 
-def _insert(rows: Sequence[Row]) -> Steps[int]:
+def _insert(sql: str, rows: Sequence[Row]) -> Steps[int]:
     """Gives how many of the rows were new."""
     ((before,),) = yield Statement(_SQL["total_changes"])
-    yield Batch(_SQL["insert_tied"], rows)
+    yield Batch(sql, rows)
     ((after,),) = yield Statement(_SQL["total_changes"])
     return int(after - before)
 
@@ -150,7 +157,7 @@ def _join_groups(members: Iterable[NewJob]) -> Steps[None]:
                 "nothing was enqueued; make a new group"
             )
         policy = "continue" if on_failure == "continue" else "stop"
-        yield Batch(_EDGE, [(job.id, callback_id, tenant_id, policy, "pending") for job in jobs])
+        yield Batch(_EDGE, [(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
 
 
 def _meters(jobs: Iterable[NewJob]) -> Steps[dict[str, int]]:

@@ -5,7 +5,7 @@ update edges
 set state = ?2
 where parent_id = ?1
   and state = 'pending'
-returning child_id;
+returning parent_id, child_id, fence, on_failure;
 
 -- name: inherit
 update edges
@@ -23,6 +23,7 @@ select
     select parent_id
     from edges
     where child_id = child.id
+      and fence = 0
       and state = 'failed'
       and on_failure = 'stop'
     order by parent_id
@@ -36,6 +37,7 @@ where child.id in (select value from json_each(?1))
     select 1
     from edges
     where child_id = child.id
+      and fence = 0
       and state = 'pending'
   )
 order by child.position, child.id;
@@ -68,8 +70,8 @@ order by jobs.id desc
 limit 1;
 
 -- name: add
-insert into edges (parent_id, child_id, tenant_id, on_failure, state)
-values (?1, ?2, ?3, ?4, ?5)
+insert into edges (parent_id, child_id, fence, tenant_id, on_failure, state, place)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 on conflict do nothing;
 
 -- name: awaited
@@ -94,8 +96,8 @@ where parent_id = ?1
     select 1
     from jobs
     where jobs.id = edges.child_id
-      and jobs.status = 'held'
       and jobs.pending = 1
+      and (jobs.status = 'held' or (jobs.status = 'waiting' and jobs.joining = edges.fence))
   );
 
 -- name: pass_on
@@ -104,7 +106,8 @@ set child_id = ?2
 where child_id = ?1;
 
 -- name: any
-select exists (select 1 from edges);
+-- is there anything to prune beside the jobs
+select exists (select 1 from edges), exists (select 1 from signals);
 
 -- name: prune_children
 delete from edges
@@ -119,6 +122,7 @@ where parent_id in (select value from json_each(?1))
     from jobs
     where jobs.id = edges.child_id
       and jobs.pending = 1
+      and (edges.fence = 0 or edges.fence = jobs.joining)
   );
 
 -- name: over

@@ -6,7 +6,9 @@ values (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: finished
 select
-  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, unique_scope, status, train
+  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, unique_scope, status,
+  status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+  coalesce(step, signaled) is not null, train
 from jobs
 where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2)
@@ -32,6 +34,7 @@ set status = ?4,
   finished_at = null,
   cancel_requested_at = null,
   cancel_reason = null,
+  error = case when ?4 = 'waiting' then null else error end,
   result = null
 where rowid = ?1;
 

@@ -9,7 +9,8 @@ select
   j.progress_note, j.log_tail, j.result, j.error, j.correlation_id, j.trace_id, j.source, j.source_ref,
   j.created_by, j.retry_of, j.meta, j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'),
   j.partition, j.concurrency, j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key,
-  j.limited_by, j.group_id, j.pending
+  j.limited_by, j.group_id, j.pending, j.version, j.step, j.state, j.awaiting, j.match_all, j.deadline_at, j.joining,
+  j.woken, j.home_queue, j.home_partition, j.forked_from, j.parent_id
 from jobs as j
 left join tenants as t
   on t.id = j.tenant_id
@@ -102,6 +103,7 @@ where retry_of = ?8
   and (?6 is null or correlation_id = ?6)
   and (?7 is null or unique_key = ?7)
   and (?13 is null or group_id = ?13)
+  and (?14 is null or parent_id = ?14)
   and (?9 is null or created_at > ?9)
   and (?10 is null or created_at < ?10)
 order by id desc
@@ -120,6 +122,26 @@ where group_id = ?13
   and (?6 is null or correlation_id = ?6)
   and (?7 is null or unique_key = ?7)
   and (?8 is null or retry_of = ?8)
+  and (?14 is null or parent_id = ?14)
+  and (?9 is null or created_at > ?9)
+  and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11;
+
+-- name: page_of_children
+select id
+from jobs indexed by jobs_children
+where parent_id = ?14
+  and id < ?12
+  and (?1 is null or tenant_id = ?1)
+  and (?2 is null or status = ?2)
+  and (?3 is null or kind = ?3)
+  and (?4 is null or queue = ?4)
+  and (?5 is null or source = ?5)
+  and (?6 is null or correlation_id = ?6)
+  and (?7 is null or unique_key = ?7)
+  and (?8 is null or retry_of = ?8)
+  and (?13 is null or group_id = ?13)
   and (?9 is null or created_at > ?9)
   and (?10 is null or created_at < ?10)
 order by id desc
@@ -128,7 +150,7 @@ limit ?11;
 -- name: attempts
 select
   a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state, a.exit_code,
-  a.stdout_tail, a.stderr_tail
+  a.stdout_tail, a.stderr_tail, a.version, a.outcome, a.note, a.woken
 from attempts as a
 join jobs as j
   on j.id = a.job_id
@@ -138,7 +160,8 @@ order by a.fence;
 
 -- name: open_attempt
 select
-  id, fence, 'running', attempt_started_at, null, worker_id, null, null, null, null, log_tail, null
+  id, fence, 'running', attempt_started_at, null, worker_id, null, step, null, null, log_tail, null, version, null, null,
+  woken
 from jobs
 where id = ?1
   and status = 'running'

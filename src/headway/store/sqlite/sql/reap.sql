@@ -25,6 +25,7 @@ select
       from edges
       where parent_id = jobs.id
     ),
+  coalesce(step, signaled) is not null,
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
 from jobs indexed by jobs_running

@@ -15,7 +15,8 @@ select
     then 1
     when train is not null then 2
     else 0
-  end
+  end,
+  coalesce(step, signaled) is not null
 from jobs
 where id in (select value from json_each(?1))
   and status = 'running';
@@ -81,7 +82,10 @@ update jobs
 set status = ?2,
   scheduled_for = coalesce(?3, scheduled_for),
   queued_at = coalesce(?4, queued_at),
-  started_at = case when started_at = attempt_started_at then null else started_at end,
+  started_at = case
+    when started_at = attempt_started_at and not exists (select 1 from attempts where job_id = jobs.id) then null
+    else started_at
+  end,
   worker_id = null,
   attempt_started_at = null
 where rowid = ?1;
@@ -90,7 +94,12 @@ where rowid = ?1;
 update jobs
 set started_at = null
 where rowid = ?1
-  and started_at = attempt_started_at;
+  and started_at = attempt_started_at
+  and not exists (
+    select 1
+    from attempts
+    where job_id = jobs.id
+  );
 
 -- name: holder
 -- who, but this job, has its unique key
@@ -111,7 +120,9 @@ insert into jobs (
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, finished_at, error, correlation_id, trace_id, source, source_ref, created_by,
   retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
-  rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending
+  rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending,
+  version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
+  parent_id, signaled, state
 )
 select
   ?2, tenant_id, kind, queue, ?8, priority, position,
@@ -127,7 +138,9 @@ select
   ?6, correlation_id, trace_id, source, source_ref, created_by,
   id, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
   rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
-  group_id, ?9
+  group_id, ?9,
+  version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
+  parent_id, signaled, state
 from jobs
 where rowid = ?1;
 

@@ -52,11 +52,28 @@ select id, exists (
   join jobs as parent
     on parent.id = edges.parent_id
   where edges.child_id = jobs.id
+    and edges.fence = case when jobs.status = 'waiting' then jobs.joining else 0 end
     and edges.state = 'pending'
     and parent.finished_at is null
 )
 from jobs indexed by jobs_pending
 where pending = 1
+  and id > ?1
+order by id
+limit ?2;
+
+-- name: awaiting
+-- the next machines that wait for signals; is there any signal
+select id, exists (
+  select 1
+  from signals
+  where job_id = jobs.id
+    and fence is null
+), awaiting, match_all
+from jobs indexed by jobs_listed
+where status = 'waiting'
+  and status <> 'queued'
+  and status <> 'running'
   and id > ?1
 order by id
 limit ?2;

@@ -15,16 +15,45 @@ select
       and finished_at is null
       and cancel_requested_at is null
   ),
+  exists (
+    select 1
+    from jobs indexed by jobs_deadline
+    where deadline_at is not null
+      and finished_at is null
+      and deadline_at <= ?1
+      and status = 'waiting'
+  ),
   (
     select min(scheduled_for)
     from jobs indexed by jobs_due
     where status = 'scheduled'
+  ),
+  (
+    select deadline_at
+    from jobs indexed by jobs_deadline
+    where deadline_at is not null
+      and finished_at is null
+      and status = 'waiting'
+    order by deadline_at
+    limit 1
   );
 
 -- name: next_due
-select min(scheduled_for)
-from jobs indexed by jobs_due
-where status = 'scheduled';
+select
+  (
+    select min(scheduled_for)
+    from jobs indexed by jobs_due
+    where status = 'scheduled'
+  ),
+  (
+    select deadline_at
+    from jobs indexed by jobs_deadline
+    where deadline_at is not null
+      and finished_at is null
+      and status = 'waiting'
+    order by deadline_at
+    limit 1
+  );
 
 -- name: expired
 select rowid
@@ -56,12 +85,23 @@ set status = 'queued',
 where rowid = ?1;
 
 -- name: prune
+-- a child is kept until the machine that waits for it has gone on
 delete from jobs
 where rowid in (
   select rowid
   from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
+    and not exists (
+      select 1
+      from edges
+      join jobs as machine
+        on machine.id = edges.child_id
+        and machine.joining = edges.fence
+        and machine.finished_at is null
+      where edges.parent_id = jobs.id
+        and edges.fence > 0
+    )
   order by finished_at
   limit ?3
 )
@@ -73,6 +113,16 @@ select exists (
   from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
+    and not exists (
+      select 1
+      from edges
+      join jobs as machine
+        on machine.id = edges.child_id
+        and machine.joining = edges.fence
+        and machine.finished_at is null
+      where edges.parent_id = jobs.id
+        and edges.fence > 0
+    )
 );
 
 -- name: prune_attempts

@@ -112,3 +112,43 @@ as $$
     case when p_job.limited then 't:' || p_job.tenant_id end
   ], null)
 $$;
+
+-- A JSON array of texts; null for none.
+create function headway.texts(p_list jsonb) returns text[]
+language sql immutable strict
+as $$ select pg_catalog.array_agg(t.text order by t.place)
+        from pg_catalog.jsonb_array_elements_text(p_list) with ordinality as t (text, place) $$;
+
+-- Where a machine is, as model/machine.py's Place. Put together as text: the state stays as it was written.
+create function headway.place(
+  p_version integer, p_step text, p_state json, p_awaiting text[], p_match_all boolean, p_joining integer, p_woken text,
+  p_partition text, p_home_queue text, p_home_partition text, p_forked_from uuid, p_parent_id uuid, p_signals json
+) returns text
+language sql stable
+as $$
+  select '{' || pg_catalog.concat_ws(
+    ',',
+    '"version":' || p_version,
+    '"step":' || pg_catalog.to_json(p_step),
+    '"state":' || p_state,
+    '"awaiting":' || pg_catalog.to_json(p_awaiting),
+    case when p_match_all then '"match":"all"' end,
+    '"joining":' || p_joining,
+    '"woken":"' || p_woken || '"',
+    '"partition":' || pg_catalog.to_json(p_partition),
+    '"home_queue":' || pg_catalog.to_json(p_home_queue),
+    '"home_partition":' || pg_catalog.to_json(p_home_partition),
+    '"forked_from":"' || p_forked_from || '"',
+    '"parent_id":"' || p_parent_id || '"',
+    '"signals":' || p_signals
+  ) || '}'
+$$;
+
+-- A signal as a claim brings it: model/signal.py's Received.
+create function headway.received(p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text)
+returns json
+language sql stable
+as $$
+  select pg_catalog.json_build_array(
+    p_id, p_name, p_payload, (extract(epoch from p_sent_at) * 1000000)::bigint, p_dedup_key)
+$$;

@@ -9,7 +9,7 @@ create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -110,7 +110,18 @@ begin
       )
       select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
              c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-             c.delivery, c.correlation_id, c.trace_id, c.meta, c.train is not null or c.group_id is not null
+             c.delivery, c.correlation_id, c.trace_id, c.meta,
+             c.train is not null or c.group_id is not null or c.parent_id is not null,
+             -- a machine that was enqueued by its name alone may have signals before it has a step; where nobody ever
+             -- sent one, that is asked once
+             case when c.step is not null or c.parent_id is not null
+                       or (select 1 from headway.signals limit 1) is not null
+                          and (select 1 from headway.signals s where s.job_id = c.id and s.fence is null limit 1)
+                              is not null
+                  then headway.place(
+                         c.version, c.step, c.state, c.awaiting, c.match_all, c.joining, c.woken, c.partition,
+                         c.home_queue, c.home_partition, c.forked_from, c.parent_id, headway.inbox(c.id))
+             end
         from claimed c
        order by c.priority, c.position, c.id;
     get diagnostics v_count = row_count;
@@ -126,12 +137,27 @@ begin
 end
 $$;
 
--- Claims as a worker gets them, in this order.
+-- The signals that a machine has not consumed, as a claim brings them. With a look of its own, after the claim has locked
+-- the row: between the claim's snapshot and that lock the machine may have run, consumed some and been woken again.
+create function headway.inbox(p_job uuid) returns json
+language plpgsql volatile
+as $$
+begin
+  return (
+    select pg_catalog.json_agg(
+             headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+      from headway.signals s
+     where s.job_id = p_job
+       and s.fence is null);
+end
+$$;
+
+-- Claims as a worker gets them, in this order. In a statement after the one that has locked their rows.
 create function headway.claims(p_ids uuid[])
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
 )
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -140,7 +166,16 @@ as $$
          j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
          j.delivery, j.correlation_id, j.trace_id, j.meta,
          coalesce(j.train, j.partition) is not null or j.concurrency is not null or j.limited is true
-           or j.group_id is not null
+           or j.group_id is not null or j.parent_id is not null,
+         case when j.step is not null or j.parent_id is not null
+                   or (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1) is not null
+              then headway.place(
+                     j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
+                     j.home_queue, j.home_partition, j.forked_from, j.parent_id,
+                     (select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+                        from headway.signals s
+                       where s.job_id = j.id and s.fence is null))
+         end
     from unnest(p_ids) with ordinality as u (id, place)
     join headway.jobs j on j.id = u.id
    order by u.place
@@ -152,7 +187,7 @@ create function headway.take(p_worker uuid, p_id uuid, p_reservation uuid defaul
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -2,7 +2,8 @@
 -- has its default. Gives one row for each job that is not simply new and queued: its place in the call (from 1),
 -- the job that stands for it, that job's status, and whether this call made it.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
--- p_afters has the ids that each job waits for, as text with commas between.
+-- p_afters has the ids that each job waits for, as text with commas between. p_places say where machines begin, as
+-- model/machine.py's Place without its state, which p_states have: as json it keeps its text.
 -- A car goes in held, with an arrival for the next claim; in a transaction of its own, the first car of a train that
 -- shows no unfinished car and no hold goes in as its locomotive. p_alone says that this transaction ends with the call;
 -- else it is taken for one of its own where it is a single statement of the simple protocol, as psql's are.
@@ -47,6 +48,8 @@ create function headway.enqueue_many(
   p_groups uuid[] default null,
   p_afters text[] default null,
   p_on_failures text[] default null,
+  p_places jsonb[] default null,
+  p_states json[] default null,
   p_alone boolean default null
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
@@ -111,7 +114,8 @@ begin
       delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
-      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending)
+      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
+      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id)
     select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
            case when g.status = 'queued' then v_now end, g.position,
            g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
@@ -120,7 +124,11 @@ begin
            case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
            g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
            g.concurrency_key, g.rate_count, g.rate_period_ms, g.rate_burst, g.rate_key, g.group_id,
-           case when g.after is not null then true end
+           case when g.after is not null then true end,
+           (g.machine ->> 'version')::integer, g.machine ->> 'step', g.state, headway.texts(g.machine -> 'awaiting'),
+           case when g.machine ->> 'match' = 'all' then true end, (g.machine ->> 'joining')::integer,
+           g.machine ->> 'woken', g.machine ->> 'home_queue', g.machine ->> 'home_partition',
+           (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid
       from (
         select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
                coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
@@ -142,7 +150,7 @@ begin
                end as unique_scope,
                u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
                u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
-               u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after,
+               u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after, u.machine, u.state,
                u.place
           from unnest(
                  p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
@@ -150,14 +158,14 @@ begin
                  p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
                  p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
                  p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                 p_groups, p_afters, v_seats, v_places)
+                 p_groups, p_afters, p_places, p_states, v_seats, v_places)
                with ordinality as u (
                  id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                  expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
                  delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
                  source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
                  concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
-                 group_id, after, seat, position, place)
+                 group_id, after, machine, state, seat, position, place)
           cross join lateral (
             select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
           ) d
@@ -539,6 +547,8 @@ create function headway.enqueue(
   "group" uuid default null,
   after uuid[] default null,
   on_failure text default 'stop',
+  place jsonb default null,
+  state json default null,
   alone boolean default null
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
@@ -563,7 +573,8 @@ begin
       delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
-      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending)
+      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
+      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id)
     select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority, s.status, d.due,
            case when s.status = 'queued' then t.now end,
            case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
@@ -577,7 +588,11 @@ begin
                 then headway.check_pending(array[t.id], t.id, 1) is not null end,
            (select true from headway.queues q where q.name = queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
-           rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end
+           rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
+           (place ->> 'version')::integer, place ->> 'step', state, headway.texts(place -> 'awaiting'),
+           case when place ->> 'match' = 'all' then true end, (place ->> 'joining')::integer, place ->> 'woken',
+           place ->> 'home_queue', place ->> 'home_partition', (place ->> 'forked_from')::uuid,
+           (place ->> 'parent_id')::uuid
       from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
                             'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
                    headway.now() as now) t

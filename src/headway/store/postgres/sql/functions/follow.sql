@@ -1,7 +1,7 @@
 -- What follows from the end of these jobs, or from their leaving `running`: holds, the next cars, what waits for their
 -- keys, who waits for them, and the stop of a group. A settle does it here and now. An operator's transaction may be
--- long, or see an old snapshot: it leaves arrivals.
-create function headway.follow(p_ids uuid[], p_now timestamptz, p_settling boolean) returns void
+-- long, or see an old snapshot: it leaves arrivals. p_left are keys that were left by jobs that have others now.
+create function headway.follow(p_ids uuid[], p_now timestamptz, p_settling boolean, p_left text[] default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -40,6 +40,7 @@ begin
       cross join lateral unnest(headway.taken_keys(j)) as k (key)
      where j.id = any (p_ids)
        and (coalesce(j.partition, j.concurrency_key) is not null or j.limited);
+    v_keys := p_left || v_keys;
   end if;
   if v_groups is not null then
     insert into headway.arrivals (groups) values (v_groups);
@@ -57,6 +58,14 @@ begin
   end if;
   if not p_settling then
     perform headway.tell(p_ids);
+    -- a machine that runs has no unfinished children: only one that ends while it waits leaves some
+    insert into headway.arrivals (orphaned)
+    select array_agg(j.id)
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and j.joining is not null
+       and j.finished_at is not null
+    having count(*) > 0;
   end if;
 end
 $$;
@@ -72,8 +81,8 @@ begin
     from headway.edges e
     join headway.jobs j on j.id = e.parent_id
    where e.parent_id = any (p_ids)
-     and e.state = 'pending'
-     and j.finished_at is not null
+     and (e.state = 'pending') is true
+     and (j.finished_at is not null) is true
   having count(*) > 0;
 end
 $$;

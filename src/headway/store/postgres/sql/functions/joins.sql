@@ -1,11 +1,16 @@
 -- Jobs that wait for other jobs. An edge is decided once, when its parent is over; a child without an undecided edge is
--- let go, or ends. Only `couple` decides, one at a time and after everybody's commit: the last of several siblings
+-- let go, or ends; a machine that waits for those it spawned goes on in any case. Only `couple` decides, one at a time and after everybody's commit: the last of several siblings
 -- cannot be missed, and no parent's settle waits for another's.
 
 -- Decide the edges of new children and of parents that ended, then look at the children.
 create function headway.join_jobs(p_jobs uuid[], p_ended uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+-- one plan for ever, by primary key: a plan made while the tables were small must not outlive that
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_asked uuid[];
@@ -14,6 +19,7 @@ declare
   v_children uuid[];
   v_decided uuid[];
   v_moved uuid[];
+  v_stopped uuid[];
 begin
   select array_agg(distinct e.parent_id)
     into v_asked
@@ -23,7 +29,7 @@ begin
           union all
           select e.parent_id
             from unnest(p_ended) as u (id)
-            join headway.edges e on e.parent_id = u.id and e.state = 'pending') e;
+            join headway.edges e on e.parent_id = u.id and (e.state = 'pending') is true) e;
   -- a parent that can be locked and is not over has its settle before it, which will leave word
   select array_agg(l.id), array_agg(l.status)
     into v_parents, v_statuses
@@ -52,10 +58,15 @@ begin
        set state = o.state
       from over o
      where e.parent_id = o.id
-       and e.state = 'pending'
-    returning e.child_id, e.parent_id
+       and (e.state = 'pending') is true
+    returning e.child_id, e.parent_id, e.fence > 0 and e.state = 'failed' and e.on_failure = 'stop' as stops
   )
-  select array_agg(distinct d.child_id), array_agg(distinct d.parent_id) into v_children, v_decided from decided d;
+  select array_agg(distinct d.child_id), array_agg(distinct d.parent_id), array_agg(distinct d.child_id) filter (where d.stops)
+    into v_children, v_decided, v_stopped
+    from decided d;
+  if v_stopped is not null then
+    insert into headway.arrivals (orphaned) values (v_stopped);
+  end if;
 
   -- somebody holds the parent's row, or it is another one now: look again
   insert into headway.arrivals (ended)
@@ -87,8 +98,11 @@ begin
     into v_waiting
     from unnest(p_ids) as u (id)
     join headway.jobs j on j.id = u.id
-   where (j.status = 'held' and j.pending) is true
-     and (select 1 from headway.edges e where e.child_id = j.id and e.state = 'pending' limit 1) is null;
+   where (j.status in ('held', 'waiting') and j.pending) is true
+     and (select 1
+            from headway.edges e
+           where e.child_id = j.id and e.state = 'pending' and (j.status = 'held' or e.fence = j.joining)
+           limit 1) is null;
   if v_waiting is null then
     return;
   end if;
@@ -99,7 +113,7 @@ begin
     cross join lateral (
       select j.id, j.tenant_id
         from headway.jobs j
-       where j.id = u.id and j.status = 'held' and j.pending
+       where j.id = u.id and j.status in ('held', 'waiting') and j.pending
          for update skip locked) l
    where not exists (select from headway.groups g where g.callback_id = l.id and g.tenant_id = l.tenant_id)
       or exists (select
@@ -110,7 +124,11 @@ begin
   select array_agg(l.id)
     into v_free
     from unnest(v_locked) as l (id)
-   where (select 1 from headway.edges e where e.child_id = l.id and e.state = 'pending' limit 1) is null;
+    join headway.jobs j on j.id = l.id
+   where (select 1
+            from headway.edges e
+           where e.child_id = j.id and e.state = 'pending' and (j.status = 'held' or e.fence = j.joining)
+           limit 1) is null;
   insert into headway.arrivals (jobs)
   select array_agg(w.id)
     from (select w.id from unnest(v_waiting) as w (id) except select l.id from unnest(v_locked) as l (id)) w
@@ -128,6 +146,7 @@ begin
      where e.child_id = any (v_free)
        and e.state = 'failed'
        and e.on_failure = 'stop'
+       and e.fence = 0
      order by e.child_id, e.parent_id
   loop
     v_free := array_remove(v_free, v_one);
@@ -153,7 +172,8 @@ begin
 end
 $$;
 
--- These jobs, whose rows are locked, wait for nobody any more: a car now for its turn only.
+-- These jobs, whose rows are locked, wait for nobody any more: a car now for its turn only. A machine that waits is
+-- queued, as the locomotive that it is.
 create function headway.unhold(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -162,16 +182,22 @@ begin
   with gone as (
     update headway.jobs j
        set pending = null,
-           status = case when j.train is not null then 'held' when j.scheduled_for > p_now then 'scheduled' else 'queued' end,
-           queued_at = case when j.train is not null or j.scheduled_for > p_now then j.queued_at else p_now end
+           status = case when j.status = 'waiting' then 'queued'
+                         when j.train is not null then 'held'
+                         when j.scheduled_for > p_now then 'scheduled'
+                         else 'queued' end,
+           queued_at = case when j.status = 'held' and (j.train is not null or j.scheduled_for > p_now) then j.queued_at
+                            else p_now end,
+           woken = case when j.status = 'waiting' then 'children' else j.woken end
      where j.id = any (p_ids)
-       and j.status = 'held'
-    returning j.tenant_id, j.train
+       and j.status in ('held', 'waiting')
+    returning j.tenant_id, j.train, j.status
   )
   insert into headway.arrivals (tenant_id, trains)
   select g.tenant_id, array_agg(distinct g.train)
     from gone g
    where g.train is not null
+     and g.status = 'held'
    group by g.tenant_id;
 end
 $$;
@@ -348,7 +374,8 @@ as $$
   -- it may wait for that one anyway
   delete from headway.edges e
    using headway.edges d
-   where e.parent_id = p_old and e.state = 'pending' and d.parent_id = p_new and d.child_id = e.child_id;
+   where e.parent_id = p_old and e.state = 'pending' and d.parent_id = p_new and d.child_id = e.child_id
+     and d.fence = e.fence;
   update headway.edges e set parent_id = p_new where e.parent_id = p_old and e.state = 'pending';
 $$;
 
@@ -371,6 +398,10 @@ as $$
      set state = 'pending'
     from unnest(p_old) as u (old)
    where e.parent_id = u.old
-     and exists (select from headway.jobs c where c.id = e.child_id and c.status = 'held' and c.pending);
+     and exists (select
+                   from headway.jobs c
+                  where c.id = e.child_id
+                    and c.pending
+                    and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
   select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
 $$;

@@ -132,7 +132,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_status text := case when p_pending or p_job.train is not null then 'held' else 'queued' end;
+  -- a machine that was canceled while it waited waits again; but a car waits for its turn first
+  v_waits boolean := p_job.status = 'canceled' and p_job.woken is null
+                     and (p_job.awaiting is not null or p_job.joining is not null);
+  v_status text := case when p_pending or p_job.train is not null then 'held' when v_waits then 'waiting' else 'queued' end;
+  v_pending boolean := nullif(p_pending or v_status = 'waiting' and p_job.joining is not null, false);
   v_runs_as uuid := p_job.id;
   v_holder uuid;
 begin
@@ -147,7 +151,7 @@ begin
       select n into strict v_runs_as
         from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
       update headway.jobs j
-         set tries = 0, losses = 0, expires_at = null, pending = nullif(p_pending, false)
+         set tries = 0, losses = 0, expires_at = null, pending = v_pending
        where j.id = v_runs_as
          and j.status = v_status;
       if not found then
@@ -156,10 +160,11 @@ begin
     else
       update headway.jobs j
          set status = v_status,
-             pending = nullif(p_pending, false),
+             pending = v_pending,
              tries = 0,
              losses = 0,
-             queued_at = case when v_status = 'queued' then p_now end,
+             queued_at = case v_status when 'queued' then p_now when 'waiting' then j.queued_at end,
+             error = case when v_status = 'waiting' then null else j.error end,
              position = coalesce(j.position, nextval('headway.position')),
              fair = (select true from headway.queues q where q.name = j.queue and q.fair),
              scheduled_for = null,
@@ -179,6 +184,19 @@ begin
       p_job.id, p_job.unique_key, v_holder
       using errcode = 'HW001', detail = coalesce(v_holder, p_job.id)::text;
   end;
+  if v_status = 'waiting' then
+    -- children that were retried before it
+    update headway.edges e
+       set state = 'pending'
+      from headway.jobs c
+     where e.child_id = v_runs_as
+       and e.fence = p_job.joining
+       and e.state <> 'pending'
+       and c.id = e.parent_id
+       and c.finished_at is null;
+    insert into headway.arrivals (signaled, jobs)
+    values (array[v_runs_as], case when v_pending then array[v_runs_as] end);
+  end if;
   if p_job.train is not null then
     delete from headway.holds o
      where o.tenant_id = p_job.tenant_id and o.train = p_job.train and o.job_id = p_job.id;

@@ -1,218 +1,3 @@
--- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
--- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
--- now taken gives up its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
--- retries it.
--- Locks the rows in order of id. Gives the rows it changed and where they went.
--- p_superseded are jobs whose key p_holders have; null is the first look, which writes nothing where some may enter a
--- unique scope. Nothing else can be refused, and so the usual case needs no subtransaction.
-create function headway.end_attempts(
-  p_ids uuid[],
-  p_fences integer[],
-  p_statuses text[],
-  p_tos text[],
-  p_charges integer[],
-  p_losses integer[],
-  p_delays_ms bigint[],
-  p_results json[],
-  p_errors text[],
-  p_exit_codes integer[],
-  p_stdout_tails text[],
-  p_stderr_tails text[],
-  p_superseded uuid[] default null,
-  p_holders uuid[] default null
-) returns table (id uuid, fence integer, next text)
-language plpgsql
-set search_path = pg_catalog, pg_temp
--- one plan for ever, by primary key: a plan made while the table was small must not outlive that
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
--- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
--- everybody's outcomes waiting with it
-set lock_timeout = '250ms'
-as $$
-declare
-  v_now timestamptz := headway.now();
-  v_ended uuid[];
-  v_fences integer[];
-  v_nexts text[];
-  v_keys text[];
-  v_failed boolean;
-  v_may_enter boolean;
-  v_tenants uuid[];
-  v_trains text[];
-  v_followed boolean;
-begin
-  with given as (
-    select *
-      from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-                  p_exit_codes, p_stdout_tails, p_stderr_tails)
-           as u (id, fence, status, next, charge, loss, delay_ms, result, error,
-                 exit_code, stdout_tail, stderr_tail)
-  ), locked as materialized (
-    select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
-           g.status, g.charge, g.loss, g.delay_ms,
-           g.result, g.exit_code, g.stderr_tail,
-           j.train,
-           coalesce(j.partition, j.on_canceled, j.on_dead) is not null or j.concurrency is not null
-             or j.limited is true or j.group_id is not null as followed,
-           p_superseded is null and j.unique_key is not null and not 'running' = any (j.unique_scope) as may_enter,
-           coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
-           case
-             when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed', 'canceled')
-               then coalesce(g.error, j.cancel_reason)
-             else g.error
-           end as error,
-           j.unique_key is not null and (
-             -- a job over at_most_once hands its key on to its retry
-             g.next = 'failed' and 'failed' = any (j.unique_scope)
-             or j.id = any (p_superseded)) as drops_key,
-           case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued')
-                then headway.superseded(j.unique_key, p_holders[array_position(p_superseded, j.id)])
-           end as superseded,
-           case
-             when j.cancel_requested_at is not null and g.next in ('scheduled', 'queued', 'failed') then 'canceled'
-             when j.id = any (p_superseded) and g.next in ('scheduled', 'queued') then 'canceled'
-             when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
-             else g.next
-           end as next
-      from given g
-      join headway.jobs j on j.id = g.id and j.fence = g.fence
-     -- beside a join by id, "is true" keeps the planner on the primary key
-     where (j.status = 'running') is true
-     order by j.id
-       for update of j
-  ), moved as (
-    update headway.jobs j
-       set status = l.next,
-           tries = j.tries + coalesce(l.charge, 0),
-           losses = j.losses + coalesce(l.loss, 0),
-           result = l.result,
-           error = coalesce(l.superseded, l.error),
-           finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
-           scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
-                                else j.scheduled_for end,
-           queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
-           unique_key = case when l.drops_key then null else j.unique_key end,
-           worker_id = null,
-           attempt_started_at = null,
-           cancel_requested_at = null,
-           cancel_reason = null
-      from locked l
-     where j.id = l.id
-       and not exists (select from locked k where k.may_enter)
-  ), written as (
-    insert into headway.attempts (
-      job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
-      exit_code, stdout_tail, stderr_tail)
-    select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
-           l.exit_code, l.stdout_tail, l.stderr_tail
-      from locked l
-     where not exists (select from locked k where k.may_enter)
-    on conflict do nothing
-  )
-  select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
-         bool_or(l.followed), bool_or(l.may_enter),
-         array_agg(l.tenant_id) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled')),
-         array_agg(l.train) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled'))
-    into v_ended, v_fences, v_nexts, v_keys, v_failed, v_followed, v_may_enter, v_tenants, v_trains
-    from locked l;
-  if v_may_enter then
-    return query
-      select *
-        from headway.end_attempts_entering(
-               p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-               p_exit_codes, p_stdout_tails, p_stderr_tails);
-    return;
-  end if;
-  if v_failed then
-    perform headway.retry_as_new(f.ids, f.delays, f.keys)
-       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
-               from unnest(v_ended, v_nexts, v_keys) as e (id, next, unique_key)
-               join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
-              where e.next = 'failed') f;
-  end if;
-  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
-  if v_followed then
-    perform headway.follow(v_ended, v_now, true);
-  elsif v_trains is not null then
-    perform headway.advance(v_tenants, v_trains, v_now);
-  end if;
-  perform from headway.edges limit 1;
-  if found then
-    perform headway.tell(v_ended);
-  end if;
-  return query select * from unnest(v_ended, v_fences, v_nexts);
-end
-$$;
-
--- The same where some may enter a unique scope: looks for who is there when one is refused, and tries again.
-create function headway.end_attempts_entering(
-  p_ids uuid[],
-  p_fences integer[],
-  p_statuses text[],
-  p_tos text[],
-  p_charges integer[],
-  p_losses integer[],
-  p_delays_ms bigint[],
-  p_results json[],
-  p_errors text[],
-  p_exit_codes integer[],
-  p_stdout_tails text[],
-  p_stderr_tails text[]
-) returns table (id uuid, fence integer, next text)
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_superseded uuid[] := '{}';
-  v_holders uuid[] := '{}';
-  v_found uuid[];
-  v_found_holders uuid[];
-begin
-  loop
-    begin
-      return query
-        select *
-          from headway.end_attempts(
-                 p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-                 p_exit_codes, p_stdout_tails, p_stderr_tails, v_superseded, v_holders);
-      return;
-    exception when unique_violation then
-      -- who else is in scope: another job, or an earlier one of this very batch
-      with entering as (
-        select j.id, j.tenant_id, j.kind, j.unique_key,
-               first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
-          from unnest(p_ids, p_fences, p_tos, p_delays_ms) as u (id, fence, next, delay_ms)
-          join headway.jobs j on j.id = u.id and j.fence = u.fence
-         where (j.status = 'running') is true
-           and j.unique_key is not null
-           and not 'running' = any (j.unique_scope)
-           and case when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued' else u.next end
-               = any (j.unique_scope)
-      ), blocked as (
-        select e.id, coalesce(o.id, case when e.first <> e.id then e.first end) as holder
-          from entering e
-          left join headway.jobs o
-            on o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
-           and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id
-      )
-      select array_agg(b.id), array_agg(b.holder)
-        into v_found, v_found_holders
-        from blocked b
-       where b.holder is not null
-         and b.id <> all (v_superseded);
-      if v_found is null then
-        raise;
-      end if;
-      v_superseded := v_superseded || v_found;
-      v_holders := v_holders || v_found_holders;
-    end;
-  end loop;
-end
-$$;
-
 -- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
 -- place, with the unique key. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
 -- p_status is where it begins; else queued, or scheduled by its delay. It has the train, the place and, where the
@@ -271,6 +56,17 @@ begin
     end;
     -- who waits for the old one waits for the new one
     perform headway.repoint(v_old.id, v_new.id);
+    -- where the old one was, the new one is, with what it has not consumed and those that it waits for
+    if v_old.joining is not null then
+      update headway.edges e
+         set child_id = v_new.id
+       where e.child_id = v_old.id
+         and e.fence = v_old.joining;
+    end if;
+    update headway.signals s
+       set job_id = v_new.id
+     where s.job_id = v_old.id
+       and s.fence is null;
     if v_new.status = 'canceled' then
       perform headway.follow(array[v_new.id], v_now, true);
       perform headway.tell(array[v_new.id]);
@@ -321,8 +117,9 @@ as $$
   returning j.id
 $$;
 
--- Write how executions ended (see end_attempts). Gives those that were not this worker's to end; one that was written
--- before, whose acknowledgement got lost, is not among them.
+-- Write how executions ended (see end_attempts). Says of some what became of them: `lost`, which was not this worker's to
+-- end (one that was written before, whose acknowledgement got lost, is not); `continued`, which goes on with fence + 1,
+-- with the signals that it has; `parked`, a Spawn whose children the caller is to enqueue in this transaction.
 create function headway.settle(
   p_worker uuid,
   p_ids uuid[],
@@ -335,36 +132,74 @@ create function headway.settle(
   p_errors text[] default null,
   p_exit_codes integer[] default null,
   p_stdout_tails text[] default null,
-  p_stderr_tails text[] default null
-) returns table (id uuid, fence integer)
+  p_stderr_tails text[] default null,
+  p_turns jsonb[] default null,
+  p_states json[] default null
+) returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_ended uuid[];
   v_fences integer[];
+  v_nexts text[];
+  v_turns jsonb[];
 begin
-  select array_agg(e.id), array_agg(e.fence)
-    into v_ended, v_fences
+  select e.ids, e.fences, e.nexts, e.turns
+    into v_ended, v_fences, v_nexts, v_turns
     from headway.end_attempts(
            p_ids, p_fences, p_statuses, p_tos, p_charges, null, p_delays_ms, p_results, p_errors,
-           p_exit_codes, p_stdout_tails, p_stderr_tails) e;
+           p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) e;
+  if p_turns is not null then
+    return query
+      select e.id, e.fence, 'continued', i.signals
+        from unnest(v_ended, v_fences, v_nexts) as e (id, fence, next)
+        cross join lateral (
+          select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)::text as signals
+            from headway.signals s
+           where s.job_id = e.id and s.fence is null) i
+       where e.next = 'running'
+      union all
+      select e.id, e.fence, 'parked', null
+        from unnest(v_ended, v_fences, v_turns) as e (id, fence, turn)
+       where e.turn ? 'joins';
+    if found then
+      -- the children's keys may be those of a user's open transaction, for which nobody's outcomes wait
+      perform set_config('lock_timeout', '250ms', true);
+    end if;
+  end if;
   if cardinality(v_ended) = cardinality(p_ids) then
     return;
   end if;
   return query
-    select u.id, u.fence
-      from unnest(p_ids, p_fences) as u (id, fence)
-     where not exists (select from unnest(v_ended, v_fences) as e (id, fence) where e.id = u.id and e.fence = u.fence)
-       and not exists (
-             select
-               from headway.attempts a
-              where a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status <> 'lost');
+    with missing as (
+      select u.id, u.fence, u.next,
+             exists (
+               select
+                 from headway.attempts a
+                where a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status <> 'lost') as written
+        from unnest(p_ids, p_fences, p_tos) as u (id, fence, next)
+       where not exists (select from unnest(v_ended, v_fences) as e (id, fence) where e.id = u.id and e.fence = u.fence)
+    )
+    select m.id, m.fence, 'lost', null
+      from missing m
+     where not m.written
+    union all
+    select m.id, m.fence, 'continued', i.signals
+      from missing m
+      join headway.jobs j on j.id = m.id and j.fence = m.fence + 1 and j.worker_id = p_worker
+      cross join lateral (
+        select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)::text as signals
+          from headway.signals s
+         where s.job_id = m.id and s.fence is null) i
+     where m.written
+       and m.next = 'running'
+       and (j.status = 'running') is true;
 end
 $$;
 
--- Settle, and then claim, in one transaction. A row without a kind is no claim, but a settlement that was not this
--- worker's to write.
+-- Settle, and then claim, in one transaction. A row without a kind is no claim, but what settle says of one: its verdict
+-- as `delivery`, and its signals as `place`.
 create function headway.settle_and_claim(
   p_queue text,
   p_limit integer,
@@ -379,28 +214,38 @@ create function headway.settle_and_claim(
   p_errors text[] default null,
   p_exit_codes integer[] default null,
   p_stdout_tails text[] default null,
-  p_stderr_tails text[] default null
+  p_stderr_tails text[] default null,
+  p_turns jsonb[] default null,
+  p_states json[] default null
 ) returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  -- the claim's locks before the settle's rows: who holds those waits for such rows
-  perform pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
-  for id, fence in
-    select s.id, s.fence
+  perform headway.lock_claim(p_queue);
+  for id, fence, delivery, place in
+    select s.id, s.fence, s.verdict, s.signals
       from headway.settle(
              p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
-             p_exit_codes, p_stdout_tails, p_stderr_tails) s
+             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) s
   loop
     return next;
   end loop;
   return query select * from headway.claim(p_worker, p_queue, p_limit);
 end
+$$;
+
+-- The claim's locks, for a transaction that settles first: they come before the settle's rows, for who holds them alone
+-- waits for such rows.
+create function headway.lock_claim(p_queue text) returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
 $$;
 
 -- Show progress, note and log tail of running jobs; gives the worker's jobs that were asked to stop.

@@ -69,7 +69,8 @@ begin
       select e.id, e.fence, g.kind, g.worker_id, e.next
         from batch b
         cross join lateral headway.end_attempts(
-          b.ids, b.fences, b.statuses, b.tos, null, b.losses, b.delays, null, b.errors, null, null, null) e
+          b.ids, b.fences, b.statuses, b.tos, null, b.losses, b.delays, null, b.errors, null, null, null) r
+        cross join lateral unnest(r.ids, r.fences, r.nexts) as e (id, fence, next)
         join judged g on g.id = e.id
        where b.ids is not null;
   end if;
@@ -80,8 +81,8 @@ begin
 end
 $$;
 
--- Queue the scheduled jobs that are due, in order of their time, and end what expired. Finding nothing, it writes
--- nothing. Skips rows that others hold.
+-- Queue the scheduled jobs that are due, in order of their time, and the machines whose await has timed out, and end what
+-- expired. Finding nothing, it writes nothing. Skips rows that others hold.
 create function headway.promote(p_limit integer)
 returns table (queued integer, expired integer, next_due_ms bigint)
 language plpgsql security definer
@@ -156,6 +157,34 @@ begin
     end;
   end if;
 
+  select array_agg(d.id)
+    into v_ids
+    from (select j.id
+            from headway.jobs j
+           where j.status = 'waiting'
+             and j.deadline_at <= v_now
+           order by j.deadline_at
+           limit p_limit
+             for update skip locked) d;
+  if v_ids is not null then
+    begin
+      perform headway.unpark(v_ids, 'timeout', v_now);
+      queued := queued + cardinality(v_ids);
+    exception when unique_violation or lock_not_available then
+      foreach v_late in array v_ids loop
+        begin
+          perform headway.unpark(array[v_late], 'timeout', v_now);
+          queued := queued + 1;
+        exception
+          when unique_violation then
+            v_over := v_over || headway.supersede(v_late, v_now);
+          when lock_not_available then
+            null;
+        end;
+      end loop;
+    end;
+  end if;
+
   if v_over is not null then
     perform headway.follow(v_over, v_now, false);
   end if;
@@ -166,6 +195,12 @@ begin
              from headway.jobs j
             where j.status = 'scheduled'
             order by j.scheduled_for, j.id
+            limit 1)
+          union all
+          (select j.deadline_at
+             from headway.jobs j
+            where j.status = 'waiting' and j.deadline_at is not null
+            order by j.deadline_at
             limit 1)
           union all
           (select b.wake_at from headway.buckets b where b.wake_at is not null order by b.wake_at limit 1)) as t (at)
@@ -220,7 +255,8 @@ begin
 end
 $$;
 
--- Delete up to p_limit jobs that ended in p_status longer ago, oldest first, with their attempts.
+-- Delete up to p_limit jobs that ended in p_status longer ago, oldest first, with their attempts and signals. A child
+-- stays until the machine that waits for it has seen it.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -240,6 +276,12 @@ begin
      where j.status = p_status
        and j.finished_at < v_before
        and j.finished_at is not null
+       -- "distinct from", which the planner takes for nearly always true, and so stays on the index of ends
+       and (select 1
+              from headway.edges e
+              join headway.jobs m on m.id = e.child_id
+             where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null
+             limit 1) is distinct from 1
      order by j.finished_at
      limit p_limit
        for update skip locked
@@ -247,6 +289,10 @@ begin
     delete from headway.attempts a
      using old o
      where a.job_id = o.id
+  ), inbox as (
+    delete from headway.signals s
+     using old o
+     where s.job_id = o.id
   ), gone as (
     delete from headway.jobs j
      using old o
@@ -268,7 +314,7 @@ begin
     insert into headway.arrivals (jobs)
     select array_agg(distinct t.child_id) from told t having count(*) > 0;
     delete from headway.edges e where e.child_id = any (v_joined);
-    delete from headway.edges e where e.parent_id = any (v_joined) and e.state = 'done';
+    delete from headway.edges e where e.parent_id = any (v_joined) and (e.state = 'done' or e.fence > 0);
   end if;
   perform from headway.groups limit 1;
   if found then
@@ -278,131 +324,5 @@ begin
        and not exists (select from headway.jobs j where j.id = g.callback_id);
   end if;
   return v_count;
-end
-$$;
-
--- Repair what an outside hand broke, and name it: trains with waiting cars that nothing will move, held jobs whose
--- `after` are over or gone, keys that have room. Looks at up to p_limit of each, going on where the last one stopped.
-create function headway.sweep(p_limit integer)
-returns table (trains text[], jobs uuid[], keys text[])
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := headway.now();
-  v_tenants uuid[];
-  v_last headway.sweeps;
-  v_next headway.sweeps;
-  v_count bigint;
-begin
-  perform headway.couple();
-  select s.* into v_last from headway.sweeps s for update skip locked;
-  if not found then
-    return;
-  end if;
-  v_next := v_last;
-  -- a skip scan over the trains that have held cars
-  with recursive train (tenant_id, train, n) as (
-    (select j.tenant_id, j.train, 1
-       from headway.jobs j
-      where j.train is not null and j.status = 'held' and (j.tenant_id, j.train) > (v_last.tenant_id, v_last.train)
-      order by j.tenant_id, j.train
-      limit 1)
-    union all
-    select x.tenant_id, x.train, t.n + 1
-      from train t
-      cross join lateral (
-        select j.tenant_id, j.train
-          from headway.jobs j
-         where j.train is not null and j.status = 'held' and (j.tenant_id, j.train) > (t.tenant_id, t.train)
-         order by j.tenant_id, j.train
-         limit 1) x
-     where t.n < p_limit
-  )
-  select array_agg(t.tenant_id) filter (where b.broken), array_agg(t.train) filter (where b.broken),
-         (array_agg(t.tenant_id order by t.n desc))[1], (array_agg(t.train order by t.n desc))[1], count(*)
-    into v_tenants, trains, v_next.tenant_id, v_next.train, v_count
-    from train t
-    cross join lateral (
-      select j.pending
-        from headway.jobs j
-       where j.tenant_id = t.tenant_id and j.train = t.train and j.train is not null and j.status = 'held'
-       order by j.position, j.id
-       limit 1) h
-    cross join lateral (select h.pending is not true
-     and (select 1
-            from headway.jobs a
-           where a.tenant_id = t.tenant_id and a.train = t.train and a.train is not null
-             and a.status in ('queued', 'running', 'scheduled', 'waiting')
-           limit 1) is null
-     and not exists (select from headway.holds o where o.tenant_id = t.tenant_id and o.train = t.train)
-     and not exists (select from headway.arrivals a where a.tenant_id = t.tenant_id and t.train = any (a.trains))
-       as broken) b;
-  if v_count < p_limit then
-    -- the end: from the beginning the next time
-    v_next.tenant_id := '00000000-0000-0000-0000-000000000000';
-    v_next.train := '';
-  end if;
-  if trains is not null then
-    insert into headway.arrivals (tenant_id, trains)
-    select w.tenant_id, array_agg(w.train) from unnest(v_tenants, trains) as w (tenant_id, train) group by w.tenant_id;
-  end if;
-
-  select array_agg(h.id)
-    into jobs
-    from (select j.id
-            from headway.jobs j
-           where j.pending
-             and j.status = 'held'
-             and not exists (select from headway.arrivals a where j.id = any (a.jobs))
-             and not exists (
-                   select
-                     from headway.edges e
-                     join headway.jobs p on p.id = e.parent_id
-                    where e.child_id = j.id and e.state = 'pending'
-                      and (p.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
-                           or exists (select from headway.arrivals a where p.id = any (a.ended))))
-           limit p_limit) h;
-  if jobs is not null then
-    insert into headway.arrivals (jobs) values (jobs);
-  end if;
-
-  -- keys that have jobs aside although there is room, and nothing queued that stands for them
-  with recursive aside (key, n) as (
-    (select j.limited_by, 1 from headway.jobs j where j.limited_by > v_last.key order by j.limited_by limit 1)
-    union all
-    select x.limited_by, a.n + 1
-      from aside a
-      cross join lateral (
-        select j.limited_by from headway.jobs j where j.limited_by > a.key order by j.limited_by limit 1) x
-     where a.n < p_limit
-  )
-  select array_agg(a.key) filter (where r.room >= 1 and not r.stands),
-         coalesce(max(a.key) filter (where a.n = p_limit), '')
-    into keys, v_next.key
-    from aside a
-    cross join lateral (select j.* from headway.jobs j where j.limited_by = a.key limit 1) first
-    cross join lateral (
-      select coalesce(headway.room(first.id, a.key, v_now), 1) as room,
-             exists (select from headway.arrivals o where a.key = any (o.keys))
-             or exists (select from headway.buckets b where b.key = a.key and b.wake_at is not null)
-             or exists (
-                  select
-                    from (select s.*
-                            from headway.jobs s
-                           where s.queue = first.queue and s.status = 'queued' and s.limited_by is null
-                           order by s.priority, s.position, s.id
-                           limit 1000) s
-                   where a.key = any (headway.limit_keys(s))) as stands) r;
-  update headway.sweeps s
-     set tenant_id = v_next.tenant_id, train = v_next.train, key = v_next.key
-   where (s.tenant_id, s.train, s.key) <> (v_next.tenant_id, v_next.train, v_next.key);
-  if keys is not null then
-    insert into headway.arrivals (keys) values (keys);
-  end if;
-  if coalesce(cardinality(trains), cardinality(jobs), cardinality(keys)) is not null then
-    perform headway.couple();
-    return next;
-  end if;
 end
 $$;

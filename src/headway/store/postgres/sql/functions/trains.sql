@@ -187,19 +187,23 @@ declare
   v_ended uuid[];
   v_keys text[];
   v_groups uuid[];
+  v_signaled uuid[];
+  v_orphaned uuid[];
 begin
   with taken as materialized (
     delete from headway.arrivals a
      where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit)
-    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups
+    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
          (select array_agg(distinct u) from taken k, unnest(k.jobs) u),
          (select array_agg(distinct u) from taken k, unnest(k.ended) u),
          (select array_agg(u) from taken k, unnest(k.keys) u),
-         (select array_agg(distinct u) from taken k, unnest(k.groups) u)
-    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups
+         (select array_agg(distinct u) from taken k, unnest(k.groups) u),
+         (select array_agg(distinct u) from taken k, unnest(k.signaled) u),
+         (select array_agg(distinct u) from taken k, unnest(k.orphaned) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned
     from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
                  array_agg(w.train order by w.tenant_id, w.train) as trains
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
@@ -211,6 +215,22 @@ begin
     exception when others then
       perform headway.put_back(sqlstate, sqlerrm);
       insert into headway.arrivals (groups) values (v_groups);
+    end;
+  end if;
+  if v_orphaned is not null then
+    begin
+      perform headway.stop_children(v_orphaned, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (orphaned) values (v_orphaned);
+    end;
+  end if;
+  if v_signaled is not null then
+    begin
+      perform headway.deliver(v_signaled, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (signaled) values (v_signaled);
     end;
   end if;
   if v_jobs is not null or v_ended is not null then

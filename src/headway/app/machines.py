@@ -1,0 +1,218 @@
+"""The verbs for machines: signals, their inbox, children, history, and forks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway.app.requests import Requests
+from headway.define.machine import MachineKind
+from headway.define.signaling import signal_to
+from headway.errors import InvalidJob, NotAllowed
+from headway.model.codec import encode
+from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.job import Enqueued, Job, NewJob
+from headway.model.machine import Chapter, Child, forked, history
+from headway.model.signal import NewSignal, Sent, Signal
+from headway.store.ops import Op, Steps
+
+_COPIED = (
+    *("tenant_id", "kind", "priority", "delivery", "correlation_id", "trace_id", "on_canceled", "on_dead"),
+    *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms"),
+    *("concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key"),
+)
+
+
+class MachineVerbs(Requests):
+    """A machine is meant by its job's id; `Checkout.signal(unique_key, …)` means one by its unique key."""
+
+    def signal(
+        self,
+        job_id: str | UUID,
+        name: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        conn: Any = None,
+    ) -> Sent:
+        """Put a signal into a machine's inbox; gives its `id`, and `created`: False for a dedup_key that it has had.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. It may come
+        before the machine awaits it. Raises `NotFound`, `NotAllowed` (the machine is over, or the job is none),
+        `InvalidJob`, `InvalidPayload`.
+        """
+        return self.signal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
+
+    async def asignal(
+        self,
+        job_id: str | UUID,
+        name: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        conn: Any = None,
+    ) -> Sent:
+        return await self.asignal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
+
+    def signal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
+        op = self._signaling(signals)
+        sent = self._run(op) if conn is None else self._store.run_in(conn, op)
+        self._wake_for(sent, conn)
+        return sent
+
+    async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+        op = self._signaling(signals)
+        sent = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
+        self._wake_for(sent, conn)
+        return sent
+
+    def build_signal(
+        self, job_id: str | UUID, name: str, payload: Any = None, *, dedup_key: str | None = None
+    ) -> NewSignal:
+        """What `signal` would send, for `signal_many`."""
+        return signal_to(job_id, name, payload, dedup_key=dedup_key, limit=self.payload_limit)
+
+    def signal_new(self, signal: NewSignal, conn: Any) -> Sent:
+        return self.signal_many((signal,), conn=conn)[0]
+
+    async def asignal_new(self, signal: NewSignal, conn: Any) -> Sent:
+        return (await self.asignal_many((signal,), conn=conn))[0]
+
+    def signals(self, job_id: str | UUID) -> list[Signal]:
+        """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
+        return self._run(self._signals(job_id))
+
+    async def asignals(self, job_id: str | UUID) -> list[Signal]:
+        return await self._arun(self._signals(job_id))
+
+    def children(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
+        """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
+        return self._run(self._children(job_id, fence))
+
+    async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
+        return await self._arun(self._children(job_id, fence))
+
+    def history(self, job_id: str | UUID) -> list[Chapter]:
+        """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
+        return self._run(self._history(job_id))
+
+    async def ahistory(self, job_id: str | UUID) -> list[Chapter]:
+        return await self._arun(self._history(job_id))
+
+    def fork(
+        self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
+    ) -> Enqueued:
+        """Start a new machine from a step of another: with the step that the execution `at` (a fence; the last one
+        without it) ran, and the state that it began with, or this one. It sees the signals and children that the step
+        saw. The other goes on as it does. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        """
+        enqueued, queue = self._run(self._fork(job_id, at, state, actor))
+        self._wake.poke(queue)
+        return enqueued
+
+    async def afork(
+        self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
+    ) -> Enqueued:
+        enqueued, queue = await self._arun(self._fork(job_id, at, state, actor))
+        self._wake.poke(queue)
+        return enqueued
+
+    # how
+
+    def _signaling(self, signals: Iterable[NewSignal]) -> Op[list[Sent]]:
+        return self._store.ops.signal([self._addressed(signal) for signal in signals])
+
+    def _addressed(self, signal: NewSignal) -> NewSignal:
+        if not isinstance(signal, NewSignal):
+            raise InvalidJob(f"signal_many takes what build_signal(…) gives, not {type(signal).__name__}")
+        if self._seen is not None and signal.tenant_id not in (None, self._seen):
+            raise NotAllowed(f"this app acts for tenant {self._own} only")
+        if signal.tenant_id is not None:
+            return signal
+        # an id names its tenant by itself, a unique key does not
+        own = self._seen if signal.job_id is not None else tenant_id(self._own)
+        return msgspec.structs.replace(signal, tenant_id=own)
+
+    def _wake_for(self, sent: Sequence[Sent], conn: Any) -> None:
+        if conn is None:
+            for queue in {each.queue for each in sent}:
+                self._wake.poke(queue)
+
+    def _signals(self, job_id: str | UUID) -> Op[list[Signal]]:
+        def steps() -> Steps[list[Signal]]:
+            job = yield from self._get(job_id).steps()
+            return (yield from self._store.ops.signals(job.id, tenant_id=self._seen).steps())
+
+        return Op(steps, writes=False)
+
+    def _children(self, job_id: str | UUID, fence: int | None) -> Op[list[Child]]:
+        def steps() -> Steps[list[Child]]:
+            job = yield from self._get(job_id).steps()
+            return (yield from self._store.ops.children(job.id, fence=fence, tenant_id=self._seen).steps())
+
+        return Op(steps, writes=False)
+
+    def _history(self, job_id: str | UUID) -> Op[list[Chapter]]:
+        ops = self._store.ops
+
+        def steps() -> Steps[list[Chapter]]:
+            job = yield from self._get(job_id).steps()
+            attempts = yield from ops.attempts(job.id, tenant_id=self._seen).steps()
+            signals = yield from ops.signals(job.id, tenant_id=self._seen).steps()
+            spawned = yield from ops.spawned(job.id, tenant_id=self._seen).steps()
+            return history(attempts, signals, spawned)
+
+        return Op(steps, writes=False)
+
+    def _fork(self, job_id: str | UUID, at: int | None, state: Any, actor: str | None) -> Op[tuple[Enqueued, str]]:
+        key = as_id(job_id)
+        if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
+            raise InvalidJob(f"at={at!r} is no fence: give the number of an execution, as app.history(id) shows it")
+        ops, write = self._store.ops, partial(encode, limit=self.payload_limit, what="state")
+        given = None if state is None else write(state)
+
+        def steps() -> Steps[tuple[Enqueued, str]]:
+            job = yield from self._get(key).steps()
+            attempts = yield from ops.attempts(key, tenant_id=self._seen).steps()
+            signals = yield from ops.signals(key, tenant_id=self._seen).steps()
+            if job.step is None:
+                raise NotAllowed(f"job {key} is a plain job, not a machine: app.retry(…) runs it again")
+            if not attempts:
+                raise NotAllowed(f"job {key} has not run yet: there is no step to fork from; enqueue another one")
+            fence = attempts[-1].fence if at is None else at
+            place, seen = forked(job, attempts, signals, at=fence, state=given, encode=write)
+            new = self._copy(job, fence)
+            kind = self._registry.get(job.kind)
+            if isinstance(kind, MachineKind):
+                begins_with = bytes(place.state).decode() if place.state else new.payload
+                new = kind.placed(new, place, begins_with)
+            else:
+                new = msgspec.structs.replace(new, place=place)
+            copies = [
+                NewSignal(
+                    id=new_id(), job_id=new.id, name=each.name, payload=write(each.payload), dedup_key=each.dedup_key
+                )
+                for each in seen
+            ]
+            enqueued = yield from ops.fork(new, copies, actor=actor).steps()
+            return enqueued, new.queue
+
+        return Op(steps, writes=True, atomic=True)
+
+    def _copy(self, job: Job, fence: int) -> NewJob:
+        """A job like that one, free of what only one can have: its keys, its train, its group."""
+        return NewJob(
+            id=new_id(),
+            tenant=job.tenant,
+            queue=job.home_queue or job.queue,
+            partition=job.home_partition if job.home_queue else job.partition,
+            payload=encode(job.payload, limit=self.payload_limit),
+            meta=None if job.meta is None else encode(job.meta, limit=self.payload_limit, what="meta"),
+            source_ref=f"fork of {job.id} at {fence}",
+            **{name: getattr(job, name) for name in _COPIED},
+        )

@@ -1,0 +1,140 @@
+"""What a machine waits for, in words: signals, children, time, or a worker that knows its version and step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from headway.model.duration import show_ms
+from headway.model.fleet import Queue
+from headway.model.job import Attempt, Job
+from headway.model.machine import START
+from headway.model.signal import satisfied
+from headway.model.status import FINISHED
+from headway.store.ops import Ops, Steps
+
+_SHOWN = 5
+
+
+def parked(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> Steps[list[str]]:
+    """Why a waiting machine waits."""
+    ended = attempts[-1].finished_at if attempts else None
+    since = "" if ended is None else f" since {_at(ended)} ({_span(now, ended)})"
+    if job.awaiting:
+        return (yield from _for_signals(ops, job, since, now))
+    children = yield from ops.children(job.id, fence=None, tenant_id=job.tenant_id).steps()
+    left = [child for child in children if child.status not in FINISHED]
+    if not left:
+        return [f"its children are over: a worker's next claim or tick lets step {job.step} run"]
+    shown = ", ".join(f"{child.id} ({child.kind}, {child.status})" for child in left[:_SHOWN])
+    more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
+    of = f"{len(left):,} of {len(children):,} children" if len(children) > 1 else "its child"
+    return [
+        f"it waits for {of}{since}, then step {job.step} runs: {shown}{more}: headway jobs why {left[0].id}, "
+        f"or headway jobs list --parent {job.id}"
+    ]
+
+
+def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[str]]:
+    signals = yield from ops.signals(job.id, tenant_id=job.tenant_id).steps()
+    pending = [signal.name for signal in signals if signal.status == "pending"]
+    there = [name for name in job.awaiting if name in pending]
+    missing = [name for name in job.awaiting if name not in pending]
+    word = " and " if job.match == "all" else " or "
+    reasons: list[str] = []
+    if satisfied(job.awaiting, job.match, pending):
+        reasons.append(
+            f"what it waits for is there ({', '.join(there)}): a worker's next claim or tick lets step {job.step} run"
+        )
+    else:
+        got = f" ({', '.join(there)} is there)" if there else ""
+        noun = "signal" if len(job.awaiting) == 1 or job.match == "any" else "signals"
+        reasons.append(
+            f"it waits for {noun} {word.join(job.awaiting)}{got}{since}{_until(job, now)}, then step {job.step} runs: "
+            f"headway machines signal {job.id} {missing[0]}"
+        )
+    others = list(dict.fromkeys(name for name in pending if name not in job.awaiting))
+    if others:
+        named = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+        reasons.append(
+            f"its inbox has signals that it does not wait for now ({named}); they stay for a later await: "
+            f"headway machines inbox {job.id}"
+        )
+    return reasons
+
+
+def _until(job: Job, now: datetime) -> str:
+    if job.deadline_at is None:
+        return ", without a timeout"
+    left = (job.deadline_at - now).total_seconds() * 1_000
+    due = f"in {show_ms(left)}" if left > 0 else "over: a worker's next tick wakes it"
+    return f", until {_at(job.deadline_at)} ({due})"
+
+
+def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
+    """Why a scheduled machine is scheduled; None where its last execution did not say so."""
+    last = attempts[-1] if attempts else None
+    if last is None or job.scheduled_for is None or last.outcome not in ("sleep", "replay"):
+        return None
+    left = (job.scheduled_for - now).total_seconds() * 1_000
+    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
+    when = f"{_at(job.scheduled_for)} ({due})"
+    way = f"headway jobs change {job.id} --scheduled-for now runs it at once"
+    if last.outcome == "sleep":
+        return f"it sleeps until {when}, then step {job.step} runs: {way}"
+    failed = f" after {_brief(last.error)}" if last.error else ""
+    return f"step {job.step} runs again at {when}{failed}: {way}"
+
+
+def ended(job: Job, attempts: Sequence[Attempt], died: str) -> list[str]:
+    """What a dead machine died of (`died`, unless it decided so itself), and how it goes on."""
+    stopped = bool(attempts) and attempts[-1].outcome == "stop"
+    return [
+        f"it stopped itself in step {job.step} at {_at(job.finished_at)}: {_brief(job.error)}" if stopped else died,
+        f"to run step {job.step} again: headway jobs retry {job.id}",
+        f"to go on from an earlier one, as another machine: headway machines fork {job.id} --at FENCE "
+        f"(headway machines show {job.id})",
+    ]
+
+
+def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
+    """That workers on its queue know its kind, but not its version, or not its step."""
+    versions = sorted(
+        int(version)
+        for kind, at, version in (known.partition("@") for known in queue.kinds)
+        if kind == job.kind and at and version.isdigit()
+    )
+    returned = max(0, job.fence - (attempts[-1].fence if attempts else 0))
+    if job.version is None or not versions:
+        return []
+    if job.version in versions:
+        return (
+            []
+            if not returned
+            else [
+                f"it was given back unstarted {_times(returned)}: a worker does so that does not know step "
+                f'"{job.step or START}" of version {job.version} of machine {job.kind}, and its log says so; start one '
+                "whose code has it"
+            ]
+        )
+    known = ", ".join(map(str, versions))
+    none = f"no worker on queue {job.queue} has version {job.version} of machine {job.kind}"
+    if versions[-1] > job.version and not returned:
+        return [f"{none}, but {known}: it runs if that one migrates it (migrate_from)"]
+    return [f"{none} (known there: {known}): start one whose app has it, or give a newer version a migrate_from"]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def _span(now: datetime, since: datetime) -> str:
+    return show_ms(max(0.0, (now - since).total_seconds() * 1_000))
+
+
+def _brief(error: str | None) -> str:
+    return error.strip().splitlines()[0] if error and error.strip() else "no reason given"
+
+
+def _at(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="seconds") if moment else "an unknown time"

@@ -1,0 +1,202 @@
+"""One machine on a page, for people: where it is, and its executions as a timeline."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from headway.cli.output import COLORS, ago, at, clean, console, first_line, many, status
+from headway.cli.place import awaits
+from headway.model.duration import show_ms
+from headway.model.status import FINISHED, STATUSES
+
+if TYPE_CHECKING:
+    from headway.model.job import Job
+    from headway.model.machine import Chapter, Child
+
+_CHILDREN = 5
+_STATE_LINES = 20
+_WORTH_SAYING_MS = 1_000
+"""Shorter gaps between steps are nobody's wait."""
+
+Part = str | tuple[str, str]
+
+
+def show_machine(
+    job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequence[Child]], *, earlier: int
+) -> None:
+    """`children` by the fence that spawned them; `earlier` executions are not among the chapters."""
+    from rich.text import Text
+
+    version = "" if job.version is None else f" version {job.version}"
+    console().print(Text.assemble((job.kind, "bold"), version, "  ", status(job.status), "  ", (job.id, "dim")))
+    for name, value in _values(job, chapters):
+        _line(Text.assemble((f"  {name:<15}", "dim"), clean(value)))
+    if chapters:
+        console().print("\ntimeline", style="bold")
+        if earlier:
+            _line(Text(f"  ┊ {earlier:,} earlier: add --limit {min(earlier + len(chapters), 10_000)}", "dim"))
+        _timeline(job, chapters, children)
+    _block("state", job.payload if job.state is None else job.state)
+    if job.result is not None:
+        _block("result", job.result)
+    if job.error and job.status in FINISHED:
+        console().print("\nerror", style="bold")
+        console().print("\n".join(f"  {line}" for line in clean(job.error).splitlines()), style=COLORS["failed"])
+
+
+def _values(job: Job, chapters: Sequence[Chapter]) -> list[tuple[str, str]]:
+    over, waits = job.status in FINISHED, job.status == "waiting"
+    since = chapters[-1].finished_at if chapters else None
+    slept = bool(chapters) and chapters[-1].outcome == "sleep"
+    values = [
+        ("waits for", awaits(job) if waits else None),
+        ("since", at(since) if waits else None),
+        ("until", at(job.deadline_at) if waits and job.deadline_at else None),
+        ("asleep until" if slept else "scheduled for", at(job.scheduled_for) if job.status == "scheduled" else None),
+        ("ended in step" if over else "step" if job.status == "running" else "next step", job.step),
+        ("tries", f"{job.tries} of this step failed" if job.tries and not over else None),
+        ("losses", f"{job.losses} of this step" if job.losses and not over else None),
+        ("queue", job.queue + (f", at home in {job.home_queue}" if job.home_queue not in (None, job.queue) else "")),
+        ("tenant", job.tenant if job.tenant != "default" else None),
+        ("unique key", job.unique_key),
+        ("train", job.train),
+        ("partition", job.partition),
+        ("spawned by", job.parent_id),
+        ("forked from", job.forked_from),
+        ("created", at(job.created_at)),
+        ("finished", at(job.finished_at) if job.finished_at else None),
+        ("took", show_ms(_ms(job.created_at, job.finished_at)) if job.finished_at else None),
+    ]
+    return [(name, value) for name, value in values if value is not None]
+
+
+def _timeline(job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequence[Child]]) -> None:
+    from rich.text import Text
+
+    fences = max(len(str(chapter.fence)) for chapter in chapters)
+    steps = min(24, max(len(chapter.step) for chapter in chapters))
+    for chapter, following in zip_longest(chapters, chapters[1:]):
+        last = following is None
+        below = [*_children(children.get(chapter.fence, ())), *_gap(job, chapter, following)]
+        branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        head = Text.assemble(
+            (f"  {branch}", "dim"), f"{chapter.fence:>{fences}}  {chapter.step:<{steps}}  ", *_outcome(chapter)
+        )
+        _line(head)
+        for told, style in _told(chapter):
+            _line(Text.assemble((f"  {trunk}{'':>{fences}}  ", "dim"), (clean(told), style)))
+        for place, parts in enumerate(below):
+            fork = "└ " if place == len(below) - 1 else "├ "
+            _line(Text.assemble((f"  {trunk}{'':>{fences}}  {fork}", "dim"), *parts))
+
+
+def _outcome(chapter: Chapter) -> list[Part]:
+    """`await  12ms  payment, at most 3d 0h`, or how it failed."""
+    took = _took(chapter)
+    name = chapter.outcome or chapter.status
+    failed = chapter.status not in ("succeeded", "snoozed", "running")
+    style = (
+        COLORS.get(chapter.status, "") if failed or chapter.outcome is None else "green" if name == "done" else "cyan"
+    )
+    told = chapter.note or ""
+    if failed and chapter.outcome is not None and chapter.outcome != "stop":
+        told = f"{told} by its handle".strip()
+    return [(f"{name:<8}", style), f" {took:>7}", *([f"  {clean(told)}"] if told else [])]
+
+
+def _told(chapter: Chapter) -> list[tuple[str, str]]:
+    """What came with an execution: the signals that it consumed, and its error."""
+    lines: list[tuple[str, str]] = []
+    if chapter.signals:
+        counts = Counter(chapter.signals)
+        names = ", ".join(name if count == 1 else f"{name} × {count:,}" for name, count in counts.items())
+        lines.append((f"got {names}", "green"))
+    elif chapter.woken == "timeout":
+        lines.append(("timed out", "yellow"))
+    if chapter.error:
+        lines.append((first_line(chapter.error), COLORS["failed"]))
+    return lines
+
+
+def _children(children: Sequence[Child]) -> list[list[Part]]:
+    """Some of the children, those first that did not succeed, and how many there are of each status."""
+    ordered = sorted(children, key=lambda child: (child.status == "succeeded", STATUSES.index(child.status)))
+    lines: list[list[Part]] = []
+    for child in ordered[:_CHILDREN]:
+        error = f"  {first_line(child.error)}" if child.error else ""
+        lines.append(
+            [
+                (f"{child.status:<9}", COLORS[child.status]),
+                f" {child.kind}  ",
+                (child.id, "dim"),
+                (clean(error), COLORS["failed"]),
+            ]
+        )
+    if len(ordered) > _CHILDREN:
+        counts = Counter(child.status for child in ordered[_CHILDREN:])
+        lines.append([f"{len(ordered) - _CHILDREN:,} more: ", ", ".join(f"{n:,} {name}" for name, n in counts.items())])
+    return lines
+
+
+def _gap(job: Job, chapter: Chapter, following: Chapter | None) -> list[list[Part]]:
+    """For how long nothing ran after it, and why."""
+    if chapter.finished_at is None or (following is None and job.status in FINISHED):
+        return []
+    over = following is not None
+    ms = _ms(
+        chapter.finished_at, following.started_at if following is not None else datetime.now(chapter.finished_at.tzinfo)
+    )
+    words = {
+        "await": ("waited", "waiting for", "waiting"),
+        "spawn": ("waited", "waiting for", "waiting"),
+        "sleep": ("slept", "asleep for", "scheduled"),
+    }
+    parked = words.get(chapter.outcome or "")
+    if parked is not None and (over or job.status == parked[2]):
+        return [[(f"{parked[0] if over else parked[1]} {show_ms(ms)}", "yellow")]]
+    if ms < _WORTH_SAYING_MS:
+        return []
+    again = chapter.outcome in (None, "replay")
+    return [[(f"{show_ms(ms)} until it ran again" if again and over else f"{show_ms(ms)} in the queue", "dim")]]
+
+
+def _took(chapter: Chapter) -> str:
+    if chapter.finished_at is None:
+        return ago(chapter.started_at).removesuffix(" ago")
+    return show_ms(_ms(chapter.started_at, chapter.finished_at))
+
+
+def _ms(start: datetime, end: datetime | None) -> float:
+    return 0.0 if end is None else max(0.0, (end - start).total_seconds() * 1_000)
+
+
+def _block(title: str, value: Any) -> None:
+    """A value in JSON, each field of an object on a line."""
+    from rich.text import Text
+
+    if isinstance(value, dict):
+        lines = [f"{json.dumps(key, ensure_ascii=False)}: {_compact(each)}" for key, each in value.items()] or ["{}"]
+    else:
+        lines = [_compact(value)]
+    console().print(f"\n{title}", style="bold")
+    for line in lines[:_STATE_LINES]:
+        _line(Text(f"  {clean(line)}"))
+    if len(lines) > _STATE_LINES:
+        _line(Text(f"  … {many(len(lines) - _STATE_LINES, 'field')} more: add --json", "dim"))
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _line(text: Any) -> None:
+    """A line that is cut to the terminal's width, where there is one."""
+    out = console()
+    if out.is_terminal:
+        text.truncate(out.width, overflow="ellipsis")
+    out.print(text)

@@ -1,0 +1,286 @@
+"""Machines: classes whose steps are executed one after another, with a typed state committed between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
+from uuid import UUID
+
+import msgspec
+
+from headway.define import checks
+from headway.define.enqueuer import Binding
+from headway.define.keys import KeyMaker
+from headway.define.kind import Kind
+from headway.define.options import KindOptions, UsingOptions, kind_options
+from headway.define.signaling import signal_to_key
+from headway.define.state import Shape
+from headway.define.steps import Step, steps_of
+from headway.define.visit import Visit
+from headway.errors import InvalidJob, InvalidOutcome
+from headway.model.job import Claim, Enqueued, NewJob
+from headway.model.machine import START, Place
+from headway.model.outcome import StepRef
+from headway.model.signal import NewSignal, Sent
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_place = msgspec.json.Decoder(Place)
+_NOWHERE = Place()
+
+
+class Machine:
+    """Subclass it, mark its steps, and register it with `@app.machine`.
+
+    The state is the class's `State` (a msgspec Struct, a dataclass, a pydantic model), or a dict without one. It
+    begins with the step `start`. A step gets the context and returns an outcome. An optional `handle(self, error,
+    ctx)` decides after an exception; without one the retry policy does. An optional `migrate_from(self, version,
+    state)` turns the state of an older version, as plain JSON values, into one of this (or gives `Next(step, state)`).
+    """
+
+    _declared: ClassVar[tuple[str | None, int, dict[str, Any]]] = (None, 1, {})
+    _kinds: ClassVar[list[MachineKind]] = []
+
+    def __init_subclass__(cls, *, version: int | None = None, **options: Unpack[KindOptions]) -> None:
+        super().__init_subclass__()
+        name = options.pop("name", None)
+        _, inherited_version, inherited = cls._declared
+        cls._declared = (name, inherited_version if version is None else version, {**inherited, **options})
+        cls._kinds = []
+
+    @classmethod
+    def enqueue(cls, *args: Any, **fields: Any) -> Enqueued:
+        """Start a machine with these fields of its state; gives its `id`, `status` and `created`."""
+        return cls.kind().enqueue(*args, **fields)
+
+    @classmethod
+    async def aenqueue(cls, *args: Any, **fields: Any) -> Enqueued:
+        return await cls.kind().aenqueue(*args, **fields)
+
+    @classmethod
+    def build(cls, *args: Any, **fields: Any) -> NewJob:
+        """What `enqueue` would store, for `app.enqueue_many`, groups, and `Spawn`."""
+        return cls.kind().build(*args, **fields)
+
+    @classmethod
+    def using(cls, **options: Unpack[UsingOptions]) -> MachineKind:
+        """The machine with other options: `Checkout.using(unique_key="order:42").enqueue(order=42)`."""
+        return cls.kind().using(**options)
+
+    @classmethod
+    def signal(
+        cls,
+        unique_key: str,
+        name: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        tenant: str | UUID | None = None,
+        conn: Any = None,
+    ) -> Sent:
+        """Send a signal to the machine that has this unique key now.
+
+        Raises `NotFound` where there is none, `InvalidJob`, `InvalidPayload`.
+        """
+        signal = cls.build_signal(unique_key, name, payload, dedup_key=dedup_key, tenant=tenant)
+        return cls.kind().enqueuer().signal_new(signal, conn)
+
+    @classmethod
+    async def asignal(
+        cls,
+        unique_key: str,
+        name: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        tenant: str | UUID | None = None,
+        conn: Any = None,
+    ) -> Sent:
+        signal = cls.build_signal(unique_key, name, payload, dedup_key=dedup_key, tenant=tenant)
+        return await cls.kind().enqueuer().asignal_new(signal, conn)
+
+    @classmethod
+    def build_signal(
+        cls,
+        unique_key: str,
+        name: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        tenant: str | UUID | None = None,
+    ) -> NewSignal:
+        """What `signal` would send, for `app.signal_many`."""
+        kind = cls.kind()
+        limit = kind.payload_limit
+        return signal_to_key(kind.name, unique_key, name, payload, dedup_key=dedup_key, tenant=tenant, limit=limit)
+
+    @classmethod
+    def kind(cls) -> MachineKind:
+        """The kind that `@app.machine` made of this class; raises `InvalidJob` where there is none, or several."""
+        match cls._kinds:
+            case [kind]:
+                return kind
+            case []:
+                raise InvalidJob(f"{cls.__name__} is registered nowhere: decorate it with @app.machine")
+            case several:
+                raise InvalidJob(
+                    f"{cls.__name__} is registered {len(several)} times, and it is not clear which one you mean: "
+                    f"use app.enqueue({several[0].name!r}, …) and app.signal(job_id, …)"
+                )
+
+
+class Edition:
+    """One version of a machine: its class, with its steps and the shape of its state."""
+
+    __slots__ = ("machine", "shape", "steps", "version")
+
+    def __init__(
+        self, machine: type[Machine], kind: str, version: int, shape: Shape, steps: Mapping[str, Step]
+    ) -> None:
+        self.machine = machine
+        self.version = version
+        self.shape = shape
+        self.steps = steps
+        if START not in steps:
+            raise InvalidJob(f"{kind}: a machine begins with the step {START}: write @step def {START}(self, ctx)")
+
+    @property
+    def migrates(self) -> bool:
+        return callable(getattr(self.machine, "migrate_from", None))
+
+    def step(self, ref: StepRef, where: str) -> Step:
+        """The step that an outcome names; raises `InvalidOutcome`."""
+        name = ref if isinstance(ref, str) else getattr(ref, "__name__", None)
+        step = self.steps.get(name) if isinstance(name, str) else None
+        if step is None:
+            raise InvalidOutcome(
+                f"{where} names {ref!r} as the next step, which is none of this machine: it has {', '.join(self.steps)}"
+            )
+        return step
+
+
+class MachineKind(Kind[..., Any]):
+    """A machine as a kind: enqueued, listed and operated like any other."""
+
+    is_machine = True
+
+    def __init__(self, machine: type[Machine], *, binding: Binding | None = None) -> None:
+        if not (isinstance(machine, type) and issubclass(machine, Machine)):
+            raise InvalidJob(f"{machine!r} is no machine: @machine registers subclasses of Machine")
+        name, version, given = machine._declared
+        self.name = checks.name(name or snake(machine.__name__), "name")
+        self.fn = machine
+        self.is_async = False
+        self.context_param = None
+        self.options = kind_options(given)
+        self.__doc__ = machine.__doc__
+        shape = Shape(getattr(machine, "State", None), self.name)
+        self._arguments = shape  # type: ignore[assignment]
+        self._binding = binding or Binding()
+        self._row = self.options.row(self.name)
+        self._keys = tuple(
+            KeyMaker(option, source, kind=self.name, names=shape.names, open_ended=shape.open_ended)
+            for option, source in self.options.made_keys.items()
+        )
+        checks.integer(version, "version", 1, 32_767)
+        steps = steps_of(
+            machine, self.options, shape, self.name, taken={*vars(Machine), "handle", "migrate_from", "State"}
+        )
+        self.edition = Edition(machine, self.name, version, shape, steps)
+        self.editions: dict[int, Edition] = {version: self.edition}
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise InvalidJob(f"{self.name} is a machine: enqueue it, or step it by hand with headway.testing")
+
+    def __repr__(self) -> str:
+        return f"<MachineKind {self.name} version {self.edition.version}>"
+
+    def joined(self, other: MachineKind) -> MachineKind:
+        """Both as one: enqueued as the newer version, run as whatever version a row has."""
+        newest = max(self, other, key=lambda each: each.edition.version)
+        joined: MachineKind = object.__new__(MachineKind)
+        joined.__dict__.update(newest.__dict__)
+        joined.editions = {**self.editions, **other.editions}
+        return joined
+
+    def of_same(self, other: MachineKind) -> bool:
+        """Whether both belong to one registry."""
+        return self._binding is other._binding
+
+    def clash(self, other: MachineKind) -> type[Machine] | None:
+        """The class that has a version which the other has too."""
+        for version, edition in self.editions.items():
+            there = other.editions.get(version)
+            if there is not None and not _same_class(there.machine, edition.machine):
+                return edition.machine
+        return None
+
+    def using(self, **options: Unpack[UsingOptions]) -> MachineKind:
+        copy = super().using(**options)
+        assert isinstance(copy, MachineKind)
+        return copy
+
+    @property
+    def queues(self) -> set[str]:
+        steps = (step for edition in self.editions.values() for step in edition.steps.values())
+        return {self.options.queue, *(step.options.queue for step in steps)}
+
+    def admit(self, claim: Claim) -> Visit | None:
+        """The execution that this claim asks for; None for a version or step that is not known here."""
+        place = _NOWHERE if claim.place is None else _place.decode(claim.place)
+        version = place.version or max(self.editions)
+        edition = self.editions.get(version)
+        migrates = False
+        if edition is None:
+            edition = self.editions[max(self.editions)]
+            migrates = version < edition.version and edition.migrates
+            if not migrates:
+                return None
+        name = place.step or START
+        step = edition.steps.get(name)
+        if step is None and migrates:
+            # its migration may say where it goes on
+            step = msgspec.structs.replace(edition.steps[START], name=name)
+        return None if step is None else Visit(edition, step, place, claim, migrates=migrates)
+
+    def unknown(self, claim: Claim) -> str:
+        """What of such a claim is not known here."""
+        place = _NOWHERE if claim.place is None else _place.decode(claim.place)
+        if place.version is None or place.version in self.editions:
+            return f'step "{place.step}" of machine "{self.name}"'
+        known = ", ".join(map(str, sorted(self.editions)))
+        return f'version {place.version} of machine "{self.name}" (here: {known})'
+
+    @property
+    def payload_limit(self) -> int:
+        return self._binding.payload_limit
+
+    def placed(self, job: NewJob, place: Place, state: str) -> NewJob:
+        """The job, beginning at this place; in the queue and partition of that step, where it has some of its own."""
+        edition = self.editions.get(place.version or 0)
+        step = None if edition is None else edition.steps.get(place.step or START)
+        if edition is None or step is None or not step.moves:
+            return msgspec.structs.replace(job, place=place)
+        return msgspec.structs.replace(
+            job,
+            queue=step.options.queue if "queue" in step.own else job.queue,
+            partition=step.partition_of(edition.shape, state) if "partition" in step.own else job.partition,
+            place=msgspec.structs.replace(place, home_queue=job.queue, home_partition=job.partition),
+        )
+
+    def _finish(self, payload: str) -> NewJob:
+        place = Place(version=self.edition.version, step=START)
+        return self.placed(super()._finish(payload), place, payload)
+
+
+def snake(name: str) -> str:
+    """A class's name as a kind's: OrderCheckout is order_checkout."""
+    return _WORD.sub("_", name).lower()
+
+
+def _same_class(one: type, other: type) -> bool:
+    """The same class, or the same lines of a module that was loaded again."""
+    return one is other or (
+        (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+        and "<locals>" not in one.__qualname__
+    )

@@ -1,0 +1,201 @@
+"""Machines: where one is, what a turn of it writes, and the pure rules from an outcome to a settlement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from headway.errors import NotFound
+from headway.model.job import Attempt, Claim, Job, NewJob, OnFailure, Settlement
+from headway.model.outcome import Match
+from headway.model.signal import Received, Signal
+from headway.model.status import AttemptStatus, Status
+
+START = "start"
+"""The step where a machine begins."""
+
+NO_STATE = msgspec.Raw()
+Woken = Literal["signal", "children", "timeout"]
+Encode = Callable[[Any], str]
+OutcomeName = Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a machine is: what a claim brings of it, and what a new job may begin with (as JSON, both ways).
+
+    `awaiting` and `woken` stay until the step that they woke has an outcome: a retry sees what the first try saw.
+    """
+
+    version: int | None = None  # None: enqueued by a name alone; the newest that the worker knows takes it
+    step: str | None = None  # None: the first
+    state: msgspec.Raw = NO_STATE  # none committed yet: the payload is the state
+    awaiting: tuple[str, ...] = ()
+    match: Match = "any"
+    joining: int | None = None  # the fence of the execution whose children it waits, or waited, for
+    woken: Woken | None = None
+    partition: str | None = None  # the row's, for the worker; an enqueue has it in the job
+    home_queue: str | None = (
+        None  # where it belongs, while a step with a queue or partition of its own has it elsewhere
+    )
+    home_partition: str | None = None
+    forked_from: str | None = None
+    parent_id: str | None = None  # the machine that spawned it
+    signals: tuple[Received, ...] = ()  # all that are unconsumed, in order of arrival
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine's outcome writes beside the settlement itself.
+
+    A settlement without a turn leaves the machine where it is: a retry, a snooze, a release.
+    """
+
+    outcome: OutcomeName
+    ran: str  # the step that was executed
+    step: str  # the step that comes now
+    version: int
+    note: str | None = None  # for people: what it awaits, for how long it sleeps
+    state: str | None = None  # JSON text; None: unchanged
+    progress: bool = True  # tries and losses begin anew, and what woke the step is forgotten
+    consumed: tuple[str, ...] = ()  # ids of signals
+    awaiting: tuple[str, ...] = ()
+    match: Match = "any"
+    deadline_ms: int | None = None
+    children: tuple[NewJob, ...] = ()
+    on_failure: OnFailure = "continue"
+    queue: str | None = None  # None: as it is
+    partition: str | None = None  # with `queue` only
+    home_queue: str | None = None  # with `queue` only: None where it is at home
+    home_partition: str | None = None
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What a settle answers."""
+
+    lost: list[tuple[str, int]]  # (id, fence) of what was not this worker's to write
+    continued: dict[str, str | None]  # id → its unconsumed signals as JSON, for those that go on with fence + 1
+
+
+class Child(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a machine spawned, as its next step sees it."""
+
+    id: str
+    kind: str
+    status: Status
+    result: Any
+    error: str | None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == "succeeded"
+
+
+class Chapter(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution in a machine's history: the step, how it ended, and what it left."""
+
+    fence: int
+    step: str
+    version: int | None
+    status: AttemptStatus
+    outcome: OutcomeName | None  # None: it failed, was lost or released, or still runs
+    note: str | None
+    woken: Woken | None
+    started_at: datetime
+    finished_at: datetime | None
+    worker_id: str | None
+    state: Any  # what it committed; None: nothing
+    error: str | None
+    signals: tuple[str, ...]  # the names of those that it consumed
+    children: tuple[str, ...]  # ids of those that it spawned
+
+
+def turned(
+    claim: Claim,
+    turn: Turn,
+    to: Status,
+    *,
+    status: AttemptStatus = "succeeded",
+    charge: int = 0,
+    delay_ms: int = 0,
+    result: str | None = None,
+    error: str | None = None,
+) -> Settlement:
+    """The settlement of a step that had an outcome. `to` running: it goes on with fence + 1 in the same slot."""
+    return Settlement(
+        id=claim.id,
+        fence=claim.fence,
+        status=status,
+        to=to,
+        charge=charge,
+        delay_ms=delay_ms,
+        result=result,
+        error=error,
+        turn=turn,
+    )
+
+
+def history(
+    attempts: Sequence[Attempt], signals: Sequence[Signal], spawned: Sequence[tuple[int, str]]
+) -> list[Chapter]:
+    """A machine's executions in order, each with the signals that it consumed and the children that it spawned."""
+    names: dict[int, list[str]] = {}
+    for signal in signals:
+        if signal.fence is not None:
+            names.setdefault(signal.fence, []).append(signal.name)
+    children: dict[int, list[str]] = {}
+    for fence, child_id in spawned:
+        children.setdefault(fence, []).append(child_id)
+    return [
+        Chapter(
+            fence=attempt.fence,
+            step=attempt.step or START,
+            version=attempt.version,
+            status=attempt.status,
+            outcome=attempt.outcome,
+            note=attempt.note,
+            woken=attempt.woken,
+            started_at=attempt.started_at,
+            finished_at=attempt.finished_at,
+            worker_id=attempt.worker_id,
+            state=attempt.state,
+            error=attempt.error,
+            signals=tuple(names.get(attempt.fence, ())),
+            children=tuple(children.get(attempt.fence, ())),
+        )
+        for attempt in attempts
+    ]
+
+
+def forked(
+    job: Job, attempts: Sequence[Attempt], signals: Sequence[Signal], *, at: int, state: str | None, encode: Encode
+) -> tuple[Place, list[Signal]]:
+    """Where a fork of this machine begins: with the step that the execution `at` ran, the state that it began with (or
+    the given one), and the signals that it saw; raises `NotFound` where there is no such execution."""
+    ran = next((attempt for attempt in attempts if attempt.fence == at), None)
+    if ran is None:
+        known = ", ".join(str(attempt.fence) for attempt in attempts[-20:]) or "none yet"
+        raise NotFound(f"job {job.id} has no execution {at}: its fences are {known}")
+    before = [attempt for attempt in attempts if attempt.fence < at]
+    kept = next((attempt for attempt in reversed(before) if attempt.state is not None), None)
+    version = ran.version or job.version
+    if state is None and kept is not None:
+        state = encode(kept.state)
+        version = kept.version or version
+    # a try that failed saw the signals that the one consumed which ended the step
+    ending = next(
+        (attempt for attempt in attempts if attempt.fence >= at and attempt.outcome not in (None, "replay")), ran
+    )
+    seen = [signal for signal in signals if signal.fence == ending.fence]
+    spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
+    place = Place(
+        version=version,
+        step=ran.step or START,
+        state=NO_STATE if state is None else msgspec.Raw(state.encode()),
+        awaiting=tuple(dict.fromkeys(signal.name for signal in seen)),
+        woken=ran.woken,
+        joining=spawns[-1] if ran.woken == "children" and spawns else None,
+        forked_from=job.id,
+    )
+    return place, seen

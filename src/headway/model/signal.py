@@ -1,0 +1,63 @@
+"""Signals: named messages, put durably into the inbox of a machine, until a step has consumed them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+SignalStatus = Literal["pending", "consumed", "undelivered"]
+
+
+class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal to be sent, already checked: to a job id, or to the job of a kind that has a unique key in scope."""
+
+    id: str
+    name: str
+    payload: str = "null"  # JSON text
+    job_id: str | None = None
+    kind: str | None = None
+    unique_key: str | None = None
+    tenant_id: str | None = None  # whose job it must be; with a unique key, None is the default tenant
+    dedup_key: str | None = None
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """What became of one signal: `created` is False where the job has one of that dedup_key (or id) already."""
+
+    id: str  # the signal that is there
+    job_id: str
+    queue: str  # the job's
+    created: bool
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal as it is stored. `undelivered` is one that its job ended without having seen."""
+
+    id: str
+    job_id: str
+    name: str
+    payload: Any
+    dedup_key: str | None
+    sent_at: datetime
+    status: SignalStatus
+    consumed_at: datetime | None
+    fence: int | None  # the execution that consumed it
+
+
+class Received(msgspec.Struct, frozen=True, array_like=True):
+    """An unconsumed signal as a claim brings it."""
+
+    id: str
+    name: str
+    payload: Any
+    sent_at: int  # microseconds
+    dedup_key: str | None
+
+
+def satisfied(names: Sequence[str], match: str, there: Iterable[str]) -> bool:
+    """Whether signals of these names are what an await of `names` waits for; both stores decide by the same rule."""
+    found = set(there)
+    return all(name in found for name in names) if match == "all" else any(name in found for name in names)

@@ -1,0 +1,164 @@
+"""How jobs travel to PostgreSQL: the statement that enqueues one, or a batch as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import lru_cache
+from itertools import repeat
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import NewJob
+from headway.model.machine import Place
+from headway.model.status import UNFINISHED
+from headway.store.ops import Statement
+
+# how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
+# default, which need not be sent
+_COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
+    ("tenant_id", "tenant", "uuid", "p_tenants", "uuid[]", DEFAULT_TENANT_ID),
+    ("tenant", "slug", "text", "p_slugs", "text[]", "default"),
+    ("kind", "kind", "text", "p_kinds", "text[]", None),
+    ("queue", "queue", "text", "p_queues", "text[]", "default"),
+    ("payload", "payload", "json", "p_payloads", "json[]", "{}"),
+    ("priority", "priority", "integer", "p_priorities", "smallint[]", 100),
+    ("delay_ms", "delay", "interval", "p_delays_ms", "bigint[]", None),
+    ("scheduled_for", "scheduled_for", "timestamptz", "p_scheduled_for", "timestamptz[]", None),
+    ("expires_at", "expires_at", "timestamptz", "p_expires_at", "timestamptz[]", None),
+    ("max_attempts", "max_attempts", "integer", "p_max_attempts", "integer[]", 5),
+    ("max_losses", "max_losses", "integer", "p_max_losses", "integer[]", 5),
+    ("backoff_base_ms", "backoff_base", "interval", "p_backoff_base_ms", "bigint[]", 1_000),
+    ("backoff_cap_ms", "backoff_cap", "interval", "p_backoff_cap_ms", "bigint[]", 3_600_000),
+    ("timeout_ms", "timeout", "interval", "p_timeouts_ms", "bigint[]", None),
+    ("delivery", "delivery", "text", "p_deliveries", "text[]", "at_least_once"),
+    ("idempotency_key", "idempotency_key", "text", "p_idempotency_keys", "text[]", None),
+    ("unique_key", "unique_key", "text", "p_unique_keys", "text[]", None),
+    ("unique_scope", "unique_scope", "text[]", "p_unique_scopes", "text[]", UNFINISHED),
+    ("on_conflict", "on_conflict", "text", "p_on_conflicts", "text[]", "return"),
+    ("correlation_id", "correlation_id", "text", "p_correlation_ids", "text[]", None),
+    ("trace_id", "trace_id", "text", "p_trace_ids", "text[]", None),
+    ("source", "source", "text", "p_sources", "text[]", "manual"),
+    ("source_ref", "source_ref", "text", "p_source_refs", "text[]", None),
+    ("created_by", "created_by", "text", "p_created_by", "text[]", None),
+    ("meta", "meta", "json", "p_metas", "json[]", None),
+    ("train", "train", "text", "p_trains", "text[]", None),
+    ("on_canceled", "on_canceled", "text", "p_on_canceled", "text[]", "advance"),
+    ("on_dead", "on_dead", "text", "p_on_dead", "text[]", "advance"),
+    ("partition", "partition", "text", "p_partitions", "text[]", None),
+    ("concurrency", "concurrency", "integer", "p_concurrency", "integer[]", None),
+    ("concurrency_key", "concurrency_key", "text", "p_concurrency_keys", "text[]", None),
+    ("rate_count", "rate_count", "integer", "p_rate_counts", "integer[]", None),
+    ("rate_period_ms", "rate_period", "interval", "p_rate_periods_ms", "bigint[]", None),
+    ("rate_burst", "rate_burst", "integer", "p_rate_bursts", "integer[]", None),
+    ("rate_key", "rate_key", "text", "p_rate_keys", "text[]", None),
+    ("group_id", '"group"', "uuid", "p_groups", "uuid[]", None),
+    ("after", "after", "uuid[]", "p_afters", "text[]", ()),
+    ("on_failure", "on_failure", "text", "p_on_failures", "text[]", "stop"),
+)
+_FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
+_DEFAULTS = tuple(column[5] for column in _COLUMNS)
+# a machine's place; its state apart, for jsonb would not keep its text
+_PLACE, _STATE = len(_COLUMNS), len(_COLUMNS) + 1
+_SENT = (
+    *(column[1:5] for column in _COLUMNS),
+    ("place", "jsonb", "p_places", "jsonb[]"),
+    ("state", "json", "p_states", "json[]"),
+)
+_MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
+
+
+def enqueue_one(job: NewJob, alone: bool) -> Statement:
+    """The enqueue of a single job; `alone`: in a transaction of its own."""
+    used: list[int] = []
+    params: list[Any] = [job.id]
+    for n, (value, unset) in enumerate(zip(_FIELDS(job), _DEFAULTS, strict=True)):
+        if value != (job.max_attempts if n == _MAX_LOSSES else unset):
+            used.append(n)
+            params.append(_scalar(n, value))
+    if job.place is not None:
+        used += [_PLACE, _STATE]
+        params += [_place(job.place), _state(job)]
+    return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
+
+
+def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | None = None) -> Statement:
+    """The enqueue of a batch; `parents`: the machine that spawned each of them."""
+    used: list[int] = []
+    params: list[Any] = [[job.id for job in jobs]]
+    for n, (field, *_, unset) in enumerate(_COLUMNS):
+        values = column(jobs, field, unset)
+        if n == _MAX_LOSSES:
+            values = [job.max_losses for job in jobs]
+            values = None if values == [job.max_attempts for job in jobs] else values
+        if values is not None:
+            used.append(n)
+            params.append(values)
+    if parents is not None or any(job.place is not None for job in jobs):
+        used.append(_PLACE)
+        params.append([_place(job.place, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
+    if any(states := [_state(job) for job in jobs]):
+        used.append(_STATE)
+        params.append(states)
+    return Statement(_all_sql(tuple(used), alone), params)
+
+
+# only what says something is sent: a shorter statement is parsed faster
+
+
+@lru_cache(1_000)
+def _one_sql(used: tuple[int, ...], alone: bool) -> str:
+    named = [f"{_SENT[n][0]} => ${place}::{_SENT[n][1]}" for place, n in enumerate(used, start=2)]
+    named += ["alone => true"] * alone
+    return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named]))
+
+
+@lru_cache(1_000)
+def _all_sql(used: tuple[int, ...], alone: bool) -> str:
+    named = [f"{_SENT[n][2]} => ${place}::{_SENT[n][3]}" for place, n in enumerate(used, start=2)]
+    named += ["p_alone => true"] * alone
+    return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
+
+
+_ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
+_ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
+
+
+def _scalar(n: int, value: Any) -> Any:
+    match _COLUMNS[n][2]:
+        case "interval":
+            return timedelta(milliseconds=value)
+        case "text[]" | "uuid[]":
+            return list(value)
+        case _:
+            return value
+
+
+def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
+    """One array of a batch, or None (which costs nothing) where every item has the default."""
+    values = list(map(attrgetter(name), items))
+    if values.count(unset) == len(values):
+        return None
+    if name in ("unique_scope", "after"):
+        return [",".join(value) or None for value in values]
+    return values
+
+
+def _place(place: Place | None, parent: str | None = None) -> str | None:
+    """Where a machine begins, without its state, as JSON; a plain job that was spawned has only its parent."""
+    if place is None:
+        return None if parent is None else f'{{"parent_id":"{parent}"}}'
+    given = {name: value for name in _PLACE_FIELDS if (value := getattr(place, name)) not in (None, ())}
+    if parent is not None:
+        given["parent_id"] = parent
+    return msgspec.json.encode(given).decode()
+
+
+def _state(job: NewJob) -> str | None:
+    return None if job.place is None else bytes(job.place.state).decode() or None
+
+
+_PLACE_FIELDS = tuple(name for name in Place.__struct_fields__ if name not in ("state", "signals", "partition"))

@@ -1,0 +1,161 @@
+"""Settlements on PostgreSQL: outcomes as arrays, and the children that machines spawn with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headway.model.job import Claim, NewJob, Settlement
+from headway.model.machine import Settled, Turn
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.postgres.enqueue import column, enqueue_all
+
+_SETTLE = (
+    "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"
+    " $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[])"
+)
+_SETTLE_AND_CLAIM = (
+    "select * from headway.settle_and_claim($15, $16::integer, $1::uuid, $2::uuid[], $3::integer[], $4::text[],"
+    " $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[],"
+    " $13::jsonb[], $14::json[])"
+)
+_ADD_CHILDREN = (
+    "select headway.add_children($1::uuid[], $2::integer[], $3::uuid[], $4::integer[], $5::text[], $6::uuid[])"
+)
+_CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
+
+
+class SettleOps:
+    """The verbs of `Ops` that claim and settle."""
+
+    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
+        def steps() -> Steps[list[Claim]]:
+            return _claims((yield Statement(_CLAIM, [worker_id, queue, limit])))
+
+        return Op(steps, writes=True, repeatable=False)
+
+    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
+        return Op(lambda: _settle(worker_id, settlements), writes=True, atomic=_spawns(settlements))
+
+    def settle_and_claim(
+        self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
+    ) -> Op[tuple[Settled, list[Claim]]]:
+        def at_once() -> Steps[tuple[Settled, list[Claim]]]:
+            rows = yield Statement(_SETTLE_AND_CLAIM, [*_settling(worker_id, settlements), queue, limit])
+            # a row without a kind is no claim, but what became of a settlement
+            answers = [(row[0], row[5], row[13], row[18]) for row in rows if row[2] is None]
+            return _settled(answers), _claims([row for row in rows if row[2] is not None])
+
+        def one_by_one() -> Steps[tuple[Settled, list[Claim]]]:
+            yield Statement("select headway.lock_claim($1)", [queue])
+            settled = yield from _settle(worker_id, settlements)
+            return settled, _claims((yield Statement(_CLAIM, [worker_id, queue, limit])))
+
+        spawns = _spawns(settlements)
+        return Op(one_by_one if spawns else at_once, writes=True, repeatable=False, atomic=spawns)
+
+
+def _spawns(settlements: Sequence[Settlement]) -> bool:
+    return any(s.turn is not None and s.turn.children for s in settlements)
+
+
+def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
+    rows = yield Statement(_SETTLE, _settling(worker_id, settlements))
+    parked = {(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "parked"}
+    if parked:
+        yield from _spawn([s for s in settlements if (s.id, s.fence) in parked])
+    return _settled(rows)
+
+
+def _spawn(settlements: Sequence[Settlement]) -> Steps[None]:
+    """Enqueue the children of machines that were parked in this transaction, and let the machines wait for them."""
+    turns = [(s, s.turn) for s in settlements if s.turn is not None]
+    children: list[NewJob] = [child for _, turn in turns for child in turn.children]
+    machines = [s.id for s, turn in turns for _ in turn.children]
+    ids = [child.id for child in children]
+    met: list[str] = []
+    for place, job_id, _, created in (yield enqueue_all(children, alone=False, parents=machines)):
+        if not created:
+            ids[place - 1] = str(job_id)
+            met.append(str(job_id))
+    yield Statement(
+        _ADD_CHILDREN,
+        [
+            machines,
+            [s.fence for s, turn in turns for _ in turn.children],
+            ids,
+            [place for _, turn in turns for place in range(len(turn.children))],
+            [turn.on_failure for _, turn in turns for _ in turn.children],
+            met or None,
+        ],
+    )
+
+
+def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
+    turns = [s.turn for s in settlements]
+    return [
+        worker_id,
+        [s.id for s in settlements],
+        [s.fence for s in settlements],
+        [s.status for s in settlements],
+        ["queued" if _childless(s.turn) else s.to for s in settlements],
+        column(settlements, "charge", 0),
+        column(settlements, "delay_ms", 0),
+        column(settlements, "result", None),
+        column(settlements, "error", None),
+        column(settlements, "exit_code", None),
+        column(settlements, "stdout_tail", None),
+        column(settlements, "stderr_tail", None),
+        None if turns.count(None) == len(turns) else [turn and _turn(turn) for turn in turns],
+        None if turns.count(None) == len(turns) else [turn and turn.state for turn in turns],
+    ]
+
+
+def _turn(turn: Turn) -> str:
+    """A turn as end_attempts reads it: what is not said is not there. State and children travel apart."""
+    given: dict[str, Any] = {
+        "outcome": turn.outcome,
+        "ran": turn.ran,
+        "step": turn.step,
+        "version": turn.version,
+    }
+    if turn.progress:
+        given["progress"] = True
+    if turn.note is not None:
+        given["note"] = turn.note
+    if turn.consumed:
+        given["consumed"] = turn.consumed
+    if turn.awaiting:
+        given["awaiting"] = turn.awaiting
+        if turn.match == "all":
+            given["all"] = True
+    if turn.deadline_ms is not None:
+        given["deadline_ms"] = turn.deadline_ms
+    if turn.children:
+        given["joins"] = True
+    elif _childless(turn):
+        given["childless"] = True
+    if turn.queue is not None:
+        given["queue"] = turn.queue
+        given["partition"] = turn.partition
+        given["home_queue"] = turn.home_queue
+        given["home_partition"] = turn.home_partition
+    return msgspec.json.encode(given).decode()
+
+
+def _childless(turn: Turn | None) -> bool:
+    """A Spawn of nobody: nothing to wait for."""
+    return turn is not None and turn.outcome == "spawn" and not turn.children
+
+
+def _settled(rows: Rows) -> Settled:
+    return Settled(
+        [(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "lost"],
+        {job_id: signals for job_id, _, verdict, signals in rows if verdict == "continued"},
+    )
+
+
+def _claims(rows: Rows) -> list[Claim]:
+    return [Claim(*row) for row in rows]

@@ -1,0 +1,276 @@
+-- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
+-- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
+-- now taken gives up its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
+-- retries it.
+-- p_turns has what machines write beside that, as model/machine.py's Turn (of its children only that there are some),
+-- and p_states their states. Without a turn a machine stays where it is. One that goes to running begins the next
+-- execution here, with fence + 1. A Spawn that ends canceled spawns nothing: its step is to run again, should it be
+-- retried.
+-- Locks the rows in order of id. Gives the rows it changed, where they went, and by which turn.
+-- p_superseded are jobs whose key p_holders have; null is the first look, which writes nothing where some may enter a
+-- unique scope. Nothing else can be refused, and so the usual case needs no subtransaction.
+create function headway.end_attempts(
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[],
+  p_losses integer[],
+  p_delays_ms bigint[],
+  p_results json[],
+  p_errors text[],
+  p_exit_codes integer[],
+  p_stdout_tails text[],
+  p_stderr_tails text[],
+  p_turns jsonb[] default null,
+  p_states json[] default null,
+  p_superseded uuid[] default null,
+  p_holders uuid[] default null,
+  out ids uuid[],
+  out fences integer[],
+  out nexts text[],
+  out turns jsonb[]
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+-- one plan for ever, by primary key: a plan made while the table was small must not outlive that
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+-- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
+-- everybody's outcomes waiting with it
+set lock_timeout = '250ms'
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_keys text[];
+  v_failed boolean;
+  v_may_enter boolean;
+  v_tenants uuid[];
+  v_trains text[];
+  v_followed boolean;
+  v_leaving uuid[];
+  v_left text[];
+begin
+  with given as (
+    select *
+      from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+                  p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states)
+           as u (id, fence, status, next, charge, loss, delay_ms, result, error,
+                 exit_code, stdout_tail, stderr_tail, turn, state)
+  ), locked as materialized (
+    select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
+           g.status, g.charge, g.loss, g.delay_ms,
+           g.result, g.exit_code, g.stderr_tail,
+           j.train,
+           coalesce(j.partition, j.on_canceled, j.on_dead) is not null or j.concurrency is not null
+             or j.limited is true or j.group_id is not null as followed,
+           p_superseded is null and j.unique_key is not null and not 'running' = any (j.unique_scope) as may_enter,
+           coalesce(g.stdout_tail, j.log_tail) as stdout_tail,
+           case
+             when j.cancel_requested_at is not null
+                  and g.next in ('scheduled', 'queued', 'waiting', 'running', 'failed', 'canceled')
+               then coalesce(g.error, j.cancel_reason)
+             else g.error
+           end as error,
+           j.unique_key is not null and (
+             -- a job over at_most_once hands its key on to its retry
+             g.next = 'failed' and 'failed' = any (j.unique_scope)
+             or (j.id = any (p_superseded)) is true) as drops_key,
+           case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued', 'waiting')
+                then headway.superseded(j.unique_key, p_holders[array_position(p_superseded, j.id)])
+           end as superseded,
+           case
+             when d.canceled then 'canceled'
+             when g.next = 'scheduled' and coalesce(g.delay_ms, 0) = 0 then 'queued'
+             when g.turn is not null and g.next = 'running' and d.elsewhere then 'queued'
+             else g.next
+           end as next,
+           j.step, j.version, j.woken, g.turn, g.state,
+           -- nothing of this costs a plain job more than a look at a null
+           case when g.turn is not null and not d.undone then g.turn end as goes,
+           case when g.turn is not null and not d.undone then g.turn ? 'progress' end as progress,
+           case when g.next = 'running' and not d.canceled then d.elsewhere is not true end as goes_on
+      from given g
+      join headway.jobs j on j.id = g.id and j.fence = g.fence
+      cross join lateral (
+        select j.cancel_requested_at is not null
+               and g.next in ('scheduled', 'queued', 'waiting', 'running', 'failed')
+               or (j.id = any (p_superseded)) is true and g.next in ('scheduled', 'queued', 'waiting') as canceled
+      ) c
+      cross join lateral (
+        select c.canceled,
+               -- its children will not be there
+               c.canceled and g.turn ? 'joins' as undone,
+               -- another queue or partition has limits of its own, which only a claim minds
+               g.turn ? 'queue'
+               and (j.queue, j.partition) is distinct from (g.turn ->> 'queue', g.turn ->> 'partition') as elsewhere
+      ) d
+     -- beside a join by id, "is true" keeps the planner on the primary key
+     where (j.status = 'running') is true
+     order by j.id
+       for update of j
+  ), moved as (
+    update headway.jobs j
+       set status = l.next,
+           tries = case when l.progress then 0 else j.tries + coalesce(l.charge, 0) end,
+           losses = case when l.progress then 0 else j.losses + coalesce(l.loss, 0) end,
+           result = l.result,
+           error = coalesce(l.superseded, l.error),
+           finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
+           scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
+                                else j.scheduled_for end,
+           queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
+           unique_key = case when l.drops_key then null else j.unique_key end,
+           cancel_requested_at = null,
+           cancel_reason = null,
+           -- goes on: the next attempt is open
+           fence = case when l.goes_on then j.fence + 1 else j.fence end,
+           worker_id = case when l.goes_on then j.worker_id end,
+           attempt_started_at = case when l.goes_on then v_now end,
+           progress = case when l.goes_on then null else j.progress end,
+           progress_note = case when l.goes_on then null else j.progress_note end,
+           log_tail = case when l.goes_on then null else j.log_tail end,
+           -- behind the others, which did not have their turn yet
+           position = case when l.next = 'queued' and l.goes ->> 'outcome' = 'next' and j.train is null
+                           then nextval('headway.position') else j.position end,
+           step = case when l.goes is null then j.step else l.goes ->> 'step' end,
+           version = case when l.goes is null then j.version else (l.goes ->> 'version')::integer end,
+           state = case when l.goes is null then j.state else coalesce(l.state, j.state) end,
+           awaiting = case when l.progress then headway.texts(l.goes -> 'awaiting') else j.awaiting end,
+           match_all = case when l.progress then case when l.goes ? 'all' then true end
+                            else j.match_all end,
+           deadline_at = case when l.progress
+                              then v_now + (l.goes ->> 'deadline_ms')::bigint * interval '1 millisecond'
+                              else j.deadline_at end,
+           joining = case when l.progress then case when l.goes ->> 'outcome' = 'spawn' then j.fence end
+                          else j.joining end,
+           pending = case when l.goes ? 'joins' then true else j.pending end,
+           woken = case when l.progress then case when l.goes ? 'childless' then 'children' end
+                        else j.woken end
+      from locked l
+     where j.id = l.id
+       and not exists (select from locked k where k.may_enter)
+  ), written as (
+    insert into headway.attempts (
+      job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
+      exit_code, stdout_tail, stderr_tail, step, version, woken, outcome, note, state)
+    select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
+           l.exit_code, l.stdout_tail, l.stderr_tail, coalesce(l.turn ->> 'ran', l.step),
+           coalesce((l.turn ->> 'version')::integer, l.version), l.woken, l.turn ->> 'outcome', l.turn ->> 'note',
+           case when l.goes is not null then l.state end
+      from locked l
+     where not exists (select from locked k where k.may_enter)
+    on conflict do nothing
+  )
+  select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
+         array_agg(l.goes), bool_or(l.may_enter), bool_or(l.followed and l.goes_on is not true),
+         array_agg(l.id) filter (where (l.followed or l.train is not null) and l.goes_on is not true),
+         array_agg(l.tenant_id) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled')),
+         array_agg(l.train) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled'))
+    into ids, fences, nexts, v_keys, v_failed, turns, v_may_enter, v_followed, v_leaving, v_tenants, v_trains
+    from locked l;
+  if v_may_enter then
+    select e.*
+      into ids, fences, nexts, turns
+      from headway.end_attempts_entering(
+             p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) e;
+    return;
+  end if;
+  if v_failed then
+    perform headway.retry_as_new(f.ids, f.delays, f.keys)
+       from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
+               from unnest(ids, nexts, v_keys) as e (id, next, unique_key)
+               join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
+              where e.next = 'failed') f;
+  end if;
+  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
+  if p_turns is not null then
+    v_left := headway.take_turns(ids, fences, turns, v_now);
+  end if;
+  if v_followed then
+    perform headway.follow(v_leaving, v_now, true, v_left);
+  elsif v_trains is not null then
+    perform headway.advance(v_tenants, v_trains, v_now);
+  end if;
+  perform from headway.edges limit 1;
+  if found then
+    perform headway.tell(ids);
+  end if;
+end
+$$;
+
+-- The same where some may enter a unique scope: looks for who is there when one is refused, and tries again.
+create function headway.end_attempts_entering(
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[],
+  p_losses integer[],
+  p_delays_ms bigint[],
+  p_results json[],
+  p_errors text[],
+  p_exit_codes integer[],
+  p_stdout_tails text[],
+  p_stderr_tails text[],
+  p_turns jsonb[],
+  p_states json[],
+  out ids uuid[],
+  out fences integer[],
+  out nexts text[],
+  out turns jsonb[]
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_superseded uuid[] := '{}';
+  v_holders uuid[] := '{}';
+  v_found uuid[];
+  v_found_holders uuid[];
+begin
+  loop
+    begin
+      select e.*
+        into ids, fences, nexts, turns
+        from headway.end_attempts(
+               p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
+               p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states,
+               v_superseded, v_holders) e;
+      return;
+    exception when unique_violation then
+      -- who else is in scope: another job, or an earlier one of this very batch
+      with entering as (
+        select j.id, j.tenant_id, j.kind, j.unique_key,
+               first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
+          from unnest(p_ids, p_fences, p_tos, p_delays_ms) as u (id, fence, next, delay_ms)
+          join headway.jobs j on j.id = u.id and j.fence = u.fence
+         where (j.status = 'running') is true
+           and j.unique_key is not null
+           and not 'running' = any (j.unique_scope)
+           and case when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued' else u.next end
+               = any (j.unique_scope)
+      ), blocked as (
+        select e.id, coalesce(o.id, case when e.first <> e.id then e.first end) as holder
+          from entering e
+          left join headway.jobs o
+            on o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
+           and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id
+      )
+      select array_agg(b.id), array_agg(b.holder)
+        into v_found, v_found_holders
+        from blocked b
+       where b.holder is not null
+         and b.id <> all (v_superseded);
+      if v_found is null then
+        raise;
+      end if;
+      v_superseded := v_superseded || v_found;
+      v_holders := v_holders || v_found_holders;
+    end;
+  end loop;
+end
+$$;

@@ -1,0 +1,257 @@
+-- Signals. A sender only inserts: its transaction may be long, and nobody waits for it. The wake-up is couple's, after
+-- the sender's commit, and the parking machine's own look after it has parked: one of the two sees the other.
+
+-- Put signals into inboxes, all or none, in call order; to the job of an id, or to the one that has the unique key of a
+-- kind in scope. Gives for each its place in the call (from 1), the signal that is there, its job, the job's queue, and
+-- whether this call made it: a dedup_key that the job has had, or the id, stands for the signal of then.
+-- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key of the same job.
+-- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job).
+create function headway.signal_many(
+  p_ids uuid[],
+  p_names text[],
+  p_payloads json[] default null,
+  p_jobs uuid[] default null,
+  p_kinds text[] default null,
+  p_unique_keys text[] default null,
+  p_tenants uuid[] default null,
+  p_dedup_keys text[] default null
+) returns table (place bigint, id uuid, job_id uuid, queue text, created boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := headway.now();
+  v_scope uuid := headway.scope(null);
+  v_jobs uuid[];
+  v_tenants uuid[];
+  v_queues text[];
+  v_seqs bigint[];
+  v_made bigint;
+  v_refused record;
+begin
+  if exists (select from unnest(p_names) as u (name) where u.name is null or u.name = '')
+     or cardinality(p_names) is distinct from cardinality(p_ids) then
+    raise exception 'a signal has no name: nothing was sent' using errcode = 'HW004';
+  end if;
+  if p_tenants is not null then
+    perform headway.scope(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;
+  end if;
+
+  select array_agg(j.id order by u.place), array_agg(j.tenant_id order by u.place), array_agg(j.queue order by u.place)
+    into v_jobs, v_tenants, v_queues
+    from unnest(p_ids, p_jobs, p_kinds, p_unique_keys, p_tenants)
+         with ordinality as u (id, job_id, kind, unique_key, tenant_id, place)
+    left join lateral (
+      select j.id, j.tenant_id, j.queue
+        from headway.jobs j
+       where j.id = u.job_id
+         and (v_scope is null or j.tenant_id = v_scope)
+         and (u.tenant_id is null or j.tenant_id = u.tenant_id)
+      union all
+      select j.id, j.tenant_id, j.queue
+        from headway.jobs j
+       where u.job_id is null
+         and j.tenant_id = coalesce(u.tenant_id, v_scope, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
+         and j.kind = u.kind
+         and j.unique_key = u.unique_key
+         and j.unique_key is not null
+         and j.status = any (j.unique_scope)
+    ) j on true;
+
+  -- who is there and takes none, unless it has had this one
+  select u.job_id as asked, u.kind, u.unique_key, j.id, j.kind as is_kind, j.status, j.finished_at
+    into v_refused
+    from unnest(p_ids, v_jobs, p_jobs, p_kinds, p_unique_keys, p_dedup_keys)
+         with ordinality as u (id, found_id, job_id, kind, unique_key, dedup_key, place)
+    left join headway.jobs j on j.id = u.found_id
+   where (j.id is null or j.finished_at is not null or j.step is null and j.fence > 0)
+     and (select 1 from headway.signals s where s.job_id = j.id and s.dedup_key = u.dedup_key limit 1) is null
+     and (select 1 from headway.signals s where s.id = u.id and s.job_id = j.id limit 1) is null
+   order by u.place
+   limit 1;
+  if found then
+    if v_refused.id is null and v_refused.asked is not null then
+      raise exception 'there is no job % to signal (or it is another tenant''s, or it was pruned): nothing was sent',
+        v_refused.asked
+        using errcode = 'HW006';
+    elsif v_refused.id is null then
+      raise exception 'no unfinished job of kind % has unique key "%": nothing was sent; enqueue it first, or signal a job by its id',
+        v_refused.kind, v_refused.unique_key
+        using errcode = 'HW006';
+    elsif v_refused.finished_at is not null then
+      raise exception 'job % (%) is % and takes no signals any more: nothing was sent; retry it first, or enqueue a new one',
+        v_refused.id, v_refused.is_kind, v_refused.status
+        using errcode = 'HW003';
+    end if;
+    raise exception 'job % (%) is a plain job that has run, and only machines receive signals: nothing was sent',
+      v_refused.id, v_refused.is_kind
+      using errcode = 'HW003';
+  end if;
+
+  -- the order of arrival is the order of the call; the rows go in by their keys, so that two batches that wait for each
+  -- other's keys never do so in a circle; of a key that comes twice the first has it
+  v_seqs := array(select nextval('headway.signals_seq_seq') from unnest(p_ids));
+  with made as (
+    insert into headway.signals as s (id, seq, job_id, tenant_id, name, payload, dedup_key, sent_at)
+    select u.id, u.seq, u.job_id, u.tenant_id, u.name, coalesce(u.payload, 'null'), u.dedup_key, v_now
+      from unnest(p_ids, v_seqs, v_jobs, v_tenants, p_names, p_payloads, p_dedup_keys)
+           as u (id, seq, job_id, tenant_id, name, payload, dedup_key)
+     order by case when u.dedup_key is not null then u.job_id end, u.dedup_key, u.seq
+    on conflict do nothing
+    returning s.job_id
+  ), arrived as (
+    insert into headway.arrivals (signaled)
+    select array_agg(distinct m.job_id) from made m having count(*) > 0
+  )
+  select count(*) into v_made from made;
+
+  if v_made = cardinality(p_ids) then
+    return query
+      select u.place, u.id, u.job_id, u.queue, true
+        from unnest(p_ids, v_jobs, v_queues) with ordinality as u (id, job_id, queue, place)
+       order by u.place;
+    return;
+  end if;
+  -- a new statement: what another one committed meanwhile is seen
+  return query
+    select u.place, coalesce(own.id, same.id, u.id), u.job_id, u.queue, coalesce(own.seq = u.seq, false)
+      from unnest(p_ids, v_seqs, v_jobs, v_queues, p_dedup_keys)
+           with ordinality as u (id, seq, job_id, queue, dedup_key, place)
+      left join lateral (
+        select s.id, s.seq from headway.signals s where s.id = u.id and s.job_id = u.job_id limit 1) own on true
+      left join lateral (
+        select s.id from headway.signals s where s.job_id = u.job_id and s.dedup_key = u.dedup_key limit 1) same on true
+     order by u.place;
+end
+$$;
+
+-- Send one signal to a job; gives the id of the signal that is there: select headway.signal('0199…', 'payment', '{"amount": 100}').
+-- Raises HW003, HW004, HW006 as signal_many.
+create function headway.signal(job uuid, name text, payload json default 'null', dedup_key text default null) returns uuid
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.id
+    from headway.signal_many(
+           array[headway.uuid7()], array[name], array[payload], p_jobs => array[job], p_dedup_keys => array[dedup_key]) s
+$$;
+
+-- The same to the job of a kind that has this unique key; tenant: null is the session's own, or the default one.
+create function headway.signal_key(
+  kind text,
+  unique_key text,
+  name text,
+  payload json default 'null',
+  dedup_key text default null,
+  tenant uuid default null
+) returns uuid
+language sql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select s.id
+    from headway.signal_many(
+           array[headway.uuid7()], array[name], array[payload], p_kinds => array[kind],
+           p_unique_keys => array[unique_key], p_tenants => array[tenant], p_dedup_keys => array[dedup_key]) s
+$$;
+
+-- Whether a machine has the signals that it waits for, by the same rule as model/signal.py's `satisfied`.
+create function headway.satisfied(p_job headway.jobs) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+           when p_job.match_all
+             then (select count(distinct s.name)
+                     from headway.signals s
+                    where s.job_id = p_job.id and s.fence is null and s.name = any (p_job.awaiting))
+                  = (select count(distinct n) from unnest(p_job.awaiting) n)
+           else (select 1
+                   from headway.signals s
+                  where s.job_id = p_job.id and s.fence is null and s.name = any (p_job.awaiting)
+                  limit 1) is not null
+         end
+$$;
+
+-- Queue those of these machines, whose rows are locked, that have the signals that they wait for. In a statement after the lock, so that whatever was sent before it is seen.
+create function headway.wake(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_ready uuid[];
+  v_one uuid;
+begin
+  select array_agg(j.id)
+    into v_ready
+    from unnest(p_ids) as u (id)
+    join headway.jobs j on j.id = u.id
+   where (j.status = 'waiting' and j.awaiting is not null) is true
+     and headway.satisfied(j);
+  if v_ready is null then
+    return;
+  end if;
+  begin
+    perform headway.unpark(v_ready, 'signal', p_now);
+  exception when unique_violation or lock_not_available then
+    foreach v_one in array v_ready loop
+      begin
+        perform headway.unpark(array[v_one], 'signal', p_now);
+      exception
+        when unique_violation then
+          perform headway.supersede(v_one, p_now);
+          perform headway.follow(array[v_one], p_now, false);
+        when lock_not_available then
+          insert into headway.arrivals (signaled) values (array[v_one]);
+      end;
+    end loop;
+  end;
+end
+$$;
+
+-- These machines, whose rows are locked, wait no longer.
+create function headway.unpark(p_ids uuid[], p_woken text, p_now timestamptz) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.jobs j
+     set status = 'queued', woken = p_woken, queued_at = p_now, deadline_at = null, pending = null
+   where j.id = any (p_ids)
+     and (j.status = 'waiting') is true
+$$;
+
+-- Look at machines that got signals. One whose row somebody holds may be about to park, after its look: it is looked at
+-- again. One that does not wait has its settle before it, which looks by itself.
+create function headway.deliver(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_locked uuid[];
+begin
+  select array_agg(l.id)
+    into v_locked
+    from unnest(p_ids) as u (id)
+    cross join lateral (select j.id from headway.jobs j where j.id = u.id for update skip locked) l;
+  insert into headway.arrivals (signaled)
+  select array_agg(a.id)
+    from (select u.id
+            from unnest(p_ids) as u (id)
+           where exists (select from headway.jobs j where j.id = u.id)
+          except select l.id from unnest(v_locked) as l (id)) a
+  having count(*) > 0;
+  if v_locked is not null then
+    perform headway.wake(v_locked, p_now);
+  end if;
+end
+$$;

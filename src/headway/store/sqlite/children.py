@@ -1,0 +1,87 @@
+"""Children: the jobs that a machine spawned, for whose end it waits; and their end where it comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from headway.model.machine import Child
+from headway.model.status import Status
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.rows import to_child
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.stopping import end_early
+from headway.store.sqlite.tied import Left, ties
+from headway.store.sqlite.waking import Waiting, wake
+
+_SQL = statements("children")
+_STATUSES = statements("joins")["statuses"]
+
+
+class ChildVerbs(Verbs):
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
+        def steps() -> Steps[list[Child]]:
+            at = fence
+            if at is None:
+                rows = yield Statement(_SQL["joining"], (job_id, tenant_id))
+                at = rows[0][0] if rows else None
+            if at is None:
+                return []
+            spawner = yield Statement(_SQL["spawner"], (job_id, at, tenant_id))
+            if not spawner:
+                return []
+            rows = yield Statement(_SQL["children"], (spawner[0][0], at))
+            return [to_child(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
+        def steps() -> Steps[list[tuple[int, str]]]:
+            rows = yield Statement(_SQL["spawned"], (job_id, tenant_id))
+            return [(fence, child_id) for fence, child_id in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+def join(machines: Sequence[str], now: int) -> Steps[list[Left]]:
+    """Wake those of these machines whose children are all over; gives those that ended instead."""
+    rows = yield Statement(_SQL["joined"], (json_list(machines),))
+    return (yield from wake([Waiting(*row) for row in rows], "children", now))
+
+
+def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Left]]:
+    """Cancel the other children of these machines, each for the child that failed it; gives those that ended."""
+    if not failed:
+        return []
+    rows = yield Statement(_STATUSES, (json_list(list(set(failed.values()))),))
+    statuses: dict[str, Status] = dict(rows)
+    ended: list[Left] = []
+    for machine, child_id in failed.items():
+        why = f"canceled because job {child_id} is {statuses.get(child_id, 'gone')}"
+        rows = yield Statement(_SQL["siblings"], (machine,))
+        ended += yield from _stop(rows, why, now)
+    return ended
+
+
+def stop_orphans(over: Iterable[Left], now: int) -> Steps[list[Left]]:
+    """Cancel the children of machines that ended while they waited for them; gives those that ended."""
+    ended: list[Left] = []
+    for left in over:
+        if left.job.status == "waiting":
+            why = f"canceled because job {left.job.id} is {left.to}"
+            rows = yield Statement(_SQL["siblings"], (left.job.id,))
+            ended += yield from _stop(rows, why, now)
+    return ended
+
+
+def await_again(machines: Iterable[str]) -> Steps[None]:
+    """Let these machines wait for those of their children, too, that run again by now."""
+    for machine in machines:
+        yield Statement(_SQL["await_again"], (machine,))
+
+
+def _stop(rows: Rows, why: str, now: int) -> Steps[list[Left]]:
+    if not rows:
+        return []
+    tied = yield from ties(rowid for (rowid,) in rows)
+    return (yield from end_early(tied.values(), why, now))

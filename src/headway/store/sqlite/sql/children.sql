@@ -1,0 +1,108 @@
+-- The jobs that machines spawned. Differs because whoever ends the last of them wakes the machine.
+
+-- name: joined
+-- of these machines, those whose children are all over
+select rowid, id, unique_key, unique_scope
+from jobs
+where id in (select value from json_each(?1))
+  and status = 'waiting'
+  and pending = 1
+  and not exists (
+    select 1
+    from edges
+    where child_id = jobs.id
+      and fence = jobs.joining
+      and state = 'pending'
+  )
+order by position, id;
+
+-- name: siblings
+-- those of its own that a machine waits for, and that nobody asked to stop
+select child.rowid
+from jobs as machine
+join edges
+  on edges.child_id = machine.id
+  and edges.fence = machine.joining
+  and edges.state = 'pending'
+join jobs as child
+  on child.id = edges.parent_id
+where machine.id = ?1
+  and child.parent_id = ?1
+  and child.finished_at is null
+  and child.cancel_requested_at is null;
+
+-- name: await_again
+-- children that were retried meanwhile
+update edges
+set state = 'pending'
+where child_id = ?1
+  and fence = (select joining from jobs where id = ?1)
+  and state <> 'pending'
+  and exists (
+    select 1
+    from jobs
+    where jobs.id = edges.parent_id
+      and jobs.finished_at is null
+  );
+
+-- name: forget
+-- a job that retries a machine has that one's edges, of fences that may be its own now
+delete from edges
+where child_id = ?1
+  and fence = ?2;
+
+-- name: joining
+select joining
+from jobs
+where id = ?1
+  and (?2 is null or tenant_id = ?2);
+
+-- name: spawner
+-- who spawned at that fence: the machine, or the nearest of those that it was forked from
+with recursive chain (id, origin, n) as (
+  select id, forked_from, 0
+  from jobs
+  where id = ?1
+    and (?3 is null or tenant_id = ?3)
+  union all
+  select jobs.id, jobs.forked_from, chain.n + 1
+  from chain
+  join jobs
+    on jobs.id = chain.origin
+)
+select id
+from chain
+where exists (
+    select 1
+    from edges
+    where child_id = chain.id
+      and fence = ?2
+  )
+  or exists (
+    select 1
+    from attempts
+    where job_id = chain.id
+      and fence = ?2
+      and outcome = 'spawn'
+  )
+order by n
+limit 1;
+
+-- name: children
+select jobs.id, jobs.kind, jobs.status, jobs.result, jobs.error
+from edges
+join jobs
+  on jobs.id = edges.parent_id
+where edges.child_id = ?1
+  and edges.fence = ?2
+order by edges.place, jobs.id;
+
+-- name: spawned
+select edges.fence, edges.parent_id
+from jobs
+join edges
+  on edges.child_id = jobs.id
+where jobs.id = ?1
+  and (?2 is null or jobs.tenant_id = ?2)
+  and edges.fence > 0
+order by edges.fence, edges.place, edges.parent_id;

@@ -1,0 +1,130 @@
+-- Machines: where they are, and what a turn writes. Differs because an await looks at its signals before it is written,
+-- under the write lock, and so parks only where it has to.
+
+-- name: places
+select
+  id, version, step, state, awaiting, match_all, joining, woken, partition, home_queue, home_partition, forked_from,
+  parent_id
+from jobs
+where id in (select value from json_each(?1));
+
+-- name: attempt
+-- what the turn does not say is as the job has it until then
+insert into attempts (
+  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail,
+  step, version, outcome, note, state, woken
+)
+select
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  coalesce(?11, step), coalesce(?12, version), ?13, ?14, ?15, woken
+from jobs
+where rowid = ?16;
+
+-- name: again
+update jobs
+set status = ?11,
+  scheduled_for = coalesce(?12, scheduled_for),
+  queued_at = coalesce(?13, queued_at),
+  position = coalesce(?14, position),
+  tries = case when ?2 then 0 else tries + ?15 end,
+  losses = case when ?2 then 0 else losses + ?16 end,
+  error = ?17,
+  pending = ?18,
+  worker_id = null,
+  attempt_started_at = null,
+  step = ?3,
+  version = ?4,
+  state = coalesce(?5, state),
+  awaiting = case when ?2 then ?6 else awaiting end,
+  match_all = case when ?2 then ?7 else match_all end,
+  deadline_at = case when ?2 then ?8 else deadline_at end,
+  joining = case when ?2 then ?9 else joining end,
+  woken = case when ?2 then ?10 else woken end
+where rowid = ?1;
+
+-- name: go_on
+-- the next execution, in the same slot
+update jobs
+set fence = fence + 1,
+  attempt_started_at = ?11,
+  tries = case when ?2 then 0 else tries + ?12 end,
+  losses = case when ?2 then 0 else losses + ?13 end,
+  error = ?14,
+  progress = null,
+  progress_note = null,
+  log_tail = null,
+  step = ?3,
+  version = ?4,
+  state = coalesce(?5, state),
+  awaiting = case when ?2 then ?6 else awaiting end,
+  match_all = case when ?2 then ?7 else match_all end,
+  deadline_at = case when ?2 then ?8 else deadline_at end,
+  joining = case when ?2 then ?9 else joining end,
+  woken = case when ?2 then ?10 else woken end
+where rowid = ?1;
+
+-- name: finish
+update jobs
+set status = ?11,
+  finished_at = ?12,
+  tries = case when ?2 then 0 else tries + ?13 end,
+  losses = case when ?2 then 0 else losses + ?14 end,
+  result = ?15,
+  error = ?16,
+  unique_key = case when ?17 then null else unique_key end,
+  worker_id = null,
+  attempt_started_at = null,
+  cancel_requested_at = null,
+  cancel_reason = null,
+  step = ?3,
+  version = ?4,
+  state = coalesce(?5, state),
+  awaiting = case when ?2 then ?6 else awaiting end,
+  match_all = case when ?2 then ?7 else match_all end,
+  deadline_at = case when ?2 then ?8 else deadline_at end,
+  joining = case when ?2 then ?9 else joining end,
+  woken = case when ?2 then ?10 else woken end
+where rowid = ?1;
+
+-- name: stands
+-- where these run now
+select rowid, queue, partition
+from jobs
+where rowid in (select value from json_each(?1));
+
+-- name: go_to
+-- another queue and partition; it does not run while this is written, or they are those that it runs in
+update jobs
+set queue = ?2,
+  partition = ?3,
+  home_queue = ?4,
+  home_partition = ?5,
+  fair = coalesce((select fair from queues where name = ?2), 0)
+where rowid = ?1;
+
+-- name: wake
+update jobs
+set status = 'queued',
+  woken = ?2,
+  queued_at = ?3,
+  deadline_at = null,
+  pending = 0
+where rowid = ?1;
+
+-- name: awaiting
+-- of these machines, those that wait for signals
+select rowid, id, unique_key, unique_scope, awaiting, match_all
+from jobs
+where id in (select value from json_each(?1))
+  and status = 'waiting'
+  and awaiting is not null;
+
+-- name: timed_out
+select rowid, id, unique_key, unique_scope
+from jobs indexed by jobs_deadline
+where deadline_at is not null
+  and finished_at is null
+  and deadline_at <= ?1
+  and status = 'waiting'
+order by deadline_at
+limit ?2;
