@@ -18,7 +18,7 @@ from statistics import median
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import drain, enqueue, idle, latency, raw
+from bench import drain, enqueue, idle, latency, machines, peers, raw
 from bench.jobs import Options, make_app, plain, set_limits
 from bench.jobs import enqueue as fill
 from bench.plan import PARTS, QUICK, Plan
@@ -68,6 +68,8 @@ class Bench:
             yield "enqueue", partial(self._enqueue, store)
         if "order" in parts:
             yield from self._order(store)
+        if "machines" in parts:
+            yield from self._machines(site)
         if "pickup" in parts:
             yield "pick-up", lambda url: self._take(f"{store}.pickup.across", *latency.across(url, plan.pings))
             yield "pick-up inside", lambda url: self._take(f"{store}.pickup.within", *latency.within(url, plan.pings))
@@ -128,6 +130,26 @@ class Bench:
             key = f"{store}.order.limits{name}"
             yield f"drain, limits{name}", partial(self._drain, key, 1, options=options, limits=name == ".unused")
         yield "enqueue into trains", partial(self._enqueue, store, rates=enqueue.train_rates)
+
+    def _machines(self, site: Site) -> Iterator[tuple[str, Callable[[str], None]]]:
+        plan, key = self.plan, f"{site.store}.machines"
+        yield "raw steps", lambda url: self._take(f"{key}.raw", raw.steps(url, plan.machines, machines.STEPS))
+        yield "steps", lambda url: self._take(f"{key}.steps", machines.steps(url, plan.machines))
+        if site.store == "postgres":
+            yield "steps by others", partial(self._peers, key)
+        yield (
+            "signals",
+            lambda url: self._take(f"{key}.trips", machines.round_trips(url, plan.echoes, plan.seconds / 2)),
+        )
+        yield "signal to step", lambda url: self._take(f"{key}.latency", *machines.latencies(url, plan.pings))
+
+    def _peers(self, key: str, url: str) -> None:
+        found = {name: peers.steps(name, url, self.plan.machines) for name in peers.NAMES}
+        rates = {name: rate for name, rate in found.items() if rate is not None}
+        for name, rate in rates.items():
+            self._take(f"{key}.{name}", rate)
+        if rates:
+            self._take(f"{key}.better", max(rates.values()))
 
     def _one_at_a_time(self, key: str, options: Options, url: str) -> None:
         plan = self.plan

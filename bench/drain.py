@@ -14,6 +14,7 @@ import psycopg
 from bench.jobs import QUEUE, Options, enqueue, make_app, plain
 from bench.servers import path_of
 from bench.worker import processes
+from headway import Headway
 
 CONCURRENCY = 1_000
 
@@ -37,17 +38,28 @@ where started_at >= {since}
 
 def drain(url: str, *, jobs: int, workers: int, options: Options = plain) -> float:
     """Jobs a second with so many worker processes, which have started and wait for the queue to be resumed."""
+    return measured(
+        url,
+        lambda app: enqueue(app, jobs, options=options),
+        expected=jobs,
+        workers=workers,
+        concurrency=CONCURRENCY,
+    )
+
+
+def measured(url: str, fill: Callable[[Headway], None], *, expected: int, workers: int, concurrency: int) -> float:
+    """Executions a second of what `fill` enqueues; so many are expected."""
     app = make_app(url)
     app.pause(QUEUE)
-    enqueue(app, jobs, options=options)
+    fill(app)
     with _asking(url) as ask:
         since = time.time_ns() // 1_000 if url.startswith("sqlite") else ask("select clock_timestamp()")[0]
-        with processes(url, workers, concurrency=CONCURRENCY):
+        with processes(url, workers, concurrency=concurrency):
             app.resume(QUEUE)
             _wait(ask)
             first, last, before_last, ended = ask(_SPAN, since)
     app.close()
-    assert ended == jobs, f"{ended} attempts are recorded of {jobs} jobs"
+    assert ended == expected, f"{ended} executions are recorded of {expected}"
     return float(before_last) / _seconds(last, first)
 
 

@@ -1,4 +1,4 @@
-"""The app that is measured: a no-op kind with a small payload, and one that tells when it started."""
+"""The app that is measured: a no-op kind with a small payload, one that tells when it started, and machines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,53 @@ from typing import Any
 
 import msgspec
 
-from headway import Headway
+from headway import Await, Context, Done, Headway, Machine, Next, Registry, step
 
 QUEUE = "bench"
+
+
+machines = Registry()
+listeners: list[Callable[[int, Any], None]] = []
+
+
+@machines.machine
+class Walk(Machine, queue=QUEUE):
+    """Three steps that do nothing but commit."""
+
+    class State(msgspec.Struct):
+        number: int
+        steps: int = 0
+
+    @step
+    async def start(self, ctx: Context) -> Next:
+        ctx.state.steps += 1
+        return Next(self.second)
+
+    @step
+    async def second(self, ctx: Context) -> Next:
+        ctx.state.steps += 1
+        return Next(self.third)
+
+    @step
+    async def third(self, ctx: Context) -> Done:
+        return Done({"steps": ctx.state.steps + 1})
+
+
+@machines.machine
+class Echo(Machine, queue=QUEUE):
+    """Waits for one signal after another, and tells of each."""
+
+    class State(msgspec.Struct):
+        number: int
+        heard: int = 0
+
+    @step
+    async def start(self, ctx: Context) -> Await:
+        for signal in ctx.signals:
+            ctx.state.heard += 1
+            for tell in listeners:
+                tell(ctx.state.number, signal.payload)
+        return Await("ping")
 
 
 def payload(number: int) -> str:
@@ -21,6 +65,7 @@ def payload(number: int) -> str:
 def make_app(url: str) -> Headway:
     """The app on a database, with its kinds."""
     app = Headway(url)
+    app.include(machines)
 
     @app.job(queue=QUEUE)
     async def noop(number: int, to: str) -> None:

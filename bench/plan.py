@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("drain", "finished", "enqueue", "order", "pickup", "idle", "memory")
+PARTS = ("drain", "finished", "enqueue", "order", "machines", "pickup", "idle", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,8 @@ class Plan:
     trains: int = 100_000  # of three cars each
     cars: int = 100_000  # of one train
     seconds: float = 8.0  # how long jobs are run one at a time
+    machines: int = 1_000  # of three steps each
+    echoes: int = 200  # that signals go to
     finished: int = 1_000_000
     pings: int = 110  # a round
     memory_jobs: int = 200_000
@@ -29,7 +31,7 @@ class Plan:
 
 QUICK = Plan(
     rounds=1,
-    parts=("drain", "finished", "enqueue", "order", "pickup", "memory"),
+    parts=("drain", "finished", "enqueue", "order", "machines", "pickup", "memory"),
     jobs=10_000,
     singles=400,
     trains=10_000,

@@ -103,6 +103,23 @@ update jobs set status = 'succeeded', finished_at = ?, worker_id = null, attempt
 _SQLITE_COMPLETE = "update raw_jobs set status = 'succeeded', finished_at = ? where rowid = ?"
 
 
+_POSTGRES_STEPS = """
+create table raw_machines (id uuid primary key, step integer not null, state json not null);
+create table raw_steps (id uuid, step integer, state json, at timestamptz, primary key (id, step))
+"""
+_POSTGRES_STEP = """
+with stepped as (
+  update raw_machines m set step = m.step + 1, state = %s::json where m.id = any (%s::uuid[])
+  returning m.id, m.step, m.state
+)
+insert into raw_steps (id, step, state, at) select id, step, state, clock_timestamp() from stepped
+"""
+_SQLITE_STEPS = """
+create table raw_machines (id text not null unique, step integer not null, state text not null);
+create table raw_steps (id text, step integer, state text, at integer, primary key (id, step)) without rowid
+"""
+
+
 class Raw(Protocol):
     """A plain table on one connection; each method gives how many a second."""
 
@@ -118,11 +135,23 @@ class Raw(Protocol):
 
     def single(self, jobs: int) -> float: ...
 
+    def steps(self, machines: int, each: int) -> float:
+        """Commit that many steps of each machine: its row and a row of history."""
+        ...
+
     def close(self) -> None: ...
 
 
 def open_raw(url: str) -> Raw:
     return _Sqlite(url) if url.startswith("sqlite") else _Postgres(url)
+
+
+def steps(url: str, machines: int, each: int) -> float:
+    limit = open_raw(url)
+    try:
+        return limit.steps(machines, each)
+    finally:
+        limit.close()
 
 
 class _Postgres:
@@ -154,6 +183,14 @@ class _Postgres:
     def single(self, jobs: int) -> float:
         rows = [(new_id(), payload(n)) for n in range(jobs)]
         return _rate(jobs, lambda: [self._conn.execute(_POSTGRES_ONE, row) for row in rows])
+
+    def steps(self, machines: int, each: int) -> float:
+        ids = [new_id() for _ in range(machines)]
+        self._conn.execute(_POSTGRES_STEPS)
+        self._conn.execute("insert into raw_machines select unnest(%s::uuid[]), 0, '{}'", (ids,))
+        batches = [ids[n : n + POSTGRES_BATCH] for n in range(0, machines, POSTGRES_BATCH)] * each
+        state = payload(7)
+        return _rate(machines * each, lambda: [self._conn.execute(_POSTGRES_STEP, (state, batch)) for batch in batches])
 
     def close(self) -> None:
         self._conn.close()
@@ -203,6 +240,26 @@ class _Sqlite:
     def single(self, jobs: int) -> float:
         rows = [(new_id(), n, payload(n)) for n in range(jobs)]
         return _rate(jobs, lambda: [self._conn.execute(_SQLITE_INSERT, row) for row in rows])
+
+    def steps(self, machines: int, each: int) -> float:
+        ids, state = [new_id() for _ in range(machines)], payload(7)
+        self._conn.execute(_SQLITE_STEPS).fetchall()
+        self._conn.executemany("insert into raw_machines values (?, 0, '{}')", [(one,) for one in ids])
+
+        def work() -> None:
+            for step in range(1, each + 1):
+                for n in range(0, machines, SQLITE_BATCH):
+                    batch, now = ids[n : n + SQLITE_BATCH], time.time_ns() // 1_000
+                    with self._conn:
+                        self._conn.executemany(
+                            "update raw_machines set step = ?, state = ? where id = ?",
+                            [(step, state, one) for one in batch],
+                        )
+                        self._conn.executemany(
+                            "insert into raw_steps values (?, ?, ?, ?)", [(one, step, state, now) for one in batch]
+                        )
+
+        return _rate(machines * each, work)
 
     def close(self) -> None:
         self._conn.close()

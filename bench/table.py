@@ -65,6 +65,7 @@ def rows(store: str, plan: Plan) -> Iterator[Row]:
     yield from _raw(store)
     yield from _speeds(store, plan)
     yield from _order(store, plan)
+    yield from _machines(store, plan)
     yield from _pickups(store)
     if store == "postgres":
         yield from _idle(plan)
@@ -161,6 +162,21 @@ def _order(store: str, plan: Plan) -> Iterator[Row]:
     label = "drain beside limits of others"
     yield Row(key=f"{key}.limits.unused", label=label, over=f"{key}.limits", least_ratio=0.95)
     yield Row(key=f"{key}.limits.partitions", label="drain of jobs with a partition each", over=f"{key}.limits")
+
+
+def _machines(store: str, plan: Plan) -> Iterator[Row]:
+    key = f"{store}.machines"
+    yield Row(key=f"{key}.raw", label="raw: steps, a machine's row and one of history, serial")
+    label = f"steps of {plan.machines:,} machines of 3"
+    yield Row(key=f"{key}.steps", label=label, over=f"{key}.raw")
+    if store == "postgres":
+        yield Row(key=f"{key}.dbos", label="the same by DBOS")
+        yield Row(key=f"{key}.absurd", label="the same by Absurd")
+        yield Row(key=f"{key}.steps", label=f"{label}, over the better", over=f"{key}.better", least_ratio=10)
+    yield Row(key=f"{key}.trips", label=f"signal round trips, {plan.echoes} machines")
+    for percentile in (50, 95):
+        label = f"from signal to step in one process, p{percentile}"
+        yield Row(key=f"{key}.latency", label=label, unit="ms", percentile=percentile)
 
 
 def _pickups(store: str) -> Iterator[Row]:

@@ -1,0 +1,66 @@
+"""An order's checkout as a machine: it waits for the payment, for three days at most, and then ships or gives up.
+
+Run it with: python examples/checkout.py [database URL]
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+import time
+
+import msgspec
+
+from headway import Await, Context, Done, Headway, Machine, Next, Stop, step
+
+app = Headway(sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/checkout.db")
+
+
+@app.machine
+class Checkout(Machine, queue="checkout"):
+    class State(msgspec.Struct):
+        order: int
+        patience: str = "3d"
+        paid: int = 0
+
+    @step
+    async def start(self, ctx: Context) -> Await:
+        print(f"order {ctx.state.order}: please pay")
+        # parked: no process, no thread and no timer waits here, only a row
+        return Await("payment", then=self.check, timeout=ctx.state.patience)
+
+    @step
+    def check(self, ctx: Context) -> Next | Stop:
+        if ctx.timed_out:
+            return Stop("never paid")
+        ctx.state.paid = sum(signal.payload["amount"] for signal in ctx.signals)
+        return Next(self.ship)  # commits the state and consumes the signals, in one transaction
+
+    @step(max_attempts=10, timeout="1m")
+    async def ship(self, ctx: Context) -> Done:
+        return Done(f"order {ctx.state.order} shipped, {ctx.state.paid} paid")
+
+
+def main() -> None:
+    logging.getLogger("headway").setLevel(logging.ERROR)
+    paid = Checkout.using(unique_key="order:42").enqueue(order=42)
+    unpaid = Checkout.enqueue(order=43, patience="100ms")
+    app.run("checkout", until_idle=True)
+
+    # what a payment provider's webhook does: it may come twice, its dedup_key makes it one
+    for _ in range(2):
+        sent = Checkout.signal("order:42", "payment", {"amount": 100}, dedup_key="evt-7")
+        print("payment taken" if sent.created else "payment known already")
+
+    time.sleep(0.2)  # days, in real life; the machines are rows meanwhile
+    app.run("checkout", until_idle=True)
+    print(app.result(paid.id).value)
+    print(f"order 43: {app.result(unpaid.id).error}")
+    for chapter in app.history(paid.id):
+        print(f"  {chapter.step}: {chapter.outcome} {chapter.note or ''}".rstrip())
+    app.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""A saga: a trip is booked step by step, and when one step fails for good, what was booked is undone in reverse.
+
+Run it with: python examples/saga.py [database URL]
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from dataclasses import dataclass, field
+
+from headway import Context, Done, Headway, Machine, Next, Replay, Stop, step
+
+app = Headway(sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/saga.db")
+
+
+class SoldOut(Exception):
+    """No try can help."""
+
+
+def book(what: str, trip: int) -> None:
+    """A call to somebody else's system; the job's id and step would be its idempotency key."""
+    if (what, trip) == ("car", 2):
+        raise SoldOut("no car is left")
+    print(f"trip {trip}: book {what}")
+
+
+def undo(what: str, trip: int) -> None:
+    print(f"trip {trip}: undo {what}")
+
+
+@dataclass
+class State:
+    trip: int
+    booked: list[str] = field(default_factory=list)  # what there is to undo, the last first
+
+
+@app.machine
+class Trip(Machine):
+    State = State
+
+    @step
+    def start(self, ctx: Context) -> Next:
+        return self._book("flight", ctx, then="hotel")
+
+    @step
+    def hotel(self, ctx: Context) -> Next:
+        return self._book("hotel", ctx, then="car")
+
+    @step
+    def car(self, ctx: Context) -> Next:
+        return self._book("car", ctx, then="finish")
+
+    @step
+    def finish(self, ctx: Context) -> Done:
+        return Done(f"booked {', '.join(ctx.state.booked)}")
+
+    @step
+    def compensate(self, ctx: Context) -> Next | Stop:
+        if not ctx.state.booked:
+            return Stop("undone: the trip could not be booked")
+        undo(ctx.state.booked.pop(), ctx.state.trip)
+        return Next(self.compensate)  # each undo is committed by itself
+
+    def handle(self, error: Exception, ctx: Context) -> Next | Replay:
+        """After an exception: what may pass is tried again, what will not leads to the way back."""
+        if ctx.step == "compensate" or (not isinstance(error, SoldOut) and ctx.tries < 5):
+            return Replay(delay="10s")
+        return Next(self.compensate)
+
+    def _book(self, what: str, ctx: Context, then: str) -> Next:
+        book(what, ctx.state.trip)
+        ctx.state.booked.append(what)
+        return Next(then)
+
+
+def main() -> None:
+    logging.getLogger("headway").setLevel(logging.ERROR)  # the failure is a part of this
+    for trip in (1, 2):
+        job = Trip.enqueue(trip=trip)
+        app.run(until_idle=True)
+        outcome = app.result(job.id)
+        print(f"trip {trip}: {outcome.status}, {outcome.value or outcome.error}")
+        print("  " + " → ".join(chapter.step for chapter in app.history(job.id)))
+    app.close()
+
+
+if __name__ == "__main__":
+    main()
