@@ -236,11 +236,16 @@ def test_a_signal_to_a_machine_that_is_over_is_refused(db, end):
     assert db.signals(claim.id) == []
 
 
-@pytest.mark.parametrize("where", ["running", "scheduled", "queued"])
+def test_a_machine_that_was_enqueued_by_its_name_alone_takes_signals_in_its_first_execution(db):
+    claim = db.start()
+    assert db.job(claim.id).step is None
+    assert db.signal(claim.id, "go").created
+
+
+@pytest.mark.parametrize("where", ["scheduled", "queued"])
 def test_a_signal_to_a_plain_job_that_has_run_is_refused(db, where):
     claim = db.start()
-    if where != "running":
-        db.settle(claim, "scheduled", charge=1, delay_ms=60_000 if where == "scheduled" else 0)
+    db.settle(claim, "scheduled", charge=1, delay_ms=60_000 if where == "scheduled" else 0)
     with pytest.raises(NotAllowed):
         db.signal(claim.id, "paid")
 

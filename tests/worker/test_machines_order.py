@@ -298,3 +298,32 @@ def test_progress_and_log_belong_to_the_step(shop: Workshop) -> None:
     shop.drain()
     job = shop.get(job_id)
     assert (job.status, job.progress, job.progress_note) == ("waiting", None, None)
+
+
+def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(shop: Workshop) -> None:
+    heard: list[Any] = []
+
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            return Await("go", then=self.end)
+
+        @step
+        async def end(self, ctx: Context) -> Outcomes:
+            heard.append([signal.payload for signal in ctx.signals])
+            return Done()
+
+    first, second = shop.enqueue(M.using(train="t").build(order=1), M.using(train="t").build(order=2))
+    shop.drain()
+    shop.cancel(first)
+    shop.drain()
+    assert (shop.get(first).status, shop.get(second).status) == ("canceled", "waiting")
+    shop.retry(first)
+    shop.signal(second, "go", "second")
+    shop.drain()
+    assert (shop.get(first).status, shop.get(first).awaiting) == ("waiting", ("go",))
+    shop.signal(first, "go", "first")
+    shop.drain()
+    assert shop.get(first).status == "succeeded"
+    assert heard == [["second"], ["first"]]

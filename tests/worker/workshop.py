@@ -127,6 +127,9 @@ class Workshop:
     def cancel(self, *ids: str) -> None:
         self.store.run(self.store.ops.cancel(ids, tenant_id=None, reason=None, actor=None))
 
+    def retry(self, *ids: str) -> None:
+        self.store.run(self.store.ops.retry(ids, tenant_id=None, actor=None))
+
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until it is so; the limit is only for a test that fails."""
         async with asyncio.timeout(20):

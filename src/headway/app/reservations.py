@@ -21,7 +21,7 @@ from headway.model.ids import new_id
 from headway.model.reservation import Reservation
 from headway.store.ops import Op
 from headway.store.run import Store
-from headway.worker.machine import hostname
+from headway.worker.host import hostname
 from headway.worker.wake import Wake
 
 log = get_logger("headway.app")

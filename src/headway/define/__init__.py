@@ -6,8 +6,9 @@ from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
 from headway.define.options import KindOptions, Options, UsingOptions, new_job
 from headway.define.registry import Decorator, JobVerb, Registry
+from headway.define.step_context import StepContext
 from headway.define.steps import step
-from headway.define.visit import StepContext, Visit
+from headway.define.visit import Visit
 from headway.model.outcome import Cancel, Retry, Snooze
 
 __all__ = [

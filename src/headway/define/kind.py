@@ -139,6 +139,10 @@ class Kind(Generic[P, R]):
 
     # what a worker asks: a plain job is a machine with one step, whose return is its end
 
+    def parked(self) -> Settlement | None:
+        """Only a machine can have to go on waiting."""
+        return None
+
     def context(self, claim: Claim, *, tenant: str | None, worker_id: str | None) -> Context:
         return Context(claim, tenant=tenant, worker_id=worker_id)
 

@@ -136,7 +136,7 @@ class Ops(Protocol):
         One whose dedup_key its job has had already is answered with that one, also when the job is over. Takes no lock
         that others wait for, so it may be part of a caller's long transaction.
         Raises `NotFound` (no such job, none with that unique key in scope) and `NotAllowed` (the job is over, or is a
-        plain job that has run)."""
+        plain job, which shows when it has run)."""
         ...
 
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:

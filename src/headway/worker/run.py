@@ -12,7 +12,8 @@ from typing import Any
 
 from headway import logs
 from headway.define.context import Context
-from headway.define.visit import StepContext, Visit
+from headway.define.step_context import StepContext
+from headway.define.visit import Visit
 from headway.errors import InvalidPayload, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
@@ -96,6 +97,9 @@ class Runner:
         if run.asked is not None:
             return self._as_asked(run)
         handler = run.handler
+        parked = handler.parked()
+        if parked is not None:
+            return parked
         ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id)
         try:
             if handler.joins:

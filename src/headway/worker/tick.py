@@ -12,9 +12,9 @@ from headway.logs import get_logger
 from headway.model.fleet import Reaped, Swept
 from headway.model.status import Status
 from headway.worker.hooks import Event, Hooks
+from headway.worker.host import is_gone
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.machine import is_gone
 from headway.worker.pace import spread
 from headway.worker.reach import Reach
 

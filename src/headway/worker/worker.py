@@ -16,7 +16,7 @@ from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import NewWorker
 from headway.store.run import Store
-from headway.worker import machine
+from headway.worker import host
 from headway.worker.fetch import Fetcher
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
@@ -195,10 +195,10 @@ class Worker:
         pid = os.getpid()
         return NewWorker(
             id=worker_id,
-            hostname=machine.hostname(),
+            hostname=host.hostname(),
             pid=pid,
-            machine=machine.machine(),
-            process_started=machine.process_started(pid),
+            machine=host.machine(),
+            process_started=host.process_started(pid),
             version=self._version,
             queues=self._caps,
             kinds=tuple(sorted(self._kinds_and_versions())),

@@ -8,7 +8,8 @@ where name = '';
 
 -- name: by_id
 select
-  id, rowid, id, tenant_id, jobs.kind, queue, status, step is not null, fence > 0, awaiting, match_all, unique_key,
+  id, rowid, id, tenant_id, jobs.kind, queue, status, step is not null,
+  exists (select 1 from attempts where attempts.job_id = jobs.id), awaiting, match_all, unique_key,
   unique_scope
 from jobs
 where id in (select value from json_each(?1));
@@ -16,7 +17,8 @@ where id in (select value from json_each(?1));
 -- name: by_key
 -- each named by tenant, kind and unique key; the first column is its place in the list
 select
-  named.key, job.rowid, job.id, job.tenant_id, job.kind, job.queue, job.status, job.step is not null, job.fence > 0,
+  named.key, job.rowid, job.id, job.tenant_id, job.kind, job.queue, job.status, job.step is not null,
+  exists (select 1 from attempts where attempts.job_id = job.id),
   job.awaiting, job.match_all, job.unique_key, job.unique_scope
 from json_each(?1) as named
 join jobs as job

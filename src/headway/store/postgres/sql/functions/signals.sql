@@ -69,7 +69,9 @@ begin
     from unnest(p_ids, v_jobs, p_jobs, p_kinds, p_unique_keys, p_dedup_keys)
          with ordinality as u (id, found_id, job_id, kind, unique_key, dedup_key, place)
     left join headway.jobs j on j.id = u.found_id
-   where (j.id is null or j.finished_at is not null or j.step is null and j.fence > 0)
+   -- a machine that was enqueued by its name alone has no step before its first one has ended
+   where (j.id is null or j.finished_at is not null
+          or j.step is null and exists (select from headway.attempts a where a.job_id = j.id))
      and (select 1 from headway.signals s where s.job_id = j.id and s.dedup_key = u.dedup_key limit 1) is null
      and (select 1 from headway.signals s where s.id = u.id and s.job_id = j.id limit 1) is null
    order by u.place

@@ -1,0 +1,200 @@
+"""What a step's outcome comes to: the settlement, with the turn that the machine takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headway.define import checks
+from headway.define.state import brief
+from headway.define.step_context import StepContext
+from headway.define.steps import Step
+from headway.errors import InvalidJob, InvalidOutcome
+from headway.model.codec import encode
+from headway.model.duration import show_ms, to_ms
+from headway.model.job import NewJob, Settlement
+from headway.model.machine import Place, Turn, turned
+from headway.model.outcome import KEEP, Await, Done, Next, Replay, Sleep, Spawn, Stop
+from headway.model.status import AttemptStatus, Status
+
+if TYPE_CHECKING:
+    from headway.define.visit import Visit
+
+
+class Conclusion:
+    """Of one execution: after it returned, or, with `failure`, after `handle` did."""
+
+    def __init__(
+        self, visit: Visit, ctx: StepContext, result_limit: int, state_limit: int, continues: bool, failure: str | None
+    ) -> None:
+        self._visit = visit
+        self._ctx = ctx
+        self._claim = visit.claim
+        self._result_limit = result_limit
+        self._state_limit = state_limit
+        self._continues = continues
+        self._failure = failure
+
+    def of(self, outcome: Any) -> Settlement:
+        try:
+            match outcome:
+                case Next():
+                    return self._next(outcome)
+                case Replay():
+                    return self._replay(outcome)
+                case Await():
+                    return self._await(outcome)
+                case Spawn():
+                    return self._spawn(outcome)
+                case Sleep():
+                    return self._sleep(outcome)
+                case Done():
+                    return self._done(outcome)
+                case _:
+                    return self._stop(outcome)
+        except (InvalidJob, TypeError) as error:
+            raise InvalidOutcome(f"{self._visit.where} returned {brief(outcome)}: {error}") from error
+
+    def _next(self, outcome: Next) -> Settlement:
+        return self._go_on(self._turn("next", outcome.step, outcome.state))
+
+    def _go_on(self, turn: Turn) -> Settlement:
+        inline = self._continues and turn.queue is None
+        return self._settled(turn, "running" if inline else "queued")
+
+    def _replay(self, outcome: Replay) -> Settlement:
+        delay_ms = to_ms(outcome.delay, "delay")
+        turn = self._turn("replay", None, outcome.state, note=f"in {show_ms(delay_ms)}", progress=False)
+        status: AttemptStatus = "snoozed" if self._failure is None else "failed"
+        charge = 0 if self._failure is None else 1
+        # an at_most_once job was executed and may not be again: a new one replays the step
+        to: Status = "failed" if self._claim.delivery == "at_most_once" else "scheduled"
+        return turned(self._claim, turn, to, status=status, charge=charge, delay_ms=delay_ms, error=self._failure)
+
+    def _await(self, outcome: Await) -> Settlement:
+        given = (outcome.names,) if isinstance(outcome.names, str) else tuple(outcome.names)
+        names = tuple(dict.fromkeys(checks.name(name, "signal") for name in given))
+        if not names:
+            raise InvalidJob("it awaits no signal at all: name at least one")
+        if outcome.match not in ("any", "all"):
+            raise InvalidJob(f"match={outcome.match!r} is neither 'any' nor 'all'")
+        deadline_ms = None if outcome.timeout is None else to_ms(outcome.timeout, "timeout")
+        note = (" and " if outcome.match == "all" else " or ").join(names)
+        if deadline_ms is not None:
+            note += f", at most {show_ms(deadline_ms)}"
+        turn = self._turn(
+            "await",
+            outcome.then,
+            outcome.state,
+            note=note,
+            awaiting=names,
+            match=outcome.match,
+            deadline_ms=deadline_ms,
+        )
+        return self._settled(turn, "waiting")
+
+    def _spawn(self, outcome: Spawn) -> Settlement:
+        if outcome.on_failure not in ("continue", "stop"):
+            raise InvalidJob(f"on_failure={outcome.on_failure!r} is neither 'continue' nor 'stop'")
+        children = tuple(map(self._child, outcome.children))
+        if len({child.id for child in children}) < len(children):
+            raise InvalidJob("one job is among the children twice: build() one for each place")
+        many = "1 child" if len(children) == 1 else f"{len(children):,} children"
+        turn = self._turn(
+            "spawn", outcome.then, outcome.state, note=many, children=children, on_failure=outcome.on_failure
+        )
+        return self._settled(turn, "waiting") if children else self._go_on(turn)
+
+    def _child(self, job: Any) -> NewJob:
+        if not isinstance(job, NewJob):
+            raise InvalidJob(f"{brief(job)} is no child: give what kind.build(…) gives")
+        claim = self._claim
+        if job.tenant is not None and job.tenant_id != claim.tenant_id:
+            raise InvalidJob(f"a machine spawns for its own tenant, and this child is for {job.tenant}")
+        return msgspec.structs.replace(
+            job,
+            tenant=self._ctx.tenant,
+            tenant_id=claim.tenant_id,
+            correlation_id=job.correlation_id or claim.correlation_id,
+            trace_id=job.trace_id or claim.trace_id,
+            place=msgspec.structs.replace(job.place or Place(), parent_id=claim.id),
+        )
+
+    def _sleep(self, outcome: Sleep) -> Settlement:
+        delay_ms = to_ms(outcome.delay, "delay")
+        turn = self._turn("sleep", outcome.then, outcome.state, note=f"for {show_ms(delay_ms)}")
+        return self._settled(turn, "scheduled", delay_ms=delay_ms)
+
+    def _done(self, outcome: Done) -> Settlement:
+        result = None
+        if outcome.result is not None:
+            result = encode(outcome.result, limit=self._result_limit, what="result")
+        return self._settled(self._last("done"), "succeeded", result=result)
+
+    def _stop(self, outcome: Stop) -> Settlement:
+        reason = outcome.reason
+        if reason is None:
+            reason = "the machine stopped itself"
+        text = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+        # with a failure before it, that tells more
+        error = self._failure if self._failure is not None and isinstance(reason, BaseException) else text
+        charge = 0 if self._failure is None else 1
+        return turned(self._claim, self._last("stop"), "dead", status="failed", charge=charge, error=error)
+
+    def _settled(self, turn: Turn, to: Status, *, delay_ms: int = 0, result: str | None = None) -> Settlement:
+        # what `handle` decides, it decides after a failure
+        status: AttemptStatus = "succeeded" if self._failure is None else "failed"
+        return turned(self._claim, turn, to, status=status, delay_ms=delay_ms, result=result, error=self._failure)
+
+    def _turn(self, name: Any, then: Any, state: Any, *, progress: bool = True, **more: Any) -> Turn:
+        visit = self._visit
+        step = visit.step if then is None else visit.edition.step(then, visit.where)
+        text = visit.edition.shape.conform(self._ctx.state if state is KEEP else state, self._state_limit)
+        return Turn(
+            outcome=name,
+            ran=visit.step.name,
+            step=step.name,
+            version=visit.edition.version,
+            state=text,
+            progress=progress,
+            consumed=self._consumed() if progress else (),
+            **self._room(step, text),
+            **more,
+        )
+
+    def _last(self, name: Any) -> Turn:
+        """The turn of an outcome that ends the machine: its state stays."""
+        visit = self._visit
+        # but for a migration, which the version goes with
+        state = self._ctx.text if visit.migrates else None
+        ran = visit.step.name
+        return Turn(
+            outcome=name, ran=ran, step=ran, version=visit.edition.version, state=state, consumed=self._consumed()
+        )
+
+    def _consumed(self) -> tuple[str, ...]:
+        return tuple(signal.id for signal in self._ctx.signals)
+
+    def _room(self, step: Step, state: str) -> dict[str, Any]:
+        """The queue and partition that the next step runs in, where those are other ones than now."""
+        place, claim = self._visit.place, self._claim
+        away = place.home_queue is not None
+        if not step.moves and not away:
+            return {}
+        home_queue = place.home_queue if place.home_queue is not None else claim.queue
+        home_partition = place.home_partition if away else place.partition
+        queue = step.options.queue if "queue" in step.own else home_queue
+        partition = home_partition
+        if "partition" in step.own:
+            partition = step.partition_of(self._visit.edition.shape, state)
+        if (queue, partition) == (claim.queue, place.partition):
+            return {}
+        if (queue, partition) == (home_queue, home_partition):
+            return {"queue": queue, "partition": partition}
+        return {
+            "queue": queue,
+            "partition": partition,
+            "home_queue": home_queue,
+            "home_partition": home_partition,
+        }

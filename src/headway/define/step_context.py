@@ -1,0 +1,91 @@
+"""What a step sees: the context of its job, with the machine's state, signals and children."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headway.clock import from_micros
+from headway.define.context import Context
+from headway.model.machine import Child
+from headway.model.signal import Received, Signal, satisfied
+
+if TYPE_CHECKING:
+    from headway.define.visit import Visit
+
+
+class StepContext(Context):
+    """Given to every step; `state` may be changed in place, or set anew."""
+
+    __slots__ = ("_children", "_inbox", "_state", "_visit", "text")
+
+    def __init__(self, visit: Visit, *, tenant: str | None, worker_id: str | None) -> None:
+        super().__init__(visit.claim, tenant=tenant, worker_id=worker_id)
+        self._visit = visit
+        self._children: tuple[Child, ...] = ()
+        self._inbox: tuple[Signal, ...] | None = None
+        self._state: Any = None
+        # the committed state as JSON; the payload where none is
+        self.text: str = bytes(visit.place.state).decode() if visit.place.state else visit.claim.payload
+
+    @property
+    def state(self) -> Any:
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def read_state(self) -> None:
+        """For the worker: the state as it was committed."""
+        self._state = self._visit.edition.shape.read(self.text)
+
+    @property
+    def inbox(self) -> tuple[Signal, ...]:
+        if self._inbox is None:
+            self._inbox = tuple(_signal(each, self._claim.id) for each in self._visit.place.signals)
+        return self._inbox
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        names = self._visit.place.awaiting
+        return tuple(signal for signal in self.inbox if signal.name in names) if names else ()
+
+    @property
+    def timed_out(self) -> bool:
+        place = self._visit.place
+        if place.woken != "timeout":
+            return False
+        # what came after the deadline, but before this step began, came in time for it
+        return not satisfied(place.awaiting, place.match, (signal.name for signal in self.inbox))
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        return self._children
+
+    def bring_children(self, children: Sequence[Child]) -> None:
+        """For the worker."""
+        self._children = tuple(children)
+
+    @property
+    def step(self) -> str:
+        return self._visit.step.name
+
+    @property
+    def version(self) -> int:
+        """The version of the machine's code that runs."""
+        return self._visit.edition.version
+
+
+def _signal(received: Received, job_id: str) -> Signal:
+    return Signal(
+        id=received.id,
+        job_id=job_id,
+        name=received.name,
+        payload=received.payload,
+        dedup_key=received.dedup_key,
+        sent_at=from_micros(received.sent_at),
+        status="pending",
+        consumed_at=None,
+        fence=None,
+    )
