@@ -42,15 +42,18 @@ class Trip(Machine):
 
     @step
     def start(self, ctx: Context) -> Next:
-        return self._book("flight", ctx, then="hotel")
+        self._book("flight", ctx)
+        return Next(self.hotel)
 
     @step
     def hotel(self, ctx: Context) -> Next:
-        return self._book("hotel", ctx, then="car")
+        self._book("hotel", ctx)
+        return Next(self.car)
 
     @step
     def car(self, ctx: Context) -> Next:
-        return self._book("car", ctx, then="finish")
+        self._book("car", ctx)
+        return Next(self.finish)
 
     @step
     def finish(self, ctx: Context) -> Done:
@@ -69,10 +72,9 @@ class Trip(Machine):
             return Replay(delay="10s")
         return Next(self.compensate)
 
-    def _book(self, what: str, ctx: Context, then: str) -> Next:
+    def _book(self, what: str, ctx: Context) -> None:
         book(what, ctx.state.trip)
         ctx.state.booked.append(what)
-        return Next(then)
 
 
 def main() -> None:

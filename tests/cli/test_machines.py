@@ -81,6 +81,27 @@ def test_list_says_where_each_is_and_what_it_waits_for(
     assert cli.ok("machines").splitlines()[0] == lines[0]
 
 
+def test_a_narrow_list_gives_the_room_of_empty_columns_to_names(
+    either: Headway, on_terminal: Callable[..., list[str]]
+) -> None:
+    @either.machine
+    class Onboarding(Machine):
+        @step
+        def start(self, ctx: Any) -> Any:
+            return Next(self.send_mail)
+
+        @step
+        def send_mail(self, ctx: Any) -> Any:
+            return Done()
+
+    Onboarding.enqueue()
+    drain(either)
+    head, row = on_terminal(80, "machines", "list")
+    assert head.split() == ["ID", "STATUS", "MACHINE", "STEP", "SINCE"]
+    assert row.split()[1:4] == ["succeeded", "onboarding", "send_mail"]
+    assert "KEY" not in on_terminal(160, "machines", "list")[0].split()
+
+
 def test_list_can_be_narrowed(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
     first, second = checkout.enqueue(order=1), checkout.using(unique_key="order:2").enqueue(order=2)
     drain(either, "checkout")
@@ -166,6 +187,75 @@ def test_show_has_failed_tries_and_the_end(cli: Cli, either: Headway, checkout: 
     last = cli.ok("machines", "show", job.id, "--limit", "1")
     assert "  ┊ 2 earlier: add --limit 3\n  └─ 3  paid" in last
     assert "refused" not in cli.refused("machines", "show", new_id(), code=1)
+
+
+def test_the_timeline_stays_aligned_and_cuts_nothing_that_matters(
+    cli: Cli, either: Headway, on_terminal: Callable[..., list[str]]
+) -> None:
+    long = "ask_the_accountant_of_the_customer_for_the_receipt"
+
+    @either.machine
+    class Receipts(Machine, max_attempts=1):
+        @step
+        def start(self, ctx: Any) -> Any:
+            return Await([f"an_answer_from_department_{n}" for n in range(4)], then=long, timeout="3d")
+
+        @step
+        def ask_the_accountant_of_the_customer_for_the_receipt(self, ctx: Any) -> Any:
+            raise LookupError("the accountant " + "of the customer " * 5 + "is on holiday")
+
+    job = Receipts.enqueue()
+    drain(either)
+    either.signal(job.id, "an_answer_from_department_3")
+    drain(either)
+    for width in (60, 80, 120):
+        lines = on_terminal(width, "machines", "show", job.id)
+        shown = lines[lines.index("timeline") : lines.index("state")]
+        assert max(map(len, shown)) <= width
+        text = re.sub(r"[\s│├└]+", " ", "\n".join(shown))
+        assert "an_answer_from_department_3, at most 3d 0h" in text
+        assert "of the customer is on holiday" in text
+        assert long in text
+        (first,) = (line.index(" await ") for line in shown if " await " in line)
+        (second,) = (line.index(" failed ") for line in shown if " failed " in line)
+        assert first == second
+    whole = cli.ok("machines", "show", job.id).splitlines()
+    assert any(line.endswith("an_answer_from_department_3, at most 3d 0h") for line in whole)
+
+
+def test_a_machine_that_was_canceled_while_it_waited(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
+    job, unstarted = checkout.enqueue(order=1), checkout.using(delay="1h").enqueue(order=2)
+    drain(either, "checkout")
+    for each in (job, unstarted):
+        either.cancel(each.id)
+    result = cli("machines", "show", job.id)
+    assert "  canceled before step  paid\n" in result.stdout
+    assert f"to let it go on: headway jobs retry {job.id}" in result.stderr
+    assert "  canceled before step  start\n" in cli.ok("machines", "show", unstarted.id)
+
+
+def test_claims_that_were_given_back_are_seen(
+    cli: Cli, either: Headway, checkout: type[Machine], hand: Callable[..., Any]
+) -> None:
+    job = checkout.enqueue(order=1)
+    store = either.store
+
+    def give_back() -> None:
+        assert hand("checkout").claim() == [job.id]
+        assert store.run(store.ops.release([(job.id, either.get(job.id).fence)], delay_ms=0)) == 1
+
+    give_back()
+    assert "timeline\n  ┊ given back unstarted\n" in cli.ok("machines", "show", job.id)
+    drain(either, "checkout")
+    either.signal(job.id, "payment", 5)
+    give_back()
+    give_back()
+    out = cli.ok("machines", "show", job.id)
+    assert "timeline\n  ┊ given back unstarted\n  └─ 2  start" in out
+    assert "given back unstarted 2 times\n" in out
+    drain(either, "checkout")
+    out = cli.ok("machines", "show", job.id)
+    assert re.search(r"├─ 2  start .*\n  │     ├ given back unstarted 2 times\n  │     └ waited \S+\n  ├─ 5  paid", out)
 
 
 def test_a_machine_that_waits_says_for_what(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
@@ -270,7 +360,8 @@ def test_fork(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
     assert cli.json("machines", "fork", job.id)["created"] is True
     assert "its fences are 1, 2, 3" in cli.refused("machines", "fork", job.id, "--at", "99", code=1)
     plain = either.enqueue("plain")
-    assert "is a plain job" in cli.refused("machines", "fork", plain.id, code=1)
+    told = cli.refused("machines", "fork", plain.id, code=1)
+    assert f"job {plain.id} is a plain job, not a machine; to run it again: headway jobs retry {plain.id}" in told
 
 
 def test_children_can_be_listed(cli: Cli, either: Headway, checkout: type[Machine]) -> None:

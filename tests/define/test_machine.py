@@ -343,7 +343,10 @@ def test_an_unknown_version_or_step_is_not_admitted_and_named(registry: Registry
     for place, says in (
         (Place(version=1, step="start"), 'version 1 of machine "thing" (here: 2, 3)'),
         (Place(version=4, step="start"), 'version 4 of machine "thing" (here: 2, 3)'),
-        (Place(version=3, step="only2"), 'step "only2" of machine "thing"'),
+        (
+            Place(version=3, step="only2"),
+            'step "only2" of machine "thing" (keep it, or add a version with migrate_from)',
+        ),
     ):
         assert admitted(registry, place) is None
         assert kind.unknown(claim(place)) == says
@@ -483,9 +486,32 @@ def test_a_step_sees_its_state_and_job(registry: Registry) -> None:
     assert (ctx.claim.max_attempts, ctx.claim.timeout_ms) == (9, 5_000)
 
 
-def test_a_state_that_does_not_fit_is_an_invalid_payload(registry: Registry) -> None:
-    with pytest.raises(InvalidPayload, match=r"thing.*does not fit"):
-        thing(registry, Place(version=2, step="start", state=msgspec.Raw(b'{"order":"x"}')))
+def test_a_committed_state_that_the_code_cannot_read_is_given_back_like_an_unknown_step(registry: Registry) -> None:
+    thing(registry, Place(version=2, step="start"))
+    place = Place(version=2, step="start", state=msgspec.Raw(b'{"order":"x"}'))
+    assert admitted(registry, place) is None
+    kind = registry["thing"]
+    assert isinstance(kind, MachineKind)
+    assert kind.unknown(claim(place)).startswith('the state of this machine "thing", which does not fit its State')
+
+
+def test_a_machine_that_names_no_next_step_has_failed(registry: Registry) -> None:
+    visit, ctx = thing(registry, Place(version=2, step="start"))
+    with pytest.raises(InvalidOutcome, match="it names no step"):
+        visit.conclude(ctx, Next(None), result_limit=100, state_limit=1_000, continues=True)  # type: ignore[arg-type]
+
+
+def test_handle_takes_the_error_and_the_context(registry: Registry) -> None:
+    class Odd(Machine):
+        @step
+        def start(self, ctx: Context) -> Done:
+            return Done()
+
+        def handle(self, error: Exception) -> Done:
+            return Done()
+
+    with pytest.raises(InvalidJob, match=r"def handle\(self, error, ctx\)"):
+        registry.machine(Odd)
 
 
 def test_the_signals_of_a_step_are_those_of_its_await_in_order_of_arrival(registry: Registry) -> None:

@@ -177,6 +177,9 @@ class Machines(RuleBasedStateMachine):
 
     def revive(self, one: Model) -> None:
         parked = one.status == "canceled" and one.woken is None and (one.awaiting or one.joining is not None)
+        if one.status in ("succeeded", "dead"):
+            for mail in one.inbox:
+                mail.fence = None if mail.fence == one.fence else mail.fence
         one.status, one.tries, one.losses = "waiting" if parked else "queued", 0, 0
         assert self.both(lambda db: db.retry(one.id)) == {one.id: one.id}
         self.compare()
@@ -251,7 +254,7 @@ class Machines(RuleBasedStateMachine):
             case "sleep":
                 values |= {"delay_ms": 4_000}
             case "done" | "stop":
-                values = {"consumed": one.matched}
+                values = {"consumed": one.matched, "progress": False}
         return turned(claim, "next" if outcome == "on" else outcome, "running" if outcome == "on" else None, **values)
 
     def _settled(self, one: Model, outcome: str, ending: Any) -> Any:
@@ -267,6 +270,7 @@ class Machines(RuleBasedStateMachine):
                 mail.fence = one.fence if mail.id in turn.consumed else mail.fence
             one.step = turn.step
             one.state = one.state if turn.state is None else msgspec.json.decode(turn.state)
+        if turn is not None and turn.progress:
             one.tries = one.losses = 0
             one.awaiting, one.match, one.woken, one.joining = turn.awaiting, turn.match, None, None
             one.deadline = None if turn.deadline_ms is None else self.sides[0].db.after(turn.deadline_ms)

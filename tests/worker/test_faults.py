@@ -16,7 +16,7 @@ from headway.errors import StoreError, StoreUnavailable
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
-from headway.worker import Event, Summary, machine
+from headway.worker import Event, Summary, host
 from headway.worker.reach import Reach
 
 
@@ -198,7 +198,7 @@ def test_the_outcome_of_a_reaped_job_is_a_warning_and_not_written(shop: Workshop
 def _dead_process() -> tuple[int, str]:
     """The pid and start time of a process that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        started = machine.process_started(process.pid)
+        started = host.process_started(process.pid)
         process.communicate(b"\n")
     assert started is not None
     return process.pid, started
@@ -207,9 +207,9 @@ def _dead_process() -> tuple[int, str]:
 def _register(shop: Workshop, pid: int, started: str | None) -> str:
     worker = NewWorker(
         id=new_id(),
-        hostname=machine.hostname(),
+        hostname=host.hostname(),
         pid=pid,
-        machine=machine.machine(),
+        machine=host.machine(),
         process_started=started,
         version="0",
         queues={"default": 1},
@@ -221,7 +221,7 @@ def _register(shop: Workshop, pid: int, started: str | None) -> str:
     return worker.id
 
 
-@pytest.mark.skipif(machine.machine() is None, reason="needs /proc")
+@pytest.mark.skipif(host.machine() is None, reason="needs /proc")
 def test_a_starting_worker_reaps_the_dead_of_its_machine_and_nobody_else(shop: Workshop) -> None:
     reaped: list[Event] = []
     shop.hooks.on("worker.reaped", reaped.append)
@@ -285,10 +285,10 @@ def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: 
 def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
     import os
 
-    if machine.machine() is None:
+    if host.machine() is None:
         pytest.skip("needs /proc")
     pid, started = _dead_process()
-    here = machine.process_started(os.getpid())
+    here = host.process_started(os.getpid())
     ids = {
         _register(shop, pid, started): True,
         _register(shop, os.getpid(), here): False,
@@ -296,7 +296,7 @@ def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
         _register(shop, pid, None): None,
     }
     workers = shop.store.run(shop.store.ops.workers())
-    assert {worker.id: machine.is_gone(worker) for worker in workers} == ids
+    assert {worker.id: host.is_gone(worker) for worker in workers} == ids
 
 
 def test_only_an_unbroken_time_within_reach_counts(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

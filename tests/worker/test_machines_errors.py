@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -191,7 +192,53 @@ def test_a_handle_that_fails_ends_the_machine_dead_with_both_errors(shop: Worksh
     assert shop.drain() == Summary(dead=1)
     error = str(shop.get(job_id).error)
     assert error.startswith("ValueError: the first\n")
-    assert ("LookupError: the second" if rubbish == "raises" else "InvalidOutcome: m.start ") in error
+    assert ("LookupError: the second" if rubbish == "raises" else "InvalidOutcome: m.") in error
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "charged"),
+    [(Retry("1h"), "scheduled", 1), (Snooze("1h"), "scheduled", 0), (Cancel(), "canceled", 0)],
+)
+def test_handle_may_say_retry_snooze_or_cancel(shop: Workshop, says: Exception, status: str, charged: int) -> None:
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            raise ValueError("the first")
+
+        def handle(self, error: Exception, ctx: Context) -> Outcomes:
+            raise says
+
+    (job_id,) = shop.enqueue(M.build())
+    shop.drain()
+    assert (shop.get(job_id).status, shop.get(job_id).tries) == (status, charged)
+
+
+@pytest.mark.parametrize("end", [Done, Stop])
+def test_the_step_that_ended_a_machine_sees_again_what_it_saw_when_it_is_retried(
+    shop: Workshop, end: Callable[[], Outcomes]
+) -> None:
+    seen: list[tuple[list[Any], bool, list[Any]]] = []
+
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            return Await("go", then=self.finish)
+
+        @step
+        async def finish(self, ctx: Context) -> Outcomes:
+            seen.append(([each.payload for each in ctx.signals], ctx.timed_out, [each.result for each in ctx.children]))
+            return end()
+
+    (job_id,) = shop.enqueue(M.build())
+    shop.drain()
+    shop.signal(job_id, "go", 7)
+    shop.drain()
+    shop.retry(job_id)
+    shop.drain()
+    assert seen == [([7], False, [])] * 2
+    assert [(each.status, each.fence) for each in shop.signals(job_id)] == [("consumed", 3)]
 
 
 def test_handle_is_asked_about_rubbish_too(shop: Workshop) -> None:

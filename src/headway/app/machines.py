@@ -189,6 +189,7 @@ class MachineVerbs(Requests):
             new = self._copy(job, fence)
             kind = self._registry.get(job.kind)
             if isinstance(kind, MachineKind):
+                kind.check_state(place.version, given)
                 begins_with = bytes(place.state).decode() if place.state else new.payload
                 new = kind.placed(new, place, begins_with)
             else:

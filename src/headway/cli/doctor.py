@@ -151,7 +151,8 @@ def _workers(app: Headway) -> Iterator[Check]:
     stale = [worker for worker in workers if is_stale(worker, now)]
     live = len(workers) - len(stale)
     for worker in stale:
-        detail = f"{worker.hostname} pid {worker.pid} is stale: its lease ended {worker.lease_expires_at.isoformat()}"
+        ended = worker.lease_expires_at.isoformat(timespec="seconds")
+        detail = f"{worker.hostname} pid {worker.pid} is stale: its lease ended {ended}"
         if live:
             yield note("workers", f"{detail}; a live worker will take its jobs over")
         else:

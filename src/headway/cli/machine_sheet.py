@@ -23,6 +23,11 @@ _STATE_LINES = 20
 _WORTH_SAYING_MS = 1_000
 """Shorter gaps between steps are nobody's wait."""
 
+_WELL = ("succeeded", "snoozed", "running")
+_OUTCOME_WIDTH = 2 + 8 + 1 + 7
+_MOST_LINES = 4
+"""What is told of one execution may take so many, on a terminal."""
+
 Part = str | tuple[str, str]
 
 
@@ -34,12 +39,18 @@ def show_machine(
 
     version = "" if job.version is None else f" version {job.version}"
     console().print(Text.assemble((job.kind, "bold"), version, "  ", status(job.status), "  ", (job.id, "dim")))
-    for name, value in _values(job, chapters):
-        _line(Text.assemble((f"  {name:<15}", "dim"), clean(value)))
-    if chapters:
+    values = _values(job, chapters)
+    room = max(15, *(len(name) + 2 for name, _ in values))
+    for name, value in values:
+        _lines(f"  {name:<{room}}", " " * (room + 2), Text(clean(value)))
+    unstarted = 0 if earlier else (chapters[0].fence - 1 if chapters else _returned(job, 0))
+    if chapters or unstarted:
         console().print("\ntimeline", style="bold")
         if earlier:
             _line(Text(f"  ┊ {earlier:,} earlier: add --limit {min(earlier + len(chapters), 10_000)}", "dim"))
+        if unstarted:
+            _line(Text(f"  ┊ {_given_back(unstarted)}", "dim"))
+    if chapters:
         _timeline(job, chapters, children)
     _block("state", job.payload if job.state is None else job.state)
     if job.result is not None:
@@ -58,7 +69,7 @@ def _values(job: Job, chapters: Sequence[Chapter]) -> list[tuple[str, str]]:
         ("since", at(since) if waits else None),
         ("until", at(job.deadline_at) if waits and job.deadline_at else None),
         ("asleep until" if slept else "scheduled for", at(job.scheduled_for) if job.status == "scheduled" else None),
-        ("ended in step" if over else "step" if job.status == "running" else "next step", job.step),
+        (_where(job, chapters), job.step),
         ("tries", f"{job.tries} of this step failed" if job.tries and not over else None),
         ("losses", f"{job.losses} of this step" if job.losses and not over else None),
         ("queue", job.queue + (f", at home in {job.home_queue}" if job.home_queue not in (None, job.queue) else "")),
@@ -75,38 +86,65 @@ def _values(job: Job, chapters: Sequence[Chapter]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in values if value is not None]
 
 
+def _where(job: Job, chapters: Sequence[Chapter]) -> str:
+    """What the job's step is to it."""
+    if job.status not in FINISHED:
+        return "step" if job.status == "running" else "next step"
+    if job.status != "canceled":
+        return "ended in step"
+    last = chapters[-1] if chapters else None
+    parked = last is None or last.outcome in ("next", "await", "spawn", "sleep") or last.finished_at != job.finished_at
+    return "canceled before step" if parked else "canceled in step"
+
+
 def _timeline(job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequence[Child]]) -> None:
     from rich.text import Text
 
+    out = console()
     fences = max(len(str(chapter.fence)) for chapter in chapters)
-    steps = min(24, max(len(chapter.step) for chapter in chapters))
+    steps = max(len(chapter.step) for chapter in chapters)
+    if out.is_terminal:
+        steps = min(steps, max(12, out.width - fences - len("  ├─   ") - _OUTCOME_WIDTH))
     for chapter, following in zip_longest(chapters, chapters[1:]):
-        last = following is None
-        below = [*_children(children.get(chapter.fence, ())), *_gap(job, chapter, following)]
-        branch, trunk = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        head = Text.assemble(
-            (f"  {branch}", "dim"), f"{chapter.fence:>{fences}}  {chapter.step:<{steps}}  ", *_outcome(chapter)
-        )
+        branch, trunk = ("└─ ", "   ") if following is None else ("├─ ", "│  ")
+        first, next_ = f"  {branch}{chapter.fence:>{fences}}  ", f"  {trunk}{'':>{fences}}  "
+        told = _told(chapter)
+        step = chapter.step
+        if len(step) > steps:
+            _line(Text.assemble((first[:5], "dim"), first[5:], step))
+            first, step = next_, ""
+        head = Text.assemble((first[:5], "dim"), first[5:], f"{step:<{steps}}  ", *_outcome(chapter))
+        note = _note(chapter)
+        if note and out.is_terminal and len(head) + 2 + len(note) > out.width:
+            told.insert(0, (note, ""))
+        elif note:
+            head.append(f"  {note}")
         _line(head)
-        for told, style in _told(chapter):
-            _line(Text.assemble((f"  {trunk}{'':>{fences}}  ", "dim"), (clean(told), style)))
+        for text, style in told:
+            _lines(next_, next_, Text(clean(text), style))
+        below = [*_children(children.get(chapter.fence, ())), *_gap(job, chapter, following)]
         for place, parts in enumerate(below):
-            fork = "└ " if place == len(below) - 1 else "├ "
-            _line(Text.assemble((f"  {trunk}{'':>{fences}}  {fork}", "dim"), *parts))
+            fork, goes_on = ("└ ", "  ") if place == len(below) - 1 else ("├ ", "│ ")
+            _lines(next_ + fork, next_ + goes_on, Text.assemble(*parts))
 
 
 def _outcome(chapter: Chapter) -> list[Part]:
-    """`await  12ms  payment, at most 3d 0h`, or how it failed."""
+    """`await  12ms`, or how it failed."""
     took = _took(chapter)
     name = chapter.outcome or chapter.status
-    failed = chapter.status not in ("succeeded", "snoozed", "running")
+    failed = chapter.status not in _WELL
     style = (
         COLORS.get(chapter.status, "") if failed or chapter.outcome is None else "green" if name == "done" else "cyan"
     )
+    return [(f"{name:<8}", style), f" {took:>7}"]
+
+
+def _note(chapter: Chapter) -> str:
+    """What its outcome means, and that the handle gave it."""
     told = chapter.note or ""
-    if failed and chapter.outcome is not None and chapter.outcome != "stop":
-        told = f"{told} by its handle".strip()
-    return [(f"{name:<8}", style), f" {took:>7}", *([f"  {clean(told)}"] if told else [])]
+    if chapter.status not in _WELL and chapter.outcome not in (None, "stop"):
+        told = f"{told} by its handle"
+    return clean(told).strip()
 
 
 def _told(chapter: Chapter) -> list[tuple[str, str]]:
@@ -145,8 +183,10 @@ def _children(children: Sequence[Child]) -> list[list[Part]]:
 
 def _gap(job: Job, chapter: Chapter, following: Chapter | None) -> list[list[Part]]:
     """For how long nothing ran after it, and why."""
+    unstarted = _returned(job, chapter.fence) if following is None else following.fence - chapter.fence - 1
+    returned: list[list[Part]] = [[(_given_back(unstarted), "yellow")]] if unstarted > 0 else []
     if chapter.finished_at is None or (following is None and job.status in FINISHED):
-        return []
+        return returned
     over = following is not None
     ms = _ms(
         chapter.finished_at, following.started_at if following is not None else datetime.now(chapter.finished_at.tzinfo)
@@ -158,11 +198,21 @@ def _gap(job: Job, chapter: Chapter, following: Chapter | None) -> list[list[Par
     }
     parked = words.get(chapter.outcome or "")
     if parked is not None and (over or job.status == parked[2]):
-        return [[(f"{parked[0] if over else parked[1]} {show_ms(ms)}", "yellow")]]
+        return [*returned, [(f"{parked[0] if over else parked[1]} {show_ms(ms)}", "yellow")]]
     if ms < _WORTH_SAYING_MS:
-        return []
+        return returned
     again = chapter.outcome in (None, "replay")
-    return [[(f"{show_ms(ms)} until it ran again" if again and over else f"{show_ms(ms)} in the queue", "dim")]]
+    spent = "until it ran again" if again and over else "in the queue"
+    return [*returned, [(f"{show_ms(ms)} {spent}", "dim")]]
+
+
+def _returned(job: Job, fence: int) -> int:
+    """How many claims after that execution left none: they were given back."""
+    return max(0, job.fence - fence) if job.status != "running" else 0
+
+
+def _given_back(times: int) -> str:
+    return f"given back unstarted{'' if times == 1 else f' {times:,} times'}"
 
 
 def _took(chapter: Chapter) -> str:
@@ -200,3 +250,17 @@ def _line(text: Any) -> None:
     if out.is_terminal:
         text.truncate(out.width, overflow="ellipsis")
     out.print(text)
+
+
+def _lines(first: str, next_: str, text: Any) -> None:
+    """A text behind a margin, broken between words to the terminal's width, where there is one."""
+    from rich.text import Text
+
+    out = console()
+    lines = [text]
+    if out.is_terminal:
+        lines = list(text.wrap(out, max(20, out.width - len(first))))
+    for place, line in enumerate(lines[:_MOST_LINES]):
+        if place == _MOST_LINES - 1 and len(lines) > _MOST_LINES:
+            line.append(" …")
+        _line(Text.assemble((first if place == 0 else next_, "dim"), line))

@@ -124,10 +124,10 @@ _COLUMNS = (
     Column("MACHINE", shrink=True),
     Column("VERSION", right=True, wide=100),
     Column("STEP", shrink=True),
-    Column("AWAITS", shrink=True),
-    Column("UNTIL", right=True, wide=110),
+    Column("AWAITS", shrink=True, spare=True),
+    Column("UNTIL", right=True, wide=110, spare=True),
     Column("QUEUE", shrink=True, wide=120),
-    Column("KEY", shrink=True, wide=120),
+    Column("KEY", shrink=True, wide=120, spare=True),
     Column("TENANT", shrink=True, wide=150),
     Column("SINCE", right=True),
 )
@@ -192,7 +192,8 @@ def _notes(state: State, job: Job, signals: list[Signal]) -> None:
     if left:
         note(f"{many(len(left), 'signal')} in its inbox: {state.typed('machines', 'inbox', job.id)}")
     if job.status in ("dead", "canceled"):
-        note(f"to run its step again: {state.typed('jobs', 'retry', job.id)}")
+        aim = "to run its step again" if job.status == "dead" else "to let it go on"
+        note(f"{aim}: {state.typed('jobs', 'retry', job.id)}")
 
 
 @machines.command()
@@ -254,7 +255,8 @@ def _tell(state: State, job: Job, name: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that a step has consumed.")
 @pass_state
 def inbox(state: State, /, job_id: str, everything: bool) -> None:
-    """List a machine's signals in order of arrival: pending ones, and those that it ended without having seen.
+    """List a machine's signals in order of arrival: the pending ones, and the undelivered ones, which no step had
+    consumed when it ended.
 
     \b
     headway machines inbox ID --all
@@ -281,7 +283,7 @@ _SIGNALS = (
     Column("STATUS"),
     Column("SENT", right=True),
     Column("FENCE", right=True),
-    Column("DEDUP KEY", shrink=True),
+    Column("DEDUP KEY", shrink=True, spare=True),
     Column("PAYLOAD", shrink=True),
 )
 _SIGNAL_COLORS = {"pending": "yellow", "consumed": "green", "undelivered": "red"}
@@ -317,8 +319,16 @@ def fork(state: State, /, job_id: str, fence: int | None, new_state: Any) -> Non
     headway machines fork ID --at 3
     headway machines fork ID --at 3 --state '{"order": 42, "paid": true}'
     """
+    from headway.errors import NotAllowed
+
     app = state.existing
-    made = app.fork(job_id, fence, new_state, actor=actor())
+    try:
+        made = app.fork(job_id, fence, new_state, actor=actor())
+    except NotAllowed as error:
+        if app.get(job_id).step is not None:
+            raise
+        again = state.typed("jobs", "retry", job_id)
+        raise NotAllowed(f"job {job_id} is a plain job, not a machine; to run it again: {again}") from error
     if state.json:
         emit(made)
         return

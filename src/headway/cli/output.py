@@ -32,12 +32,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `shrink` lets it be cut to fit the terminal, `wide` shows it only on terminals of that width."""
+    """A column; `shrink` lets it be cut to fit the terminal, `wide` shows it only on terminals of that width, `spare`
+    leaves it out on a terminal where no row has anything in it."""
 
     title: str
     right: bool = False
     shrink: bool = False
     wide: int = 0
+    spare: bool = False
 
 
 Cell = str | tuple[str, str]  # text, or text and style
@@ -92,7 +94,11 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
 
     out = console()
     room = out.width if out.is_terminal else None
-    shown = [index for index, column in enumerate(columns) if room is None or room >= column.wide]
+    shown = [
+        index
+        for index, column in enumerate(columns)
+        if room is None or (room >= column.wide and (not column.spare or any(_cell(row[index])[0] for row in rows)))
+    ]
     cells = [[_cell(row[index]) for index in shown] for row in rows]
     kept = [columns[index] for index in shown]
     widths = [

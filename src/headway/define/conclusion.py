@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,6 +58,8 @@ class Conclusion:
             raise InvalidOutcome(f"{self._visit.where} returned {brief(outcome)}: {error}") from error
 
     def _next(self, outcome: Next) -> Settlement:
+        if outcome.step is None:
+            raise InvalidJob("it names no step: to run this one again, Replay() or name it")
         return self._go_on(self._turn("next", outcome.step, outcome.state))
 
     def _go_on(self, turn: Turn) -> Settlement:
@@ -73,6 +76,8 @@ class Conclusion:
         return turned(self._claim, turn, to, status=status, charge=charge, delay_ms=delay_ms, error=self._failure)
 
     def _await(self, outcome: Await) -> Settlement:
+        if not isinstance(outcome.names, str | Collection):
+            raise InvalidJob(f"{outcome.names!r} is no name of a signal: give a text, or a list of them")
         given = (outcome.names,) if isinstance(outcome.names, str) else tuple(outcome.names)
         names = tuple(dict.fromkeys(checks.name(name, "signal") for name in given))
         if not names:
@@ -97,6 +102,8 @@ class Conclusion:
     def _spawn(self, outcome: Spawn) -> Settlement:
         if outcome.on_failure not in ("continue", "stop"):
             raise InvalidJob(f"on_failure={outcome.on_failure!r} is neither 'continue' nor 'stop'")
+        if isinstance(outcome.children, NewJob | str) or not isinstance(outcome.children, Iterable):
+            raise InvalidJob("its children are not a list: give one of what kind.build(…) gives, with one child too")
         children = tuple(map(self._child, outcome.children))
         if len({child.id for child in children}) < len(children):
             raise InvalidJob("one job is among the children twice: build() one for each place")
@@ -164,13 +171,19 @@ class Conclusion:
         )
 
     def _last(self, name: Any) -> Turn:
-        """The turn of an outcome that ends the machine: its state stays."""
+        """The turn of an outcome that ends the machine: its state stays, and, for a retry, what woke the step."""
         visit = self._visit
         # but for a migration, which the version goes with
         state = self._ctx.text if visit.migrates else None
         ran = visit.step.name
         return Turn(
-            outcome=name, ran=ran, step=ran, version=visit.edition.version, state=state, consumed=self._consumed()
+            outcome=name,
+            ran=ran,
+            step=ran,
+            version=visit.edition.version,
+            state=state,
+            progress=False,
+            consumed=self._consumed(),
         )
 
     def _consumed(self) -> tuple[str, ...]:

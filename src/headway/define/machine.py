@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
@@ -153,8 +154,9 @@ class Edition:
         name = ref if isinstance(ref, str) else getattr(ref, "__name__", None)
         step = self.steps.get(name) if isinstance(name, str) else None
         if step is None:
+            shown = f"{name} (not marked @step)" if isinstance(name, str) and callable(ref) else repr(ref)
             raise InvalidOutcome(
-                f"{where} names {ref!r} as the next step, which is none of this machine: it has {', '.join(self.steps)}"
+                f"{where} names {shown} as the next step, which is none of this machine: it has {', '.join(self.steps)}"
             )
         return step
 
@@ -172,7 +174,7 @@ class MachineKind(Kind[..., Any]):
         self.fn = machine
         self.is_async = False
         self.context_param = None
-        self.options = kind_options(given)
+        self.options = kind_options(given, f"class {machine.__name__}(Machine, …)")
         self.__doc__ = machine.__doc__
         shape = Shape(getattr(machine, "State", None), self.name)
         self._arguments = shape  # type: ignore[assignment]
@@ -183,6 +185,7 @@ class MachineKind(Kind[..., Any]):
             for option, source in self.options.made_keys.items()
         )
         checks.integer(version, "version", 1, 32_767)
+        _check_handle(machine, self.name)
         steps = steps_of(
             machine, self.options, shape, self.name, taken={*vars(Machine), "handle", "migrate_from", "State"}
         )
@@ -241,19 +244,34 @@ class MachineKind(Kind[..., Any]):
         if step is None and migrates:
             # its migration may say where it goes on
             step = msgspec.structs.replace(edition.steps[START], name=name)
-        return None if step is None else Visit(edition, step, place, claim, migrates=migrates)
+        if step is None:
+            return None
+        visit = Visit(edition, step, place, claim, migrates=migrates)
+        return visit if visit.fits() else None
 
     def unknown(self, claim: Claim) -> str:
         """What of such a claim is not known here."""
         place = _NOWHERE if claim.place is None else _place.decode(claim.place)
-        if place.version is None or place.version in self.editions:
-            return f'step "{place.step}" of machine "{self.name}"'
+        edition = self.editions.get(place.version or max(self.editions))
+        if edition is not None and (place.step or START) in edition.steps:
+            return (
+                f'the state of this machine "{self.name}", which does not fit its State (give new fields a default, or '
+                "the class a new version with migrate_from)"
+            )
+        if edition is not None:
+            return f'step "{place.step}" of machine "{self.name}" (keep it, or add a version with migrate_from)'
         known = ", ".join(map(str, sorted(self.editions)))
         return f'version {place.version} of machine "{self.name}" (here: {known})'
 
     @property
     def payload_limit(self) -> int:
         return self._binding.payload_limit
+
+    def check_state(self, version: int | None, state: str | None) -> None:
+        """Raises `InvalidPayload` for a state that this version, where it is known here, could not read."""
+        edition = self.editions.get(version or max(self.editions))
+        if edition is not None and state is not None:
+            edition.shape.read(state)
 
     def placed(self, job: NewJob, place: Place, state: str) -> NewJob:
         """The job, beginning at this place; in the queue and partition of that step, where it has some of its own."""
@@ -271,6 +289,18 @@ class MachineKind(Kind[..., Any]):
     def _finish(self, payload: str) -> NewJob:
         place = Place(version=self.edition.version, step=START)
         return self.placed(super()._finish(payload), place, payload)
+
+
+def _check_handle(machine: type[Machine], kind: str) -> None:
+    handle = getattr(machine, "handle", None)
+    if handle is None:
+        return
+    try:
+        inspect.signature(handle).bind(None, None, None)
+    except TypeError:
+        raise InvalidJob(
+            f"{kind}.handle: it takes self, the error and the context: def handle(self, error, ctx)"
+        ) from None
 
 
 def snake(name: str) -> str:

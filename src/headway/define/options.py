@@ -192,9 +192,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return changes
 
 
-def kind_options(given: Mapping[str, Any]) -> Options:
+def kind_options(given: Mapping[str, Any], where: str = "@job") -> Options:
     """The options of `@app.job(...)`, checked; raises `InvalidJob`. The name is not among them."""
-    return _replaced(Options(), _checked(given, _KIND, "@job"))
+    return _replaced(Options(), _checked(given, _KIND, where))
 
 
 def overlaid(base: Options, own: Options, given: Collection[str]) -> Options:

@@ -73,11 +73,13 @@ class Registry:
             return lambda fn: self._define(fn, options)
         return self._define(fn, options)
 
-    def machine(self, machine: M, /) -> M:
+    def machine(self, machine: M, /, **options: Any) -> M:
         """Make a kind of a machine: `@registry.machine class Checkout(Machine, version=2)`.
 
         Several versions of one name go together: a row is run by the version that it has. Raises `InvalidJob`.
         """
+        if options:
+            raise InvalidJob("a machine's options belong to its class: class Checkout(Machine, queue='checkout')")
         kind = MachineKind(machine, binding=self._binding)
         self._check_free(kind)
         self._adopt(kind)

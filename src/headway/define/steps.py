@@ -55,6 +55,11 @@ def step(fn: Any = None, /, **options: Any) -> Any:
     return mark if fn is None else mark(fn)
 
 
+def is_step(value: Any) -> bool:
+    """Whether this is a method that is marked as a step."""
+    return inspect.isroutine(value) and hasattr(value, _MARK)
+
+
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a machine, made when the machine is registered."""
 

@@ -12,8 +12,8 @@ from headway.define.context import Context
 from headway.define.options import Options
 from headway.define.state import brief, plain
 from headway.define.step_context import StepContext
-from headway.define.steps import Step
-from headway.errors import InvalidOutcome
+from headway.define.steps import Step, is_step
+from headway.errors import InvalidOutcome, InvalidPayload
 from headway.model.job import Claim, Settlement
 from headway.model.machine import Place, Turn, turned
 from headway.model.outcome import KEEP, Next, Outcomes
@@ -53,6 +53,17 @@ class Visit:
     def joins(self) -> bool:
         """Whether the step comes after a Spawn, and so has children to see."""
         return self.place.joining is not None
+
+    def fits(self) -> bool:
+        """Whether the code can read the state that was committed: a deploy may have changed it, which is no reason to
+        fail a machine. What was never committed, the payload, is judged when the step begins."""
+        if self.migrates or not self.place.state:
+            return True
+        try:
+            self.edition.shape.read(self.place.state)
+        except InvalidPayload:
+            return False
+        return True
 
     def parked(self) -> Settlement | None:
         """That it goes on waiting, where it has not got what it waits for: a car that was canceled while it waited, and
@@ -134,16 +145,19 @@ class Visit:
         cannot be stored.
         """
         assert isinstance(ctx, StepContext)
-        self._check(outcome)
+        self._check(outcome, handled=failure is not None)
         return Conclusion(self, ctx, result_limit, state_limit, continues, failure).of(outcome)
 
-    def _check(self, outcome: Any) -> None:
+    def _check(self, outcome: Any, *, handled: bool) -> None:
         if isinstance(outcome, _OUTCOMES):
             return
         what = "nothing" if outcome is None else f"{brief(outcome)}"
         if isinstance(outcome, type) and issubclass(outcome, _OUTCOMES):
             what = f"the class {outcome.__name__}, not one of it ({outcome.__name__}(…))"
-        raise InvalidOutcome(f"{self.where} returned {what}: a step returns one of {_NAMES}")
+        elif is_step(outcome):
+            what = f"the step {outcome.__name__} itself, not Next(self.{outcome.__name__})"
+        where, who = (f"{self.claim.kind}.handle", "it") if handled else (self.where, "a step")
+        raise InvalidOutcome(f"{where} returned {what}: {who} returns one of {_NAMES}")
 
     @property
     def where(self) -> str:

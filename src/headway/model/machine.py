@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -58,7 +59,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     note: str | None = None  # for people: what it awaits, for how long it sleeps
     state: str | None = None  # JSON text; None: unchanged
-    progress: bool = True  # tries and losses begin anew, and what woke the step is forgotten
+    progress: bool = True  # another step begins: tries and losses anew, and what woke this one is forgotten
     consumed: tuple[str, ...] = ()  # ids of signals
     awaiting: tuple[str, ...] = ()
     match: Match = "any"
@@ -183,11 +184,9 @@ def forked(
     if state is None and kept is not None:
         state = encode(kept.state)
         version = kept.version or version
-    # a try that failed saw the signals that the one consumed which ended the step
-    ending = next(
-        (attempt for attempt in attempts if attempt.fence >= at and attempt.outcome not in (None, "replay")), ran
-    )
-    seen = [signal for signal in signals if signal.fence == ending.fence]
+    # a try that failed saw the signals that a later one consumed, which ended the step
+    tries = itertools.takewhile(lambda attempt: attempt.step == ran.step, attempts[attempts.index(ran) :])
+    seen = next(filter(None, ([each for each in signals if each.fence == attempt.fence] for attempt in tries)), [])
     spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
     place = Place(
         version=version,

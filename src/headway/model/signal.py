@@ -34,7 +34,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
-    """A signal as it is stored. `undelivered` is one that its job ended without having seen."""
+    """A signal as it is stored. `undelivered` is one that its job ended without having consumed."""
 
     id: str
     job_id: str

@@ -99,7 +99,8 @@ class Ops(Protocol):
     def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
         """Queue each finished job again with a full budget, at its old position; an at_most_once job that ever ran is
         retried by a new job instead. Gives job id → id that will run, for the jobs that were finished.
-        A machine goes on with the step at which it ended; one that was canceled while it waited waits again.
+        A machine goes on with the step at which it ended, which sees again what it saw (its signals are given back to
+        the inbox); one that was canceled while it waited waits again.
         A car takes its old place in its train (`held`, unless the train has no locomotive); if the train is on hold
         because of it, the hold is over. What still waits for it (`after`) waits for it again.
         Raises `Duplicate` (nothing is written) where its unique key is taken. Audited."""

@@ -203,8 +203,8 @@ class Runner:
             answer = fn(*args) if inspect.iscoroutinefunction(fn) else asyncio.to_thread(fn, *args)
             outcome = self._concluded(run, await answer, failure)
         except BaseException as second:
-            if run.asked is not None:
-                return self._as_asked(run, second)
+            if run.asked is not None or isinstance(second, Retry | Snooze | Cancel):
+                return self._judged(run, second)
             log.error("its handle failed too: the job is dead", exc_info=handlers_own(second))
             return dead(run.claim, clean(f"{failure}\n\nand its handle raised:\n\n{describe(second)}"))
         log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=handlers_own(error))

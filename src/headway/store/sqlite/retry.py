@@ -24,6 +24,7 @@ from headway.store.sqlite.waking import wake_signaled
 _SQL = statements("operate")
 _JOINS = statements("joins")
 _GROUPS = statements("groups")
+_GIVE_BACK = statements("signals")["give_back"]
 
 
 class RetryVerbs(Verbs):
@@ -48,6 +49,9 @@ def retry_jobs(
     for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id))):
         job = _Finished(*row)
         to = _goes_to(job, pending)
+        if job.machine and job.status in ("succeeded", "dead"):
+            # the step that ended it is to see again what it saw; one that was canceled has gone on from there
+            yield Statement(_GIVE_BACK, (job.id, job.fence))
         runs[job.id] = yield from _retry(job, to, now, pending=pending or (to == "waiting" and bool(job.joins)))
         yield from _reopen(job.id, runs[job.id])
         if job.machine and runs[job.id] != job.id:

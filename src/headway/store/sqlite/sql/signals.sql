@@ -105,3 +105,11 @@ join jobs
 where signals.job_id = ?1
   and (?2 is null or jobs.tenant_id = ?2)
 order by signals.seq;
+
+-- name: give_back
+-- what the execution consumed that ended a machine, which is retried
+update signals
+set fence = null,
+  consumed_at = null
+where job_id = ?1
+  and fence = ?2;

@@ -140,6 +140,13 @@ declare
   v_runs_as uuid := p_job.id;
   v_holder uuid;
 begin
+  if p_job.step is not null and p_job.status in ('succeeded', 'dead') then
+    -- the step that ended it is to see again what it saw; one that was canceled has gone on from there
+    update headway.signals s
+       set fence = null, consumed_at = null
+     where s.job_id = p_job.id
+       and s.fence = p_job.fence;
+  end if;
   begin
     if p_job.delivery = 'at_most_once' and p_job.fence > 0 then
       -- its copy takes the key over: it must not stand in its own way
