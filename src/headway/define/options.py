@@ -168,6 +168,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _changes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         changes = _checked(given, _USING, "using()")
+        if _LINKED.isdisjoint(changes):
+            return changes
         if "backoff" in changes:
             raise InvalidJob(
                 f"backoff={given['backoff']!r} is a function, which a job's row cannot carry: "
@@ -233,6 +235,8 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
     if "max_attempts" in changes and not (options.own_losses or "max_losses" in changes):
         changes["max_losses"] = changes["max_attempts"]
     options = msgspec.structs.replace(options, **changes)
+    if _JUDGED_TOGETHER.isdisjoint(changes):
+        return options  # they were right before
     if options.own_scope and options.unique_key is None:
         raise InvalidJob(f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both")
     if options.expires_at is not None:
@@ -310,5 +314,22 @@ _FIELDS_OF = {
     "timeout": ("timeout_ms",),
     "backoff": ("backoff", "backoff_base_ms", "backoff_cap_ms"),
 }
+# changing one of these may ask for another to change, or be refused beside it
+_LINKED = frozenset({"backoff", "backoff_base_ms", "concurrency", "rate_count", "after", "delay_ms", "scheduled_for"})
+_JUDGED_TOGETHER = frozenset(
+    {
+        *("own_scope", "unique_scope", "unique_key", "expires_at", "scheduled_for", "retry_on", "discard_on"),
+        *(
+            "concurrency",
+            "concurrency_key",
+            "concurrency_key_by",
+            "rate_count",
+            "rate_burst",
+            "rate_key",
+            "rate_key_by",
+        ),
+        *("on_failure", "after"),
+    }
+)
 _ROW = frozenset(NewJob.__struct_fields__) - {"id", "kind", "payload", "place"}
 _DEFAULT = Options()
