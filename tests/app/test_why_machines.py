@@ -189,7 +189,8 @@ def test_a_step_that_a_worker_does_not_know(app: Headway, checkout: type[Machine
         app.store.run(app.store.ops.release([(claim.id, claim.fence)], delay_ms=0))
     assert app.why(job.id).reasons[0] == (
         'it was given back unstarted 2 times: a worker does so that does not know step "start" of version 2 of machine '
-        "checkout, and its log says so; start one whose code has it"
+        "checkout, or whose State does not fit what the machine committed; its log says which. "
+        "Start one whose code has it"
     )
 
 

@@ -113,8 +113,8 @@ def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
             if not returned
             else [
                 f"it was given back unstarted {_times(returned)}: a worker does so that does not know step "
-                f'"{job.step or START}" of version {job.version} of machine {job.kind}, and its log says so; start one '
-                "whose code has it"
+                f'"{job.step or START}" of version {job.version} of machine {job.kind}, or whose State does not fit '
+                "what the machine committed; its log says which. Start one whose code has it"
             ]
         )
     known = ", ".join(map(str, versions))
