@@ -179,7 +179,8 @@ as $$
          end
 $$;
 
--- Queue those of these machines, whose rows are locked, that have the signals that they wait for. In a statement after the lock, so that whatever was sent before it is seen.
+-- Queue those of these machines, whose rows are locked, that have the signals that they wait for. In a statement after
+-- the lock, so that whatever was sent before it is seen.
 create function headway.wake(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
