@@ -38,6 +38,10 @@ class Crew:
             until(lambda: self._kill_one() or self._is_over(), "a worker runs something")
         assert len(self._all) > len(self._alive), "none was killed"
 
+    def kill_any(self) -> None:
+        """SIGKILL to a worker, whatever it does at that moment."""
+        self._kill(random.choice(self._alive))
+
     def until_over(self, within: float) -> None:
         """Wait until all jobs are over; nobody has anything left to look at then, and nothing had to be repaired."""
         until(self._is_over, "every job is over", within=within)
@@ -60,13 +64,15 @@ class Crew:
         victims = [process for process in self._alive if process.pid in busy]
         if not victims:
             return False
-        victim = random.choice(victims)
+        self._kill(random.choice(victims))
+        return True
+
+    def _kill(self, victim: Process) -> None:
         # before it happens: no sooner may anybody take over what it runs
         ledger.append(self._ground.ledger.path, "kill", str(victim.pid))
         victim.kill()
         self._alive.remove(victim)
         self._alive.append(self._new())
-        return True
 
     def _look(self) -> None:
         """Take in what the ledger has got since."""

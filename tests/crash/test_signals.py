@@ -7,10 +7,12 @@ from collections import defaultdict
 import pytest
 from conftest import Ground
 from crew import Crew
+from fleet import Process, until
 from traffic import Collector
 
 SENDERS = 8
 WORKERS = 3
+PAUSE_S = 0.3  # a new worker needs some time to begin
 
 
 def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, request: pytest.FixtureRequest) -> None:
@@ -21,21 +23,27 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, r
     patience_s = 60 + signals / 50
     jobs = app.enqueue_many(Collector.kind().using(unique_key=f"c{n}").build() for n in range(machines))
     crew = Crew(ground, WORKERS)
+    # they take as long as the killing does
     senders = [
-        ground.fleet.script("signals", f"s{number}", str(signals // SENDERS), program="traffic.py")
+        ground.fleet.script(
+            "signals", f"s{number}", str(signals // SENDERS), f"{kills * PAUSE_S}", program="traffic.py"
+        )
         for number in range(SENDERS)
     ]
-    # one execution consumes many: a worker is killed often, and before the senders are done
-    crew.kill_some(kills, every=max(2, machines // 4), within=patience_s)
+    for kill in range(1, kills + 1):
+        share = signals * kill // (kills + 1) // 2  # some are undone, and counted as sent by their sender alone
+        until(
+            lambda share=share: _sent(ground) >= share or not _any_runs(senders), "signals are sent", within=patience_s
+        )
+        crew.kill_any()
     for sender in senders:
         assert sender.ended(within=patience_s) == 0, sender.tail()
     app.signal_many(app.build_signal(job.id, "end") for job in jobs)
     crew.until_over(within=patience_s)
 
     sent = defaultdict(list)
-    for subject in ground.ledger.subjects("sent"):
-        for text in subject.split(","):
-            sent[text.partition("/")[0]].append(text)
+    for text in _texts(ground):
+        sent[text.partition("/")[0]].append(text)
     assert sum(map(len, sent.values())) > signals // 2
     for number, job in enumerate(jobs):
         done = app.get(job.id)
@@ -45,3 +53,15 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, r
         for sender in range(SENDERS):
             of_one = [int(text.rpartition(".")[2]) for text in done.result if f"/s{sender}." in text]
             assert of_one == sorted(of_one), "one sender's signals came in another order"
+
+
+def _texts(ground: Ground) -> list[str]:
+    return [text for subject in ground.ledger.subjects("sent") for text in subject.split(",")]
+
+
+def _sent(ground: Ground) -> int:
+    return len(_texts(ground))
+
+
+def _any_runs(senders: list[Process]) -> bool:
+    return any(sender.code is None for sender in senders)

@@ -92,8 +92,12 @@ class Sender:
         self._ids = {job.unique_key: job.id for job in app.jobs(kind="collector", limit=10_000)}
         self._keys = sorted(filter(None, self._ids))
 
-    def work(self, signals: int) -> None:
+    def work(self, signals: int, seconds: float) -> None:
+        """Send so many in about that time."""
+        began = time.monotonic()
         while self._number < signals:
+            ahead = seconds * self._number / signals - (time.monotonic() - began)
+            time.sleep(max(0.0, ahead) * self._random.random())
             match self._random.randrange(10):
                 case 0 | 1:
                     self._in_a_transaction()
@@ -296,8 +300,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["cars", name, cars]:
             Dispatcher(name).work(int(cars))
-        case ["signals", name, signals]:
-            Sender(name).work(int(signals))
+        case ["signals", name, signals, seconds]:
+            Sender(name).work(int(signals), float(seconds))
         case ["reserve", queue, expires]:
             reserve(queue, expires)
         case ["run_now", queue, label, expires]:
