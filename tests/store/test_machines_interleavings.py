@@ -12,6 +12,7 @@ import pytest
 from machine_words import QUIET, ids_of, inbox, on, place
 
 from headway.errors import NotAllowed, StoreBusy
+from headway.store.ops import Op, Statement
 
 pytestmark = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 SOON = 10
@@ -351,6 +352,32 @@ def test_a_spawn_that_is_rolled_back_leaves_no_child(db, make, session):
     settler.rollback()
     assert (db.woken(machine.id), len(db.find())) == (("running", None), 1)
     assert db.sql("select count(*) from {edges}") == [(0,)]
+
+
+# what a claim sees
+
+
+def test_the_inbox_is_read_as_it_is_and_not_as_it_was_when_the_statement_began(db, session):
+    """A machine may run, consume and be woken again between a claim's snapshot and its lock on the row."""
+
+    def read():
+        # as in a claim: the snapshot is there, and what comes before the inbox takes its time
+        rows = yield Statement(
+            "with waits as materialized (select pg_advisory_xact_lock(7)) select headway.inbox($1::uuid) from waits",
+            [claim.id],
+        )
+        return rows
+
+    claim = db.begin()
+    signal = db.signal(claim.id, "go")
+    holder, claimer = session(), session()
+    holder.conn.execute("select pg_advisory_xact_lock(7)")
+    found = claimer.start(Op(read, writes=False))
+    while not claimer.blocked():
+        assert not found.done(), found.result()
+    db.turn(claim, "next", consumed=(signal.id,))
+    holder.commit()
+    assert found.result(SOON) == [(None,)]
 
 
 # free running
