@@ -36,10 +36,13 @@ NAMES = (
     "log_level",
     "log_format",
 )
+SECTIONS = ("commands", "secrets")
+"""What only the file may say; each part reads its own."""
 
 
 def _retention() -> dict[str, int]:
-    return {"succeeded": 7 * DAY_MS, "canceled": 30 * DAY_MS, "failed": 30 * DAY_MS, "dead": 90 * DAY_MS}
+    jobs = {"succeeded": 7 * DAY_MS, "canceled": 30 * DAY_MS, "failed": 30 * DAY_MS, "dead": 90 * DAY_MS}
+    return jobs | {"events": 7 * DAY_MS, "failed_events": 30 * DAY_MS, "fires": 30 * DAY_MS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Settings:
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576
-    retention_ms: dict[str, int] = field(default_factory=_retention)  # by status
+    retention_ms: dict[str, int] = field(default_factory=_retention)  # of jobs by status, and of what fired
 
 
 def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -72,6 +75,12 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
         if value is not None and value != "":
             values[name] = value
     return values
+
+
+def path(env: Mapping[str, str] | None = None) -> Path:
+    """The file that `read` reads, if it is there, in full."""
+    env = os.environ if env is None else env
+    return Path(env.get("HEADWAY_CONFIG") or FILE).resolve()
 
 
 def _from_file(named: str | None) -> dict[str, Any]:
@@ -89,8 +98,8 @@ def _from_file(named: str | None) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path.resolve()} is not valid TOML: {error}") from error
     for name in values:
-        if name not in NAMES:
-            close = difflib.get_close_matches(name, NAMES, 1)
+        if name not in (*NAMES, *SECTIONS):
+            close = difflib.get_close_matches(name, (*NAMES, *SECTIONS), 1)
             hint = f": did you mean {close[0]!r}?" if close else f": the settings are {', '.join(NAMES)}"
             raise ConfigError(f"{path.resolve()} has an unknown setting {name!r}{hint}")
     return values

@@ -23,6 +23,26 @@ class InvalidOutcome(HeadwayError):
     """A machine's step returned what is no outcome, or one that cannot be carried out; the step has failed."""
 
 
+class RenderError(HeadwayError):
+    """A payload template cannot be filled from this event or schedule; the message has the place."""
+
+
+class SecretMissing(HeadwayError):
+    """A payload names a secret that this worker's environment does not give; the attempt has failed."""
+
+
+class CommandFailed(HeadwayError):
+    """A command's program could not be run, or did not end as it should.
+
+    `exit_code` is None where it never ran, and -N where signal N ended it; `retry` says whether another try may help.
+    """
+
+    def __init__(self, message: str, *, exit_code: int | None = None, retry: bool = True) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.retry = retry
+
+
 class UnknownKind(HeadwayError):
     """A kind was asked for that is not defined here."""
 

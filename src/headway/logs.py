@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol, TextIO
@@ -16,6 +17,8 @@ from typing import Any, Protocol, TextIO
 import structlog
 from structlog.stdlib import BoundLogger, ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from headway.secrets import REDACTED, is_secret_name, redact
 
 
 class Described(Protocol):
@@ -28,13 +31,18 @@ job: ContextVar[Described | None] = ContextVar("headway_job", default=None)
 """The job that the current task or thread runs; set once per execution, read only when a line is written."""
 
 _ON_A_TERMINAL_TOO_MUCH = ("tenant_id", "worker_id", "trace_id")
+_OUR_OWN = frozenset({"tenant_id", "job_id", "attempt", "worker_id", "timestamp", "level", "logger"})
+_PLAIN = (int, float, bool, type(None))
 
 
 def get_logger(name: str) -> BoundLogger:
-    """A logger that takes `event, key=value, …` and works with any logging configuration, or none."""
+    """A logger that takes `event, key=value, …` and works with any logging configuration, or none; what it writes has
+    no secrets, whoever formats it."""
+    inner = logging.getLogger(name)
+    inner.addFilter(_redact_traceback)
     logger: BoundLogger = structlog.wrap_logger(
-        logging.getLogger(name),
-        processors=[structlog.stdlib.filter_by_level, _merge_job, _to_record],
+        inner,
+        processors=[structlog.stdlib.filter_by_level, _merge_job, _redact, _to_record],
         wrapper_class=BoundLogger,
     )
     return logger
@@ -53,9 +61,10 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         structlog.processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json, key="timestamp"),
     ]
     last: list[Processor] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
         if as_json
-        else [_shorten, structlog.dev.ConsoleRenderer(colors=terminal)]
+        # a plain traceback: a pretty one shows local variables, and a secret among them in colours and pieces
+        else [_shorten, structlog.processors.format_exc_info, _redact, _console(colors=terminal)]
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -105,6 +114,54 @@ def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
+def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
+    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+
+
+def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Every value of the line without secrets; one whose name says that it is a secret is not shown at all."""
+    for key, value in event.items():
+        if key not in _OUR_OWN and key != "exc_info" and not isinstance(value, _PLAIN):
+            event[key] = REDACTED if is_secret_name(key) and value else _redacted(value)
+    return event
+
+
+def _redacted(value: Any) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {
+                redact(key) if isinstance(key, str) else key: (
+                    REDACTED if isinstance(key, str) and is_secret_name(key) and each else _redacted(each)
+                )
+                for key, each in value.items()
+            }
+        case list() | tuple() | set() | frozenset():
+            return [_redacted(each) for each in value]
+        case int() | float() | None:
+            return value
+    # whatever it is, it will be shown as its text
+    try:
+        text = f"{value} {value!r}"
+    except Exception:
+        return f"a {type(value).__name__}"
+    return value if redact(text) is text else redact(repr(value))
+
+
+def _redact_traceback(record: logging.LogRecord) -> bool:
+    """A filter of our own loggers: where the traceback shows a secret, handlers get its text instead of the error."""
+    if isinstance(record.exc_info, tuple) and record.exc_info[1] is not None:
+        try:
+            text = "".join(traceback.format_exception(*record.exc_info))
+        except Exception:
+            text = ""
+        clean = redact(text)
+        if clean is not text:
+            record.exc_info, record.exc_text = None, clean.rstrip("\n")
+    return True
+
+
 def _to_record(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, Any]]:
     """The text for whoever configured nothing, and the fields as they are for whoever can use them."""
     exc_info = event.pop("exc_info", None)
@@ -118,6 +175,8 @@ def _to_record(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[
 def _unpack(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     record: logging.LogRecord = event["_record"]
     event.update(getattr(record, "headway", {}))
+    if record.exc_text and not record.exc_info:
+        event["exception"] = record.exc_text  # see `_redact_traceback`
     return event
 
 

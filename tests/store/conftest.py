@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from machine_words import MachineWords, new_machine, new_signal, turned
 from psycopg.types.string import TextLoader
+from trigger_words import TriggerWords
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
@@ -48,10 +49,15 @@ TABLES = (
     "reservations",
     "arrivals",
     "signals",
+    "definitions",
+    "templates",
+    "triggers",
+    "fires",
+    "events",
 )
 
 
-class Db(MachineWords):
+class Db(MachineWords, TriggerWords):
     """A store under test; every word here is one op, run in a transaction of its own."""
 
     def __init__(self, store: Any, clock: Any) -> None:

@@ -79,6 +79,9 @@ def test_the_retry_is_the_same_job_but_for_its_identity(db):
         rate_period_ms=30,
         rate_burst=31,
         rate_key="rate-32",
+        template_id="0190a6e0-0000-7000-8000-000000000033",
+        template_revision=34,
+        trigger_id="0190a6e0-0000-7000-8000-000000000035",
     )
     db.advance("1m")
     db.settle(claim, "failed", charge=1, delay_ms=5_000, error="boom")

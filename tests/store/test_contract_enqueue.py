@@ -79,6 +79,10 @@ class Expected:
     home_partition: str = "home-36"
     forked_from: str = "0190a6e0-0000-7000-8000-000000000037"
     parent_id: str = "0190a6e0-0000-7000-8000-000000000038"
+    log_end: None = None
+    template_id: str = "0190a6e0-0000-7000-8000-000000000040"
+    template_revision: int = 41
+    trigger_id: str = "0190a6e0-0000-7000-8000-000000000042"
 
 
 @ALL_LIBRARIES
@@ -136,6 +140,9 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
             forked_from=expected.forked_from,
             parent_id=expected.parent_id,
         ),
+        template_id=expected.template_id,
+        template_revision=expected.template_revision,
+        trigger_id=expected.trigger_id,
     )
     created_at = db.now()
     group = make.group(id=expected.group_id, tenant="acme", tenant_id=expected.tenant_id)

@@ -68,6 +68,7 @@ def attempt_of(db, claim):
 
 def written(me, **values):
     base = {"worker_id": me, "step": "pay", "version": 3, "woken": "timeout", "exit_code": None, "stderr_tail": None}
+    base["pid"] = None
     return {**base, "error": None, "note": None, "state": None, "status": "succeeded", **values}
 
 
@@ -118,6 +119,7 @@ def test_next_may_go_on_in_the_same_slot(db, claim, me):
         "progress": None,
         "progress_note": None,
         "log_tail": None,
+        "log_end": None,
         "step": "ship",
         "state": {"n": 2},
     }

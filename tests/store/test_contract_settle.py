@@ -36,6 +36,7 @@ def test_every_field_of_an_ended_attempt_is_stored(db):
         exit_code=-9,
         stdout_tail="out-2 \u2603",
         stderr_tail="err-3",
+        pid=4_711,
     )
     (attempt,) = db.attempts(claim.id)
     assert msgspec.structs.asdict(attempt) == {
@@ -51,6 +52,7 @@ def test_every_field_of_an_ended_attempt_is_stored(db):
         "exit_code": -9,
         "stdout_tail": "out-2 \u2603",
         "stderr_tail": "err-3",
+        "pid": 4_711,
         "version": None,
         "outcome": None,
         "note": None,

@@ -590,11 +590,11 @@ def test_the_version_is_read_without_making_the_file(store, path):
 
 
 def test_migrations_go_up_and_down_and_leave_nothing_behind(store, path, library):
-    assert store.migrate() == [f"migrate up to version {n}" for n in (1, 2, 3)]
+    assert store.migrate() == [f"migrate up to version {n}" for n in (1, 2, 3, 4)]
     assert store.migrate() == []
     enqueue(store)
     store.close()
-    assert store.migrate(0) == [f"migrate down from version {n}" for n in (3, 2, 1)]
+    assert store.migrate(0) == [f"migrate down from version {n}" for n in (4, 3, 2, 1)]
     conn = connect(str(path), library)
     assert conn.execute("select name from sqlite_master where name not like 'sqlite_%'") == []
     conn.close()

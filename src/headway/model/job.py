@@ -64,6 +64,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before
     on_failure: OnFailure = "stop"  # when one of those is not succeeded: end canceled, or run all the same
     place: Place | None = None  # where a machine begins, and who spawned it
+    # what it was made of
+    template_id: str | None = None
+    template_revision: int | None = None
+    trigger_id: str | None = None  # the schedule or event trigger
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -112,6 +116,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    pid: int | None = None
     turn: Turn | None = None  # a machine's
 
 
@@ -123,6 +128,7 @@ class Report(msgspec.Struct, frozen=True):
     progress: float | None
     note: str | None
     tail: str | None
+    tail_end: int = 0  # how many characters were logged in all: the tail are the last of them
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +201,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     home_partition: str | None
     forked_from: str | None
     parent_id: str | None  # the machine that spawned it
+    log_end: int | None  # how many characters were logged in all: log_tail are the last of them
+    template_id: str | None  # the template that it was made of
+    template_revision: int | None
+    trigger_id: str | None  # the schedule or event trigger that made it
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,6 +222,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    pid: int | None = None
     version: int | None = None
     outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
     note: str | None = None  # what the outcome means, for people

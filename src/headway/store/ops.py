@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from headway.model.definition import Definition, DefinitionChange
+from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
 from headway.model.job import (
@@ -32,7 +34,20 @@ from headway.model.machine import Child, Settled
 from headway.model.reservation import Reservation
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.model.status import Status
+from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.model.train import Moved, Train
+from headway.model.trigger import (
+    Declaration,
+    Due,
+    Fire,
+    Firing,
+    Handling,
+    NewFire,
+    NewTrigger,
+    Trigger,
+    TriggerChange,
+    TriggerType,
+)
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -85,8 +100,9 @@ class Ops(Protocol):
         locomotive (on PostgreSQL only where the enqueue is a transaction of its own; else the next claim couples it).
         A job with `after` goes in held and pending. `group` is the new group that the jobs belong to.
         A machine begins where its `place` says (with it, a fork copies where another one was).
-        Raises `InvalidJob` for an `after` that names no job of the tenant, and for a group that is stopped, and
-        `QueueFull` when a tenant has as many waiting as its `max_pending`."""
+        Raises `InvalidJob` for an `after` that names no job of the tenant, and for a group that is stopped,
+        `QueueFull` when a tenant has as many waiting as its `max_pending`, and `NotAllowed` for a kind whose
+        definition is not active."""
         ...
 
     def cancel(
@@ -143,6 +159,74 @@ class Ops(Protocol):
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
         """Enqueue a machine that begins where another one was (`job.place`), with copies of signals that it had then,
         in one transaction. Audited, on the new job."""
+        ...
+
+    # definitions
+
+    def change_definition(self, kind: str, change: DefinitionChange, *, actor: str | None) -> Op[Definition]:
+        """Set what an operator wants of a kind, also of one that no code has written yet; the fields that were set no
+        longer follow the code, until they are reset (to what the code said last). Audited (job_id None)."""
+        ...
+
+    def delete_definition(self, kind: str, *, actor: str | None) -> Op[bool]:
+        """Forget a kind, with what an operator changed; a worker that has it writes it anew at its start. Audited."""
+        ...
+
+    # templates; names are unique in their tenant
+
+    def create_template(self, template: NewTemplate, *, actor: str | None) -> Op[Template]:
+        """Store a template. Raises `Duplicate` where the name is taken. A repeat with the same id is answered with what
+        is stored. Audited."""
+        ...
+
+    def change_template(
+        self, template_id: str, change: TemplateChange, *, tenant_id: str | None, actor: str | None
+    ) -> Op[Template | None]:
+        """Change a template, revision + 1; jobs that were made of it stay as they are. None if there is no such one.
+        Raises `Duplicate` where the new name is taken. Audited."""
+        ...
+
+    def delete_template(self, template_id: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
+        """Delete a template. Raises `NotAllowed` while a trigger points at it, naming up to three. Audited."""
+        ...
+
+    # triggers: schedules and event triggers; names are unique in their tenant and type
+
+    def create_trigger(self, trigger: NewTrigger, *, actor: str | None) -> Op[Trigger]:
+        """Store a trigger. Raises `Duplicate` where the name is taken, `NotFound` for a template that is not the
+        tenant's. A repeat with the same id is answered with what is stored. Audited."""
+        ...
+
+    def change_trigger(
+        self, trigger_id: str, change: TriggerChange, *, tenant_id: str | None, actor: str | None
+    ) -> Op[Trigger | None]:
+        """Change a trigger, revision + 1: a firing that was planned before is void. Sets `error` back. None if there is
+        no such trigger. Raises `Duplicate` and `NotFound` as `create_trigger`. Audited."""
+        ...
+
+    def delete_trigger(self, trigger_id: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
+        """Delete a trigger; its jobs and fires stay. Audited."""
+        ...
+
+    def declare(self, declaration: Declaration) -> Op[tuple[str, ...]]:
+        """Write what a worker's code declares, at its start. A definition: all but what an operator changed, and
+        `active` stays. A schedule (origin code, found by tenant and name): all but `enabled`, and its `next_fire_at`
+        only where it is new or its cron, every_ms, tz, start_at or end_at is another one than before; then `error`
+        goes, revision + 1; where nothing differs only declared_at is written. A name that belongs to a stored schedule
+        is left alone. Gives the ids of the schedules that are the code's: their rows', which may differ from those
+        given."""
+        ...
+
+    # events
+
+    def emit(self, events: Sequence[NewEvent]) -> Op[list[str]]:
+        """Store events, all or none; gives the ids. One whose id is there already is left as it is. Takes no lock
+        that others wait for, so it may be part of a caller's long transaction."""
+        ...
+
+    def retry_events(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
+        """Let failed events be handled again, by the triggers whose fire failed: those fires are deleted. Gives the ids
+        of those that were failed. Audited."""
         ...
 
     # trains; tenant_id None is the default tenant
@@ -296,6 +380,42 @@ class Ops(Protocol):
         up to `limit` trains and keys a call, going on where the last call stopped."""
         ...
 
+    def due(self, *, kinds: Sequence[str], declared: Sequence[str], limit: int) -> Op[Due]:
+        """What is to be fired now: enabled schedules whose next_fire_at has come, those of origin code only if they are
+        among `declared`; and events that are pending, with the enabled triggers of their tenant on their name that were
+        created before they were emitted and have no fire for them. `kinds` are those that the caller knows: a schedule,
+        or an event with a trigger, whose kind (or template's kind) is not among them and whose definition is `computed`
+        is left to others. Up to `limit` of each. Writes nothing; finding nothing is a few probes."""
+        ...
+
+    def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
+        """Write that schedules fired: their fires, the jobs of these, and when they are due again; all or none.
+        A firing whose row is not enabled, or has another revision or next_fire_at than it was planned by, is void; a
+        nominal time that is there already is left as it is. With overlap skip, a fire whose trigger still has an
+        unfinished job (of its last 20 fires, or the job that retries one of those) is written as skipped, also where
+        that job is of the same firing. A fire without a job is written as failed, and its error kept on the trigger; a
+        fire that succeeds takes the error back. Gives the fires that were written. Raises what `enqueue` raises."""
+        ...
+
+    def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
+        """Write a fire that somebody asked for by hand, with its job, whatever `enabled`, `overlap` and the schedule
+        say; next_fire_at stays. None if there is no such trigger. Audited. Raises what `enqueue` raises."""
+        ...
+
+    def handle(self, handlings: Sequence[Handling]) -> Op[list[Fire]]:
+        """Write what events came to: their fires with their jobs, and that they are handled; all or none. An event that
+        is not pending any more is void. A fire whose trigger is gone, disabled or has fired for the event is not
+        written; one whose dedupe_key the trigger enqueued a job by, less than its dedupe window ago (also in this
+        call), is written as deduped (trigger rows are locked, in order of id, before this is looked at). An event with
+        a fire that failed is failed, with the errors, one a line, each after its trigger's name. Gives the fires that
+        were written. Raises what `enqueue` raises."""
+        ...
+
+    def prune_fires(self, *, events_ms: int, failed_ms: int, fires_ms: int, limit: int) -> Op[int]:
+        """Delete up to `limit` of each: events that were handled, or failed, longer ago, with their fires, and fires of
+        schedules that are older. Gives how many rows of events and of schedules' fires."""
+        ...
+
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         """Delete up to `limit` jobs that ended in that status longer ago, oldest first, with their attempts and
         signals. A child is kept until the machine that waits for it has gone on."""
@@ -363,6 +483,54 @@ class Ops(Protocol):
 
     def awaited(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[str, Status | None]]]:
         """For a job with `after`: (id, status) of each job that it still waits for; status None: the row is gone."""
+        ...
+
+    def definitions(self, kinds: Sequence[str] | None) -> Op[list[Definition]]:
+        """The definitions of these kinds, or all, in order of kind."""
+        ...
+
+    def templates(
+        self, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
+    ) -> Op[list[Template]]:
+        """Templates in order of id; `after` is the last id of the page before."""
+        ...
+
+    def triggers(
+        self,
+        *,
+        tenant_id: str | None,
+        type: TriggerType | None,  # noqa: A002
+        name: str | None,
+        event: str | None,
+        limit: int,
+        after: str | None,
+    ) -> Op[list[Trigger]]:
+        """Triggers in order of id; `after` is the last id of the page before."""
+        ...
+
+    def fires(
+        self,
+        *,
+        tenant_id: str | None,
+        trigger_id: str | None,
+        event_id: str | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Fire]]:
+        """The newest fires, newest first (by id); `before` is the last id of the page before."""
+        ...
+
+    def events(
+        self,
+        ids: Sequence[str] | None,
+        *,
+        tenant_id: str | None,
+        name: str | None,
+        status: EventStatus | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Event]]:
+        """The newest events that match, newest first (by id); `before` is the last id of the page before."""
         ...
 
     def limits(self) -> Op[list[Limit]]:

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import NewJob
+from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
 from headway.model.status import UNFINISHED
-from headway.store.ops import Statement
+from headway.store.ops import Statement, Steps
 
 # how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
 # default, which need not be sent
@@ -68,7 +68,23 @@ _SENT = (
     ("place", "jsonb", "p_places", "jsonb[]"),
     ("state", "json", "p_states", "json[]"),
 )
+# what a job was made of travels with the place, for few have it
+_MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
+_MADE_OF = attrgetter(*_MADE_OF_FIELDS)
+_NOTHING = (None, None, None)
 _MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
+
+
+def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueued]]:
+    """Enqueue the jobs, in call order; `alone`: in a transaction of its own."""
+    if len(jobs) == 1:
+        rows = yield enqueue_one(jobs[0], alone)
+        return [Enqueued(str(job_id), status, created) for job_id, status, created in rows]
+    outcome = [Enqueued(job.id, "queued", True) for job in jobs]
+    if jobs:
+        for place, job_id, status, created in (yield enqueue_all(jobs, alone)):
+            outcome[place - 1] = Enqueued(str(job_id), status, created)
+    return outcome
 
 
 def enqueue_one(job: NewJob, alone: bool) -> Statement:
@@ -81,7 +97,10 @@ def enqueue_one(job: NewJob, alone: bool) -> Statement:
             params.append(_scalar(n, value))
     if job.place is not None:
         used += [_PLACE, _STATE]
-        params += [_place(job.place), _state(job)]
+        params += [_place(job), _state(job)]
+    elif _MADE_OF(job) != _NOTHING:
+        used.append(_PLACE)
+        params.append(_place(job))
     return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
 
 
@@ -97,9 +116,9 @@ def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | No
         if values is not None:
             used.append(n)
             params.append(values)
-    if parents is not None or any(job.place is not None for job in jobs):
+    if parents is not None or any(job.place is not None or _MADE_OF(job) != _NOTHING for job in jobs):
         used.append(_PLACE)
-        params.append([_place(job.place, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
+        params.append([_place(job, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
     if any(states := [_state(job) for job in jobs]):
         used.append(_STATE)
         params.append(states)
@@ -147,14 +166,15 @@ def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
     return values
 
 
-def _place(place: Place | None, parent: str | None = None) -> str | None:
-    """Where a machine begins, without its state, as JSON; a plain job that was spawned has only its parent."""
-    if place is None:
-        return None if parent is None else f'{{"parent_id":"{parent}"}}'
-    given = {name: value for name in _PLACE_FIELDS if (value := getattr(place, name)) not in (None, ())}
+def _place(job: NewJob, parent: str | None = None) -> str | None:
+    """Where a machine begins, without its state, as JSON, and what the job was made of; nothing of it: None."""
+    given: dict[str, Any] = {}
+    if job.place is not None:
+        given = {name: value for name in _PLACE_FIELDS if (value := getattr(job.place, name)) not in (None, ())}
     if parent is not None:
         given["parent_id"] = parent
-    return msgspec.json.encode(given).decode()
+    given.update({name: value for name in _MADE_OF_FIELDS if (value := getattr(job, name)) is not None})
+    return None if not given and job.place is None else msgspec.json.encode(given).decode()
 
 
 def _state(job: NewJob) -> str | None:

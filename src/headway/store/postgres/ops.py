@@ -13,30 +13,27 @@ from headway.model.job import Change, Enqueued, NewJob, Report
 from headway.model.status import Status
 from headway.store.ops import Op, Rows, Steps
 from headway.store.postgres import migrate
-from headway.store.postgres.enqueue import enqueue_all, enqueue_one
+from headway.store.postgres.due import DueOps
+from headway.store.postgres.enqueue import enqueue
+from headway.store.postgres.events import EventOps
+from headway.store.postgres.fires import FireOps
 from headway.store.postgres.machines import MachineOps
 from headway.store.postgres.order import OrderOps, new_group
 from headway.store.postgres.reads import PostgresReads, call, first, nothing
 from headway.store.postgres.settle import SettleOps
+from headway.store.postgres.triggers import TriggerOps
 
 T = TypeVar("T")
 
 
-class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps):
+class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, DueOps, FireOps, EventOps):
     """Implements `Ops`; the SQL functions hold the semantics."""
 
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
         def steps(alone: bool = False) -> Steps[list[Enqueued]]:
             if group is not None:
                 yield new_group(group)
-            if len(jobs) == 1:
-                rows = yield enqueue_one(jobs[0], alone)
-                return [Enqueued(str(job_id), status, created) for job_id, status, created in rows]
-            outcome = [Enqueued(job.id, "queued", True) for job in jobs]
-            if jobs:
-                for place, job_id, status, created in (yield enqueue_all(jobs, alone)):
-                    outcome[place - 1] = Enqueued(str(job_id), status, created)
-            return outcome
+            return (yield from enqueue(jobs, alone=alone))
 
         return Op(
             steps,
@@ -123,7 +120,8 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps):
 
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
         return call(
-            "select * from headway.report($1::uuid, $2::uuid[], $3::integer[], $4::real[], $5::text[], $6::text[])",
+            "select * from headway.report($1::uuid, $2::uuid[], $3::integer[], $4::real[], $5::text[], $6::text[],"
+            " $7::bigint[])",
             [
                 worker_id,
                 [r.id for r in reports],
@@ -131,6 +129,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps):
                 [r.progress for r in reports],
                 [r.note for r in reports],
                 [r.tail for r in reports],
+                [r.tail_end for r in reports],
             ],
             _pairs,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -26,7 +27,7 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
        j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key, j.limited_by, j.group_id,
        coalesce(j.pending, false), j.version, j.step, j.state, j.awaiting,
        case when j.match_all then 'all' else 'any' end, j.deadline_at, j.joining, j.woken, j.home_queue,
-       j.home_partition, j.forked_from, j.parent_id
+       j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision, j.trigger_id
   from headway.jobs j
   left join headway.tenants t on t.id = j.tenant_id
 """
@@ -87,13 +88,13 @@ with recursive kin (id) as (
 """  # noqa: S608 - texts of this file
 _ATTEMPTS = """
 select a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state,
-       a.exit_code, a.stdout_tail, a.stderr_tail, a.version, a.outcome, a.note, a.woken
+       a.exit_code, a.stdout_tail, a.stderr_tail, a.pid, a.version, a.outcome, a.note, a.woken
   from headway.attempts a
  where a.job_id = $1::uuid
    and ($2::uuid is null or a.tenant_id = $2)
 union all
 select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, j.step, null, null, j.log_tail, null,
-       j.version, null, null, j.woken
+       null, j.version, null, null, j.woken
   from headway.jobs j
  where j.id = $1::uuid
    and j.status = 'running'
@@ -235,6 +236,11 @@ def decode(text: str | None) -> Any:
 
 def utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
+def plain(value: Any) -> Any:
+    """The value as the models have it, also from a library that makes UUIDs of ids."""
+    return str(value) if isinstance(value, UUID) else utc(value)
 
 
 def job(row: Row) -> Job:

@@ -14,12 +14,13 @@ from headway.store.postgres.enqueue import column, enqueue_all
 
 _SETTLE = (
     "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"
-    " $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[])"
+    " $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[],"
+    " $15::integer[])"
 )
 _SETTLE_AND_CLAIM = (
-    "select * from headway.settle_and_claim($15, $16::integer, $1::uuid, $2::uuid[], $3::integer[], $4::text[],"
+    "select * from headway.settle_and_claim($16, $17::integer, $1::uuid, $2::uuid[], $3::integer[], $4::text[],"
     " $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[],"
-    " $13::jsonb[], $14::json[])"
+    " $13::jsonb[], $14::json[], $15::integer[])"
 )
 _ADD_CHILDREN = (
     "select headway.add_children($1::uuid[], $2::integer[], $3::uuid[], $4::integer[], $5::text[], $6::uuid[])"
@@ -110,6 +111,7 @@ def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
         column(settlements, "stderr_tail", None),
         None if turns.count(None) == len(turns) else [turn and _turn(turn) for turn in turns],
         None if turns.count(None) == len(turns) else [turn and turn.state for turn in turns],
+        column(settlements, "pid", None),
     ]
 
 

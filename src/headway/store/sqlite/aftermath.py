@@ -1,4 +1,4 @@
-"""What follows when jobs leave their place: trains, joins, groups and limits, until nothing follows any more."""
+"""What follows when jobs leave their place: trains, joins, groups, limits and events, until nothing follows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from headway.model.status import FINISHED
 from headway.store.ops import Steps
 from headway.store.sqlite.advance import advance, hold_trains
+from headway.store.sqlite.announcing import announce
 from headway.store.sqlite.aside import let_in
 from headway.store.sqlite.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.joins import decide, release
@@ -18,11 +19,14 @@ def follow(
     left: Iterable[Left] = (),
     *,
     now: int,
+    ended: Iterable[str] = (),
     children: Sequence[str] = (),
     trains: Iterable[TrainKey] = (),
     machines: Iterable[str] = (),
 ) -> Steps[None]:
     """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children.
+
+    `ended` are jobs that ended as well, but for whose end nobody waited: it is only told.
 
     A job that this ends has followers of its own: a chain of any length ends in one transaction.
     """
@@ -31,6 +35,7 @@ def follow(
     looked_at = dict.fromkeys(trains)
     joining = dict.fromkeys(machines)
     freed: dict[str, int] = {}
+    told = dict.fromkeys(ended)
     while todo or waiting or looked_at or joining:
         for each in todo:
             for key in each.freed():
@@ -38,6 +43,7 @@ def follow(
         over = [each for each in todo if each.to in FINISHED]
         todo = []
         if over:
+            told |= dict.fromkeys(each.job.id for each in over)
             yield from hold_trains(over, now)
             looked_at |= _trains_of(over)
             decided = yield from decide(over)
@@ -50,8 +56,8 @@ def follow(
             todo += yield from join(list(joining), now)
             joining = {}
         if waiting:
-            ended, cars = yield from release(waiting, now)
-            todo += ended
+            stopped, cars = yield from release(waiting, now)
+            todo += stopped
             looked_at |= dict.fromkeys(cars)
             waiting = []
         if looked_at and not todo:
@@ -59,6 +65,8 @@ def follow(
             looked_at = {}
     if freed:
         yield from let_in(freed)
+    if told:
+        yield from announce(list(told), now)
 
 
 def _trains_of(over: Iterable[Left]) -> dict[TrainKey, None]:

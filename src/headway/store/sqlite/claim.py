@@ -95,7 +95,7 @@ class ClaimVerbs(Verbs):
             if reports:
                 yield Batch(
                     _SQL["report"],
-                    [(said.id, said.fence, said.progress, said.note, said.tail) for said in reports],
+                    [(said.id, said.fence, said.progress, said.note, said.tail, said.tail_end) for said in reports],
                 )
             return (yield from canceling(worker_id))
 

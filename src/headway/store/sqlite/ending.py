@@ -41,6 +41,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     unique_scope: str
     followed: int  # others may wait for its end; 2: nobody but the next car of its train
     machine: int  # it has a step, or signals
+    heard: int  # somebody listens to how jobs end
 
     def covers(self, status: Status) -> bool:
         return covers(self.unique_scope, status)
@@ -122,8 +123,9 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
         yield from _hand_over(machines)
     left = (yield from advance_behind(locomotives, now)) if locomotives else []
     left += [gone for end in followed if end.to != "running" for gone in _left(end, tied[end.job.rowid])]
-    if left:
-        yield from follow(left, now=now)
+    ended = list(_to_tell(endings)) if endings and endings[0].job.heard else []
+    if left or ended:
+        yield from follow(left, now=now, ended=ended)
 
 
 def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]:
@@ -131,6 +133,7 @@ def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]
     followed = [job.rowid for job in jobs if job.followed]
     tied = (yield from ties(followed)) if followed else {}
     left: list[Left] = []
+    ended: list[str] = []
     for job in jobs:
         end = ending(job, "scheduled", delay_ms=delay_ms)
         if end.to != "canceled" and _asks_for_key(end):
@@ -143,8 +146,10 @@ def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]
             yield Statement(_SQL["release"], _again(end, now)[:4])
         if job.followed:
             left += _left(end, tied[job.rowid])
-    if left:
-        yield from follow(left, now=now)
+        if job.heard and end.to in FINISHED:
+            ended.append(job.id)
+    if left or ended:
+        yield from follow(left, now=now, ended=ended)
 
 
 def write_fresh_copy(rowid: int, now: int, key: str | None, status: Status, *, pending: bool) -> Steps[str]:
@@ -167,6 +172,15 @@ def _left(end: Ending, job: Tied) -> Iterator[Left]:
     if end.heir is not None and end.heir_ended:
         # it had the seat for no time at all
         yield Left(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
+
+
+def _to_tell(endings: Sequence[Ending]) -> Iterator[str]:
+    """The ids of the jobs that are over."""
+    for end in endings:
+        if end.to in FINISHED:
+            yield end.job.id
+        if end.heir is not None and end.heir_ended:
+            yield end.heir
 
 
 def _asks_for_key(end: Ending) -> bool:

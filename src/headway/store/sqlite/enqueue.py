@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from headway.errors import NotAllowed
 from headway.model.group import NewGroup
-from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.newcomer import answers, plain_row, starts_at
-from headway.store.sqlite.op import SqliteOp, Verbs, spread
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list, spread
 from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tenants import name_tenants
 from headway.store.sqlite.tying import any_tied, enqueue_tied
 
 _SQL = statements("enqueue")
@@ -37,23 +38,32 @@ def enqueue_jobs(
     *,
     tied: bool,
     parents: Mapping[str, str] = MappingProxyType({}),
+    of_any_kind: bool = False,
 ) -> Steps[list[Enqueued]]:
-    """Put the jobs in; `tied`: something of them, or of `parents`, is more than a plain job's row has."""
+    """Put the jobs in; `tied`: something of them, or of `parents`, is more than a plain job's row has.
+
+    Raises `NotAllowed` for a kind that is not active, unless they may be `of_any_kind`."""
     starts = [starts_at(job, now) for job in jobs]
     placed = [start is None or start <= now for start in starts]
     if tied:
         placed = [place or job.train is not None or bool(job.after) for place, job in zip(placed, jobs, strict=True)]
     count = placed.count(True)
-    ((last, metered, fair),) = yield Statement(_SQL["places"], (count,))
+    ((last, metered, fair, inactive),) = yield Statement(_SQL["places"], (count,))
+    if inactive and not of_any_kind:
+        yield from _refuse_inactive(jobs)
     following = iter(spread(last, count))
     places = [next(following) if place else None for place in placed]
-    # the default tenant has its row from the start
-    others = {job.tenant_id: job for job in jobs if job.tenant_id != DEFAULT_TENANT_ID}
-    if others:
-        yield Batch(_SQL["tenant"], [(key, job.tenant or key, now) for key, job in others.items()])
+    yield from name_tenants(jobs, now)
     if tied or metered or fair:
         return (yield from enqueue_tied(jobs, group, starts, places, now, metered=metered, fair=fair, parents=parents))
     return (yield from _enqueue_plain(jobs, starts, places, now))
+
+
+def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
+    rows = yield Statement(_SQL["inactive"], (json_list(sorted({job.kind for job in jobs})),))
+    if rows:
+        kind = rows[0][0]
+        raise NotAllowed(f'kind "{kind}" is not active: nothing was enqueued; headway definitions activate {kind}')
 
 
 def _enqueue_plain(

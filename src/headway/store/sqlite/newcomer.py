@@ -55,6 +55,9 @@ def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, 
         job.created_by,
         job.payload,
         job.meta,
+        job.template_id,
+        job.template_revision,
+        job.trigger_id,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
 
-from headway.clock import Clock
+from headway.clock import Clock, to_micros
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.sql import statements
 
@@ -42,6 +43,16 @@ class Verbs:
 def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[str, str]]) -> str:
     """A JSON array for `json_each`."""
     return _encode(values).decode()
+
+
+def given(change: msgspec.Struct, but: Sequence[str] = ()) -> dict[str, Any]:
+    """The values that a change sets, as they are stored."""
+    values = {name: getattr(change, name) for name in change.__struct_fields__ if name not in but}
+    return {
+        name: to_micros(value) if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if value is not msgspec.UNSET
+    }
 
 
 def positions(count: int) -> Steps[list[int]]:

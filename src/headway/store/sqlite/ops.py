@@ -9,8 +9,13 @@ from headway.model.machine import Settled
 from headway.store.ops import Op, Steps
 from headway.store.sqlite.children import ChildVerbs
 from headway.store.sqlite.claim import ClaimVerbs
+from headway.store.sqlite.declare import DeclareVerbs
+from headway.store.sqlite.definitions import DefinitionVerbs
+from headway.store.sqlite.due import DueVerbs
 from headway.store.sqlite.enqueue import EnqueueVerbs
+from headway.store.sqlite.events import EventVerbs
 from headway.store.sqlite.fair import FairVerbs
+from headway.store.sqlite.fires import FireVerbs
 from headway.store.sqlite.fleet import FleetVerbs
 from headway.store.sqlite.groups import GroupVerbs
 from headway.store.sqlite.joins import JoinVerbs
@@ -25,9 +30,11 @@ from headway.store.sqlite.retry import RetryVerbs
 from headway.store.sqlite.settle import SettleVerbs
 from headway.store.sqlite.signals import SignalVerbs
 from headway.store.sqlite.sweep import SweepVerbs
+from headway.store.sqlite.templates import TemplateVerbs
 from headway.store.sqlite.tick import TickVerbs
 from headway.store.sqlite.train_reads import TrainReadVerbs
 from headway.store.sqlite.trains import TrainVerbs
+from headway.store.sqlite.triggers import TriggerVerbs
 
 
 class SqliteOps(
@@ -37,6 +44,13 @@ class SqliteOps(
     MoveVerbs,
     SignalVerbs,
     ChildVerbs,
+    DefinitionVerbs,
+    TemplateVerbs,
+    TriggerVerbs,
+    DeclareVerbs,
+    EventVerbs,
+    DueVerbs,
+    FireVerbs,
     TrainVerbs,
     GroupVerbs,
     LimitVerbs,

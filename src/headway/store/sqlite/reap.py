@@ -60,6 +60,7 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
     job = end.job
     return (
         job.id, job.fence, "lost", job.started_at, now, job.worker_id, end.error, None, job.log_tail, None,
+        None,
     )  # fmt: skip
 
 

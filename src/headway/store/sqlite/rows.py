@@ -7,10 +7,14 @@ from typing import Any
 import msgspec
 
 from headway.clock import from_micros
+from headway.model.definition import Definition
+from headway.model.event import Event
 from headway.model.fleet import Worker
 from headway.model.job import Attempt, AuditEntry, Claim, Job
 from headway.model.machine import Child
 from headway.model.signal import Signal
+from headway.model.template import Template
+from headway.model.trigger import Fire, Trigger
 from headway.store.ops import Row
 from headway.store.sqlite.inbox import to_match, to_names
 
@@ -20,6 +24,11 @@ _JOB = Job.__struct_fields__
 _ATTEMPT = Attempt.__struct_fields__
 _WORKER = Worker.__struct_fields__
 _SIGNAL = Signal.__struct_fields__
+_DEFINITION = Definition.__struct_fields__
+_TEMPLATE = Template.__struct_fields__
+_TRIGGER = Trigger.__struct_fields__
+_FIRE = Fire.__struct_fields__
+_EVENT = Event.__struct_fields__
 
 
 def to_job(row: Row) -> Job:
@@ -54,6 +63,32 @@ def to_worker(row: Row) -> Worker:
     values = _values(_WORKER, row, json=("queues", "kinds", "metadata"))
     values["kinds"] = tuple(values["kinds"])
     return Worker(**values)
+
+
+def to_definition(row: Row) -> Definition:
+    values = _values(_DEFINITION, row, json=("schema", "policy", "changed"))
+    values["computed"] = bool(values["computed"])
+    values["active"] = bool(values["active"])
+    values["changed"] = tuple(values["changed"])
+    return Definition(**values)
+
+
+def to_template(row: Row) -> Template:
+    return Template(**_values(_TEMPLATE, row, json=("payload", "options")))
+
+
+def to_trigger(row: Row) -> Trigger:
+    values = _values(_TRIGGER, row, json=("payload", "options", "when"))
+    values["enabled"] = bool(values["enabled"])
+    return Trigger(**values)
+
+
+def to_fire(row: Row) -> Fire:
+    return Fire(**_values(_FIRE, row, json=()))
+
+
+def to_event(row: Row) -> Event:
+    return Event(**_values(_EVENT, row, json=("payload",)))
 
 
 def to_audit(row: Row) -> AuditEntry:

@@ -88,7 +88,12 @@ def _look(ids: list[str]) -> Steps[dict[str, Open]]:
 
 
 def _is_silent(settlement: Settlement) -> bool:
-    return settlement.exit_code is None and settlement.stdout_tail is None and settlement.stderr_tail is None
+    return (
+        settlement.exit_code is None
+        and settlement.stdout_tail is None
+        and settlement.stderr_tail is None
+        and settlement.pid is None
+    )
 
 
 def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
@@ -104,6 +109,7 @@ def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
         settlement.exit_code,
         job.log_tail if settlement.stdout_tail is None else settlement.stdout_tail,
         settlement.stderr_tail,
+        settlement.pid,
     )
 
 

@@ -64,7 +64,7 @@ class SignalVerbs(Verbs):
         def steps() -> Steps[Enqueued]:
             now = self._clock.now()
             known = yield from present([job.id])
-            (answer,) = yield from enqueue_jobs([job], None, now, tied=True)
+            (answer,) = yield from enqueue_jobs([job], None, now, tied=True, of_any_kind=True)
             if answer.id != job.id or known:
                 return answer
             if signals:

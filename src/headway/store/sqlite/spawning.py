@@ -33,7 +33,9 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
         return
     children = [child for _, turn in parked for child in turn.children]
     parents = {child.id: job.id for job, turn in parked for child in turn.children}
-    given = (yield from enqueue_jobs(children, None, now, tied=True, parents=parents)) if children else []
+    given: list[Enqueued] = []
+    if children:
+        given = yield from enqueue_jobs(children, None, now, tied=True, parents=parents, of_any_kind=True)
     answers = iter(given)
     edges: list[Edge] = []
     failed: dict[str, str] = {}

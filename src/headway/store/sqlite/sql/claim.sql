@@ -103,7 +103,8 @@ set status = 'running',
   limited = 0,
   progress = null,
   progress_note = null,
-  log_tail = null
+  log_tail = null,
+  log_end = null
 where rowid in (
   select rowid
   from jobs
@@ -149,7 +150,8 @@ set status = 'running',
   limited_by = null,
   progress = null,
   progress_note = null,
-  log_tail = null
+  log_tail = null,
+  log_end = null
 where rowid in (select value from json_each(?2))
 returning
   rowid, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
@@ -217,7 +219,8 @@ where status = 'running'
 update jobs
 set progress = coalesce(?3, progress),
   progress_note = coalesce(?4, progress_note),
-  log_tail = coalesce(?5, log_tail)
+  log_tail = coalesce(?5, log_tail),
+  log_end = case when ?5 is null then log_end else ?6 end
 where id = ?1
   and fence = ?2
   and status = 'running';

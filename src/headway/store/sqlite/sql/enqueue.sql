@@ -8,7 +8,8 @@ where name = 'position'
 returning
   value,
   exists (select 1 from limits indexed by limits_pending where max_pending is not null),
-  exists (select 1 from queues indexed by queues_fair where fair = 1);
+  exists (select 1 from queues indexed by queues_fair where fair = 1),
+  exists (select 1 from definitions indexed by definitions_inactive where active = 0);
 
 -- name: tenant
 insert into tenants (id, slug, created_at)
@@ -17,6 +18,13 @@ on conflict (id) do update
 set slug = excluded.slug
 where tenants.slug = tenants.id
   and excluded.slug <> excluded.id;
+
+-- name: inactive
+select kind
+from definitions indexed by definitions_inactive
+where active = 0
+  and kind in (select value from json_each(?1))
+order by kind;
 
 -- name: changes
 select changes();
@@ -28,12 +36,14 @@ select total_changes();
 insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
   backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
-  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta
+  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id
 )
 values (
   ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
   ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27
+  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+  ?28, ?29, ?30
 )
 on conflict do nothing;
 
@@ -43,6 +53,7 @@ insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
   backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id,
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
   rate_key, group_id, pending, metered, fair
 )
@@ -50,8 +61,9 @@ values (
   ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
   ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
   ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-  ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-  ?37, ?38, ?39, ?40, ?41
+  ?28, ?29, ?30,
+  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
+  ?40, ?41, ?42, ?43, ?44
 )
 on conflict do nothing;
 
@@ -61,6 +73,7 @@ insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
   backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id,
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
   rate_key, group_id, pending, metered, fair,
   version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id
@@ -69,9 +82,10 @@ values (
   ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
   ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
   ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-  ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36,
-  ?37, ?38, ?39, ?40, ?41,
-  ?42, ?43, ?44, ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52
+  ?28, ?29, ?30,
+  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
+  ?40, ?41, ?42, ?43, ?44,
+  ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55
 )
 on conflict do nothing;
 

@@ -11,14 +11,14 @@ where id in (select value from json_each(?1));
 -- name: attempt
 -- what the turn does not say is as the job has it until then
 insert into attempts (
-  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail,
+  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail, pid,
   step, version, outcome, note, state, woken
 )
 select
-  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-  coalesce(?11, step), coalesce(?12, version), ?13, ?14, ?15, woken
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+  coalesce(?12, step), coalesce(?13, version), ?14, ?15, ?16, woken
 from jobs
-where rowid = ?16;
+where rowid = ?17;
 
 -- name: again
 update jobs
@@ -53,6 +53,7 @@ set fence = fence + 1,
   progress = null,
   progress_note = null,
   log_tail = null,
+  log_end = null,
   step = ?3,
   version = ?4,
   state = coalesce(?5, state),

@@ -22,5 +22,5 @@ from sqlite_master
 where type in ('table', 'view')
   and name in (
     'tenants', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit', 'holds', 'edges', 'groups', 'limits',
-    'buckets', 'reservations', 'signals'
+    'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events'
   );

@@ -10,7 +10,8 @@ select
   j.created_by, j.retry_of, j.meta, j.train, coalesce(j.on_canceled, 'advance'), coalesce(j.on_dead, 'advance'),
   j.partition, j.concurrency, j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key,
   j.limited_by, j.group_id, j.pending, j.version, j.step, j.state, j.awaiting, j.match_all, j.deadline_at, j.joining,
-  j.woken, j.home_queue, j.home_partition, j.forked_from, j.parent_id
+  j.woken, j.home_queue, j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision,
+  j.trigger_id
 from jobs as j
 left join tenants as t
   on t.id = j.tenant_id
@@ -150,7 +151,7 @@ limit ?11;
 -- name: attempts
 select
   a.job_id, a.fence, a.status, a.started_at, a.finished_at, a.worker_id, a.error, a.step, a.state, a.exit_code,
-  a.stdout_tail, a.stderr_tail, a.version, a.outcome, a.note, a.woken
+  a.stdout_tail, a.stderr_tail, a.pid, a.version, a.outcome, a.note, a.woken
 from attempts as a
 join jobs as j
   on j.id = a.job_id
@@ -160,8 +161,8 @@ order by a.fence;
 
 -- name: open_attempt
 select
-  id, fence, 'running', attempt_started_at, null, worker_id, null, step, null, null, log_tail, null, version, null, null,
-  woken
+  id, fence, 'running', attempt_started_at, null, worker_id, null, step, null, null, log_tail, null, null, version, null,
+  null, woken
 from jobs
 where id = ?1
   and status = 'running'

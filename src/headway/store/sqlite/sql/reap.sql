@@ -26,6 +26,14 @@ select
       where parent_id = jobs.id
     ),
   coalesce(step, signaled) is not null,
+  exists (
+    select 1
+    from triggers indexed by triggers_engine
+    where enabled = 1
+      and type = 'event'
+      and event >= 'headway.job.'
+      and event < 'headway.job/'
+  ),
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
 from jobs indexed by jobs_running

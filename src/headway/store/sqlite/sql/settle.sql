@@ -2,6 +2,7 @@
 -- what ends alike by one statement, the rest row by row.
 
 -- name: look
+-- the last column is looked up once: whether anybody listens to how jobs end
 select
   rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
   unique_key, unique_scope,
@@ -16,16 +17,24 @@ select
     when train is not null then 2
     else 0
   end,
-  coalesce(step, signaled) is not null
+  coalesce(step, signaled) is not null,
+  exists (
+    select 1
+    from triggers indexed by triggers_engine
+    where enabled = 1
+      and type = 'event'
+      and event >= 'headway.job.'
+      and event < 'headway.job/'
+  )
 from jobs
 where id in (select value from json_each(?1))
   and status = 'running';
 
 -- name: attempt
 insert into attempts (
-  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail
+  job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail, pid
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: attempt_alike
 -- the same for many that say nothing of their own
@@ -122,7 +131,7 @@ insert into jobs (
   retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
   rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending,
   version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
-  parent_id, signaled, state
+  parent_id, signaled, state, template_id, template_revision, trigger_id
 )
 select
   ?2, tenant_id, kind, queue, ?8, priority, position,
@@ -140,7 +149,7 @@ select
   rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
   group_id, ?9,
   version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
-  parent_id, signaled, state
+  parent_id, signaled, state, template_id, template_revision, trigger_id
 from jobs
 where rowid = ?1;
 

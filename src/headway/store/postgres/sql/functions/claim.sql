@@ -100,7 +100,8 @@ begin
                started_at = coalesce(j.started_at, v_now),
                progress = null,
                progress_note = null,
-               log_tail = null
+               log_tail = null,
+               log_end = null
           from candidate c
          where j.id = c.id
            -- keys are looked at all together, below, and in order with what has none; so is what may enter a unique
@@ -284,6 +285,7 @@ begin
   if cardinality(v_ids) > 0 then
     perform headway.follow(v_ids, v_now, true);
     perform headway.tell(v_ids);
+    perform headway.announce(v_ids, v_now);
   end if;
   return cardinality(v_ids);
 end

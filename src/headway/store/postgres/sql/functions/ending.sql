@@ -26,6 +26,7 @@ create function headway.end_attempts(
   p_states json[] default null,
   p_superseded uuid[] default null,
   p_holders uuid[] default null,
+  p_pids integer[] default null,
   out ids uuid[],
   out fences integer[],
   out nexts text[],
@@ -56,13 +57,13 @@ begin
   with given as (
     select *
       from unnest(p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-                  p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states)
+                  p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids)
            as u (id, fence, status, next, charge, loss, delay_ms, result, error,
-                 exit_code, stdout_tail, stderr_tail, turn, state)
+                 exit_code, stdout_tail, stderr_tail, turn, state, pid)
   ), locked as materialized (
     select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
            g.status, g.charge, g.loss, g.delay_ms,
-           g.result, g.exit_code, g.stderr_tail,
+           g.result, g.exit_code, g.stderr_tail, g.pid,
            j.train,
            coalesce(j.partition, j.on_canceled, j.on_dead) is not null or j.concurrency is not null
              or j.limited is true or j.group_id is not null as followed,
@@ -132,6 +133,7 @@ begin
            progress = case when l.goes_on then null else j.progress end,
            progress_note = case when l.goes_on then null else j.progress_note end,
            log_tail = case when l.goes_on then null else j.log_tail end,
+           log_end = case when l.goes_on then null else j.log_end end,
            -- behind the others, which did not have their turn yet
            position = case when l.next = 'queued' and l.goes ->> 'outcome' = 'next' and j.train is null
                            then nextval('headway.position') else j.position end,
@@ -155,9 +157,9 @@ begin
   ), written as (
     insert into headway.attempts (
       job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error,
-      exit_code, stdout_tail, stderr_tail, step, version, woken, outcome, note, state)
+      exit_code, stdout_tail, stderr_tail, pid, step, version, woken, outcome, note, state)
     select l.id, l.tenant_id, l.fence, l.status, l.attempt_started_at, v_now, l.worker_id, l.error,
-           l.exit_code, l.stdout_tail, l.stderr_tail, coalesce(l.turn ->> 'ran', l.step),
+           l.exit_code, l.stdout_tail, l.stderr_tail, l.pid, coalesce(l.turn ->> 'ran', l.step),
            coalesce((l.turn ->> 'version')::integer, l.version), l.woken, l.turn ->> 'outcome', l.turn ->> 'note',
            case when l.goes is not null then l.state end
       from locked l
@@ -176,7 +178,7 @@ begin
       into ids, fences, nexts, turns
       from headway.end_attempts_entering(
              p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
-             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) e;
+             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids) e;
     return;
   end if;
   if v_failed then
@@ -199,6 +201,10 @@ begin
   if found then
     perform headway.tell(ids);
   end if;
+  perform from headway.triggers t where t.enabled and t.type = 'event' and t.event like 'headway.job.%' limit 1;
+  if found then
+    perform headway.announce(ids, v_now);
+  end if;
 end
 $$;
 
@@ -218,6 +224,7 @@ create function headway.end_attempts_entering(
   p_stderr_tails text[],
   p_turns jsonb[],
   p_states json[],
+  p_pids integer[],
   out ids uuid[],
   out fences integer[],
   out nexts text[],
@@ -239,7 +246,7 @@ begin
         from headway.end_attempts(
                p_ids, p_fences, p_statuses, p_tos, p_charges, p_losses, p_delays_ms, p_results, p_errors,
                p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states,
-               v_superseded, v_holders) e;
+               v_superseded, v_holders, p_pids) e;
       return;
     exception when unique_violation then
       -- who else is in scope: another job, or an earlier one of this very batch

@@ -3,11 +3,13 @@
 -- the job that stands for it, that job's status, and whether this call made it.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
 -- p_afters has the ids that each job waits for, as text with commas between. p_places say where machines begin, as
--- model/machine.py's Place without its state, which p_states have: as json it keeps its text.
+-- model/machine.py's Place without its state, which p_states have: as json it keeps its text; and of which template and
+-- trigger a job was made (template_id, template_revision, trigger_id). Too few have any to give them arrays of their own.
 -- A car goes in held, with an arrival for the next claim; in a transaction of its own, the first car of a train that
 -- shows no unfinished car and no hold goes in as its locomotive. p_alone says that this transaction ends with the call;
 -- else it is taken for one of its own where it is a single statement of the simple protocol, as psql's are.
--- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003, HW004, HW005.
+-- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not
+-- active), HW004, HW005.
 create function headway.enqueue_many(
   p_ids uuid[],
   p_kinds text[],
@@ -88,6 +90,10 @@ begin
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
   end if;
+  perform from headway.definitions d where not d.active limit 1;
+  if found then
+    perform headway.check_active(p_kinds, p_places);
+  end if;
 
   v_metered := headway.check_pending(p_tenants, v_own, cardinality(p_ids));
   v_fair := array(select q.name from headway.queues q where q.fair);
@@ -115,7 +121,8 @@ begin
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
-      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id)
+      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
+      template_id, template_revision, trigger_id)
     select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
            case when g.status = 'queued' then v_now end, g.position,
            g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
@@ -128,7 +135,9 @@ begin
            (g.machine ->> 'version')::integer, g.machine ->> 'step', g.state, headway.texts(g.machine -> 'awaiting'),
            case when g.machine ->> 'match' = 'all' then true end, (g.machine ->> 'joining')::integer,
            g.machine ->> 'woken', g.machine ->> 'home_queue', g.machine ->> 'home_partition',
-           (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid
+           (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid,
+           (g.machine ->> 'template_id')::uuid, (g.machine ->> 'template_revision')::integer,
+           (g.machine ->> 'trigger_id')::uuid
       from (
         select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
                coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
@@ -310,6 +319,29 @@ begin
              and a.status in ('queued', 'running', 'scheduled', 'waiting')
            limit 1) is null
      and (select 1 from headway.holds o where o.tenant_id = v_tenant and o.train = p_train limit 1) is null;
+end
+$$;
+
+-- Refuse jobs of a kind that an operator has made inactive; but not what a machine spawns, and no fork: those go on with
+-- what was begun. Raises HW003.
+create function headway.check_active(p_kinds text[], p_places jsonb[]) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_kind text;
+begin
+  select u.kind
+    into v_kind
+    from unnest(p_kinds, p_places) with ordinality as u (kind, machine, place)
+    join headway.definitions d on d.kind = u.kind and not d.active
+   where (u.machine ?| '{parent_id,forked_from}') is not true
+   order by u.place
+   limit 1;
+  if found then
+    raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind
+      using errcode = 'HW003';
+  end if;
 end
 $$;
 
@@ -506,7 +538,7 @@ end
 $$;
 
 -- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
--- The same as enqueue_many for a batch of one, without the price of two dozen arrays. Raises HW001, HW003, HW004.
+-- The same as enqueue_many for a batch of one, without the price of two dozen arrays. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
@@ -574,7 +606,8 @@ begin
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
-      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id)
+      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
+      template_id, template_revision, trigger_id)
     select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority, s.status, d.due,
            case when s.status = 'queued' then t.now end,
            case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
@@ -592,7 +625,8 @@ begin
            (place ->> 'version')::integer, place ->> 'step', state, headway.texts(place -> 'awaiting'),
            case when place ->> 'match' = 'all' then true end, (place ->> 'joining')::integer, place ->> 'woken',
            place ->> 'home_queue', place ->> 'home_partition', (place ->> 'forked_from')::uuid,
-           (place ->> 'parent_id')::uuid
+           (place ->> 'parent_id')::uuid, (place ->> 'template_id')::uuid, (place ->> 'template_revision')::integer,
+           (place ->> 'trigger_id')::uuid
       from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
                             'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
                    headway.now() as now) t
@@ -601,6 +635,8 @@ begin
         select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s
      where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
        and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+       and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
+            or place ?| '{parent_id,forked_from}')
     on conflict do nothing
     returning jobs.id, jobs.status, true, jobs.tenant_id into job_id, job_status, created, v_tenant;
     if found then
@@ -615,6 +651,7 @@ begin
       return next;
       return;
     end if;
+    perform headway.check_active(array[kind], array[place]);
     exit when not v_seat;
     exit when unique_key is not null and exists (
       select

@@ -1,6 +1,7 @@
 -- What follows from the end of these jobs, or from their leaving `running`: holds, the next cars, what waits for their
--- keys, who waits for them, and the stop of a group. A settle does it here and now. An operator's transaction may be
--- long, or see an old snapshot: it leaves arrivals. p_left are keys that were left by jobs that have others now.
+-- keys, who waits for them, the stop of a group, and the event of their end. A settle does it here and now, and tells and
+-- announces by itself. An operator's transaction may be long, or see an old snapshot: it leaves arrivals. p_left are keys
+-- that were left by jobs that have others now.
 create function headway.follow(p_ids uuid[], p_now timestamptz, p_settling boolean, p_left text[] default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -58,6 +59,7 @@ begin
   end if;
   if not p_settling then
     perform headway.tell(p_ids);
+    perform headway.announce(p_ids, p_now);
     -- a machine that runs has no unfinished children: only one that ends while it waits leaves some
     insert into headway.arrivals (orphaned)
     select array_agg(j.id)

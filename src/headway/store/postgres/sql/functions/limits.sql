@@ -309,7 +309,8 @@ begin
              limited_by = null,
              progress = null,
              progress_note = null,
-             log_tail = null
+             log_tail = null,
+             log_end = null
         from (select array(select d.id from unnest(d_ids, d_dims) as d (id, dim) where d.dim in (3, 4)) as limited) o
        where j.id = any (v_go);
     exception when unique_violation then

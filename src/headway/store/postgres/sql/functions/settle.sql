@@ -39,6 +39,7 @@ begin
     v_new.progress := null;
     v_new.progress_note := null;
     v_new.log_tail := null;
+    v_new.log_end := null;
     v_new.limited_by := null;
     begin
       insert into headway.jobs select v_new.*;
@@ -70,6 +71,7 @@ begin
     if v_new.status = 'canceled' then
       perform headway.follow(array[v_new.id], v_now, true);
       perform headway.tell(array[v_new.id]);
+      perform headway.announce(array[v_new.id], v_now);
     end if;
     return next v_new.id;
   end loop;
@@ -134,7 +136,8 @@ create function headway.settle(
   p_stdout_tails text[] default null,
   p_stderr_tails text[] default null,
   p_turns jsonb[] default null,
-  p_states json[] default null
+  p_states json[] default null,
+  p_pids integer[] default null
 ) returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -149,7 +152,7 @@ begin
     into v_ended, v_fences, v_nexts, v_turns
     from headway.end_attempts(
            p_ids, p_fences, p_statuses, p_tos, p_charges, null, p_delays_ms, p_results, p_errors,
-           p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) e;
+           p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids => p_pids) e;
   if p_turns is not null then
     return query
       select e.id, e.fence, 'continued', i.signals
@@ -216,7 +219,8 @@ create function headway.settle_and_claim(
   p_stdout_tails text[] default null,
   p_stderr_tails text[] default null,
   p_turns jsonb[] default null,
-  p_states json[] default null
+  p_states json[] default null,
+  p_pids integer[] default null
 ) returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
@@ -231,7 +235,7 @@ begin
     select s.id, s.fence, s.verdict, s.signals
       from headway.settle(
              p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
-             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states) s
+             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids) s
   loop
     return next;
   end loop;
@@ -248,14 +252,15 @@ as $$
   select pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
 $$;
 
--- Show progress, note and log tail of running jobs; gives the worker's jobs that were asked to stop.
+-- Show progress, note and log tail (with how much was logged in all) of running jobs; gives the worker's jobs that were asked to stop.
 create function headway.report(
   p_worker uuid,
   p_ids uuid[],
   p_fences integer[],
   p_progress real[],
   p_notes text[],
-  p_tails text[]
+  p_tails text[],
+  p_tail_ends bigint[] default null
 ) returns table (id uuid, fence integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -263,8 +268,9 @@ as $$
 begin
   if cardinality(p_ids) > 0 then
     with locked as materialized (
-      select j.id, u.progress, u.note, u.tail
-        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails) as u (id, fence, progress, note, tail)
+      select j.id, u.progress, u.note, u.tail, u.tail_end
+        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails, p_tail_ends)
+             as u (id, fence, progress, note, tail, tail_end)
         join headway.jobs j on j.id = u.id and j.fence = u.fence
        where (j.status = 'running') is true
        order by j.id
@@ -273,7 +279,8 @@ begin
     update headway.jobs j
        set progress = coalesce(l.progress, j.progress),
            progress_note = coalesce(l.note, j.progress_note),
-           log_tail = coalesce(l.tail, j.log_tail)
+           log_tail = coalesce(l.tail, j.log_tail),
+           log_end = case when l.tail is null then j.log_end else l.tail_end end
       from locked l
      where j.id = l.id;
   end if;

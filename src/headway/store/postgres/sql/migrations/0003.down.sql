@@ -2,16 +2,40 @@
 
 do $$
 declare
+  v_now timestamptz := headway.now();
+  v_job headway.jobs;
   v_ids uuid[];
   v_why text := 'canceled because schema version 2 knows no machines';
 begin
-  perform headway.end_attempts(
-            array_agg(j.id), array_agg(j.fence), array_agg('canceled'::text), array_agg('canceled'::text), null, null, null,
-            null, array_agg(v_why), null, null, null)
-     from headway.jobs j
-    where j.status = 'running'
-      and j.step is not null
-   having count(*) > 0;
+  -- not by end_attempts: the functions may be of a later version, whose columns are gone
+  for v_job in
+    select j.*
+      from headway.jobs j
+     where j.status = 'running'
+       and j.step is not null
+     order by j.id
+       for update
+  loop
+    insert into headway.attempts (
+      job_id, tenant_id, fence, status, started_at, finished_at, worker_id, error, stdout_tail, step, version, woken)
+    values (
+      v_job.id, v_job.tenant_id, v_job.fence, 'canceled', v_job.attempt_started_at, v_now, v_job.worker_id, v_why,
+      v_job.log_tail, v_job.step, v_job.version, v_job.woken);
+    begin
+      update headway.jobs j set status = 'canceled' where j.id = v_job.id;
+    exception when unique_violation then
+      update headway.jobs j set status = 'canceled', unique_key = null where j.id = v_job.id;
+    end;
+    update headway.jobs j
+       set error = v_why, finished_at = v_now, worker_id = null, attempt_started_at = null,
+           cancel_requested_at = null, cancel_reason = null
+     where j.id = v_job.id;
+    v_ids := v_ids || v_job.id;
+  end loop;
+  if v_ids is not null then
+    perform headway.follow(v_ids, v_now, true);
+    perform headway.tell(v_ids);
+  end if;
   select array_agg(j.id)
     into v_ids
     from (select j.id
@@ -21,9 +45,9 @@ begin
            order by j.id
              for update) j;
   if v_ids is not null then
-    perform headway.end_early(u.id, v_why, headway.now())
+    perform headway.end_early(u.id, v_why, v_now)
        from unnest(v_ids) as u (id);
-    perform headway.follow(v_ids, headway.now(), false);
+    perform headway.follow(v_ids, v_now, false);
   end if;
 end
 $$;

@@ -1,0 +1,54 @@
+"""Definitions: what is stored of a kind, so that people and programs without its code can use it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue")
+"""What an operator may change; a field that was changed no longer follows the code."""
+
+
+class NewDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind as the code has it: written at a worker's start, under what an operator changed."""
+
+    kind: str
+    description: str = ""
+    schema: str | None = None  # JSON text
+    timeout_ms: int | None = None
+    max_attempts: int = 5
+    queue: str = "default"
+    policy: str = "{}"  # JSON text: the other fields of NewJob that the kind sets, where they are not the default
+    computed: bool = False  # keys of its jobs are made by code: only a process that has the kind can enqueue it right
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind as it is stored."""
+
+    kind: str
+    description: str
+    schema: Any  # the JSON Schema of its payload, or None
+    timeout_ms: int | None
+    max_attempts: int
+    queue: str
+    policy: dict[str, Any]
+    computed: bool
+    active: bool  # False: enqueues of it are refused; what is stored already runs
+    changed: tuple[str, ...]  # which of FIELDS an operator changed
+    origin: str  # code, or stored: no code has written it yet
+    created_at: datetime
+    updated_at: datetime
+
+
+class DefinitionChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator sets on a definition; UNSET leaves it as it is."""
+
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    schema: str | msgspec.UnsetType | None = msgspec.UNSET  # JSON text
+    timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+    max_attempts: int | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+    active: bool | msgspec.UnsetType = msgspec.UNSET
+    reset: tuple[str, ...] = ()  # fields that follow the code again

@@ -1,0 +1,42 @@
+"""Events: named facts that an application published, stored before they are handled."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+EventStatus = Literal["pending", "handled", "failed"]
+
+ENGINE_EVENTS = ("headway.job.succeeded", "headway.job.failed", "headway.job.dead", "headway.job.canceled")
+"""What the stores emit by themselves when a job ends so, where an enabled trigger of its tenant listens."""
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event to be stored."""
+
+    id: str
+    tenant: str | None = None
+    tenant_id: str
+    name: str
+    payload: str = "null"  # JSON text
+    correlation_id: str | None = None
+    created_by: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it is stored; failed: a trigger on it could not fire, and can be retried."""
+
+    id: str
+    tenant_id: str
+    tenant: str
+    name: str
+    payload: Any
+    status: EventStatus
+    emitted_at: datetime
+    handled_at: datetime | None
+    correlation_id: str | None
+    created_by: str | None
+    job_id: str | None  # of the engine's own events: the job that ended
+    error: str | None

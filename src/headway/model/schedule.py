@@ -1,0 +1,137 @@
+"""When a schedule is due: pure rules of its times, of what it catches up on, and of its jitter."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Protocol
+
+import msgspec
+
+from headway.model.cron import Cron, zone
+from headway.model.trigger import CatchUp
+
+ON_TIME = timedelta(seconds=60)
+"""How late a time may be fired and still count as on time, where a schedule catches up on nothing."""
+MOST = 1_000
+"""How many times one plan has at most; the others come with the next."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BACK = [timedelta(minutes=5), timedelta(hours=2), timedelta(days=2), timedelta(days=40), timedelta(days=800)]
+
+
+class Timing(Protocol):
+    """What of a schedule says when it is due: `Trigger` and `NewTrigger` do."""
+
+    @property
+    def cron(self) -> str | None: ...
+    @property
+    def every_ms(self) -> int | None: ...
+    @property
+    def tz(self) -> str: ...
+    @property
+    def start_at(self) -> datetime | None: ...
+    @property
+    def end_at(self) -> datetime | None: ...
+
+
+class CatchingUp(Timing, Protocol):
+    @property
+    def catch_up(self) -> CatchUp: ...
+    @property
+    def catch_up_window_ms(self) -> int: ...
+    @property
+    def next_fire_at(self) -> datetime | None: ...
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The nominal times that are to be fired now, oldest first, and when the schedule is due after that."""
+
+    times: tuple[datetime, ...]
+    next_fire_at: datetime | None
+
+
+def next_time(timing: Timing, after: datetime) -> datetime | None:
+    """The first nominal time after this moment, in UTC; None: it will not fire again.
+
+    An interval counts from `start_at`, or from 1970: every 5 minutes is at :00, :05, …
+    """
+    if timing.start_at is not None:
+        after = max(after, timing.start_at - timedelta(microseconds=1))
+    if timing.every_ms is not None:
+        every = timedelta(milliseconds=timing.every_ms)
+        anchor = timing.start_at or _EPOCH
+        found: datetime | None = anchor + ((after - anchor) // every + 1) * every
+    else:
+        assert timing.cron is not None
+        found = _cron(timing.cron).after(after, zone(timing.tz))
+    if found is None or (timing.end_at is not None and found > timing.end_at):
+        return None
+    return found
+
+
+def upcoming(timing: Timing, after: datetime) -> Iterator[datetime]:
+    """The nominal times after this moment, one after the other."""
+    time = next_time(timing, after)
+    while time is not None:
+        yield time
+        time = next_time(timing, time)
+
+
+def plan(schedule: CatchingUp, now: datetime) -> Plan:
+    """What a schedule that is due fires now, by its `catch_up`.
+
+    none: what is due for a minute at most. latest: the last time that has come. all: every time since, as far back as
+    the window goes.
+    """
+    due = schedule.next_fire_at
+    if due is None or due > now:
+        return Plan((), due)
+    just_before = due - timedelta(microseconds=1)
+    match schedule.catch_up:
+        case "latest":
+            return Plan((_latest(schedule, due, now),), next_time(schedule, now))
+        case "none":
+            since = max(just_before, now - ON_TIME)
+        case "all":
+            since = max(just_before, now - timedelta(milliseconds=schedule.catch_up_window_ms))
+    times: list[datetime] = []
+    for time in upcoming(schedule, since):
+        if time > now or len(times) == MOST:
+            return Plan(tuple(times), time)
+        times.append(time)
+    return Plan(tuple(times), None)
+
+
+def _latest(schedule: CatchingUp, due: datetime, now: datetime) -> datetime:
+    """The last time that has come; found from the end, as there may be millions since `due`."""
+    for back in _BACK:
+        if now - back <= due:
+            break
+        last = _last(schedule, now - back, now)
+        if last is not None:
+            return last
+    return _last(schedule, due, now) or due
+
+
+def _last(schedule: CatchingUp, since: datetime, now: datetime) -> datetime | None:
+    last = None
+    for time in upcoming(schedule, since):
+        if time > now:
+            break
+        last = time
+    return last
+
+
+def jittered(trigger_id: str, nominal_at: datetime, jitter_ms: int) -> datetime:
+    """The nominal time plus this schedule's own part of the jitter: the same whoever asks."""
+    if not jitter_ms:
+        return nominal_at
+    digest = hashlib.blake2b(f"{trigger_id} {nominal_at.isoformat()}".encode(), digest_size=8).digest()
+    return nominal_at + timedelta(milliseconds=int.from_bytes(digest) % (jitter_ms + 1))
+
+
+@lru_cache(10_000)
+def _cron(text: str) -> Cron:
+    return Cron(text)

@@ -1,0 +1,189 @@
+"""Triggers: what makes jobs by time (schedules) and by event; and their fires, one for each time or event."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from headway.model.definition import NewDefinition
+from headway.model.event import Event
+from headway.model.job import NewJob
+from headway.model.template import Template
+
+TriggerType = Literal["schedule", "event"]
+CatchUp = Literal["none", "latest", "all"]
+Overlap = Literal["allow", "skip"]
+FireStatus = Literal["enqueued", "skipped", "deduped", "failed"]
+
+
+class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule or an event trigger to be stored: a row's worth of values, already checked."""
+
+    id: str
+    tenant: str = "default"
+    tenant_id: str
+    type: TriggerType
+    name: str
+    kind: str | None = None  # exactly one of kind and template_id
+    template_id: str | None = None
+    payload: str = "{}"  # JSON text with {{places}}: the payload, or what is laid over the template's
+    options: str = "{}"  # JSON text: options of `using()`, as people write them
+    description: str = ""
+    enabled: bool = True
+    created_by: str | None = None
+    # a schedule's: exactly one of cron and every_ms
+    cron: str | None = None
+    every_ms: int | None = None
+    tz: str = "UTC"
+    catch_up: CatchUp = "latest"
+    catch_up_window_ms: int = 86_400_000
+    overlap: Overlap = "allow"
+    jitter_ms: int = 0
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    next_fire_at: datetime | None = None
+    # an event's
+    event: str | None = None
+    when: str = "{}"  # JSON text: paths into the event, and the value or the list of values that each must have
+    dedupe_window_ms: int = 300_000
+    dedupe_key: str | None = None  # text with {{places}}; None: the rendered payload itself
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule or an event trigger as it is stored."""
+
+    id: str
+    tenant_id: str
+    tenant: str
+    type: TriggerType
+    name: str
+    kind: str | None
+    template_id: str | None
+    payload: Any
+    options: dict[str, Any]
+    description: str
+    enabled: bool
+    origin: Literal["code", "stored"]
+    created_by: str | None
+    created_at: datetime
+    updated_at: datetime
+    declared_at: datetime | None  # when a worker's code last declared it
+    revision: int
+    cron: str | None
+    every_ms: int | None
+    tz: str
+    catch_up: CatchUp
+    catch_up_window_ms: int
+    overlap: Overlap
+    jitter_ms: int
+    start_at: datetime | None
+    end_at: datetime | None
+    next_fire_at: datetime | None  # None: it is not enabled, or will not fire again
+    event: str | None
+    when: dict[str, Any]
+    dedupe_window_ms: int
+    dedupe_key: str | None
+    last_fired_at: datetime | None  # the time by which it fired last: a schedule's nominal one
+    last_job_id: str | None
+    error: str | None  # why its last fire made no job, if it failed
+
+
+class TriggerChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What `change_trigger` sets; UNSET leaves it as it is. Every change counts the revision up."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    kind: str | msgspec.UnsetType | None = msgspec.UNSET
+    template_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    payload: str | msgspec.UnsetType = msgspec.UNSET
+    options: str | msgspec.UnsetType = msgspec.UNSET
+    description: str | msgspec.UnsetType = msgspec.UNSET
+    enabled: bool | msgspec.UnsetType = msgspec.UNSET
+    cron: str | msgspec.UnsetType | None = msgspec.UNSET
+    every_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+    tz: str | msgspec.UnsetType = msgspec.UNSET
+    catch_up: CatchUp | msgspec.UnsetType = msgspec.UNSET
+    catch_up_window_ms: int | msgspec.UnsetType = msgspec.UNSET
+    overlap: Overlap | msgspec.UnsetType = msgspec.UNSET
+    jitter_ms: int | msgspec.UnsetType = msgspec.UNSET
+    start_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    end_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    next_fire_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    event: str | msgspec.UnsetType = msgspec.UNSET
+    when: str | msgspec.UnsetType = msgspec.UNSET
+    dedupe_window_ms: int | msgspec.UnsetType = msgspec.UNSET
+    dedupe_key: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker's code declares at its start."""
+
+    definitions: tuple[NewDefinition, ...] = ()
+    schedules: tuple[NewTrigger, ...] = ()
+
+
+class NewFire(msgspec.Struct, frozen=True, kw_only=True):
+    """One fire of a trigger: the job that it makes, or why it makes none."""
+
+    id: str
+    trigger_id: str
+    nominal_at: datetime | None = None  # a schedule's, unless it is fired by hand; with the trigger, it is unique
+    job: NewJob | None = None
+    dedupe_key: str | None = None  # an event's: its digest
+    error: str | None = None  # why there is no job
+
+
+class Firing(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that is due: what it fires, and when it is due again. Void if the row changed since it was read."""
+
+    trigger_id: str
+    revision: int
+    due_at: datetime  # its next_fire_at, as it was read
+    next_fire_at: datetime | None
+    fires: tuple[NewFire, ...] = ()
+
+
+class Handling(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event comes to: a fire for each trigger that it meets; none where nobody listens."""
+
+    event_id: str
+    fires: tuple[NewFire, ...] = ()
+
+
+class Fire(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire as it is stored."""
+
+    id: str
+    trigger_id: str
+    tenant_id: str
+    nominal_at: datetime | None
+    event_id: str | None
+    fired_at: datetime
+    status: FireStatus
+    job_id: str | None  # enqueued: its job. deduped: the job of the fire before. skipped: the one that is not over
+    error: str | None
+
+
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger that is to fire, with the template that it points at."""
+
+    trigger: Trigger
+    template: Template | None
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that waits, with the enabled triggers on it that have not fired for it yet."""
+
+    event: Event
+    met: tuple[Met, ...]
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be fired now."""
+
+    now: datetime  # by the clock that judges due times
+    schedules: tuple[Met, ...]  # soonest first
+    events: tuple[Heard, ...]  # oldest first
+    next_due_ms: int | None  # until the next schedule is due (one of those that the caller may fire)
+    defined_at: datetime | None  # when a definition changed last

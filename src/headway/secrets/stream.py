@@ -1,0 +1,65 @@
+"""A stream: redacts text that comes in pieces, wherever the cuts between them fall."""
+
+from __future__ import annotations
+
+from headway.secrets import values
+from headway.secrets.redaction import redact, spans
+
+LINE = 8_192
+"""How many characters of a line are waited for."""
+_MOST = 65_536
+
+
+class Stream:
+    """Gives back what is certain: whole lines, but for the beginning of what may become a secret.
+
+    >>> stream = Stream()
+    >>> stream.feed("one\\ntwo tok"), stream.feed("en=ab12\\nthr"), stream.close()
+    ('one\\n', 'two token=[redacted]\\n', 'thr')
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """Take more text; gives what may be shown now."""
+        self._held += text
+        cut = self._held.rfind("\n") + 1
+        if len(self._held) - cut > LINE:
+            cut = len(self._held)
+        return self._give(cut)
+
+    def flush(self) -> str:
+        """What waits for the end of its line, for a prompt or a progress bar: all but what may become a known value."""
+        return self._give(len(self._held))
+
+    def close(self) -> str:
+        """The rest."""
+        rest, self._held = self._held, ""
+        return redact(rest)
+
+    def _give(self, cut: int) -> str:
+        held = self._held
+        if not cut:
+            return ""
+        cut = min(cut, _begun(held))
+        for start, end in spans(held):
+            if start < cut and (end > cut or end == len(held)):
+                cut = start  # it may go on
+        if not cut and len(held) > _MOST:
+            cut = len(held)
+        self._held = held[cut:]
+        return redact(held[:cut]) if cut else ""
+
+
+def _begun(text: str) -> int:
+    """Where a known value begins that the text ends within; its length if there is none."""
+    place = len(text)
+    for form in values.forms():
+        start = text.find(form[0], max(0, len(text) - len(form) + 1))
+        while 0 <= start < place:
+            if form.startswith(text[start:]):
+                place = start
+                break
+            start = text.find(form[0], start + 1)
+    return place

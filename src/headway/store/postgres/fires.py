@@ -1,0 +1,254 @@
+"""Firing on PostgreSQL: what schedules, events and people make of triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+from headway.model.job import NewJob
+from headway.model.status import UNFINISHED
+from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
+from headway.store.ops import Op, Row, Statement, Steps
+from headway.store.postgres.enqueue import enqueue
+from headway.store.postgres.reads import call, first, plain, read
+
+T = TypeVar("T")
+
+_BEGIN_FIRES = (
+    "select trigger_id, place, busy_id, skips"
+    " from headway.begin_fires($1::uuid[], $2::integer[], $3::timestamptz[], $4::uuid[], $5::timestamptz[])"
+)
+_BEGIN_HANDLING = (
+    "select event_id, place, same_id, dedupes"
+    " from headway.begin_handling($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])"
+)
+_RECORD = (
+    "select * from headway.record_fires($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[],"
+    " $6::timestamptz[], $7::uuid[], $8::text[], $9::uuid[], $10::timestamptz[], $11::uuid[])"
+)
+_FIRE_COLUMNS = "f.id, f.trigger_id, f.tenant_id, f.nominal_at, f.event_id, f.fired_at, f.status, f.job_id, f.error"
+_FIRE = f"select {_FIRE_COLUMNS} from headway.fires f where f.id = $1::uuid"  # noqa: S608 - texts of this file
+_FIRES = f"""
+select {_FIRE_COLUMNS}
+  from headway.fires f
+ where ($1::uuid is null or f.tenant_id = $1)
+   and ($2::uuid is null or f.trigger_id = $2)
+   and ($3::uuid is null or f.event_id = $3)
+   and ($4::uuid is null or f.id < $4)
+ order by f.id desc
+ limit $5::integer
+"""  # noqa: S608 - texts of this file
+
+# as a range of (trigger_id, id), which only the index of that name serves: the planner would walk back through all that
+# others have fired since
+_FIRES_OF = (
+    _FIRES.replace(
+        "($2::uuid is null or f.trigger_id = $2)",
+        "(f.trigger_id, f.id) >= ($2::uuid, '00000000-0000-0000-0000-000000000000'::uuid)"
+        " and (f.trigger_id, f.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)",
+    )
+    .replace("($4::uuid is null or f.id < $4)", "($4::uuid is null or (f.trigger_id, f.id) < ($2, $4))")
+    .replace("order by f.id desc", "order by f.trigger_id desc, f.id desc")
+)
+
+
+class FireOps:
+    """The verbs of `Ops` that fire triggers."""
+
+    def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            once = _firsts(firings, lambda firing: firing.trigger_id)
+            planned = [(None, fire) for firing in once for fire in _firsts(firing.fires, _key)]
+            rows = yield Statement(
+                _BEGIN_FIRES,
+                [
+                    [firing.trigger_id for firing in once],
+                    [firing.revision for firing in once],
+                    [firing.due_at for firing in once],
+                    [fire.trigger_id for _, fire in planned],
+                    [fire.nominal_at for _, fire in planned],
+                ],
+            )
+            standing = {str(trigger_id) for trigger_id, *_ in rows}
+            if not standing:
+                return []
+            verdicts = yield from _judge_overlap(
+                [(place, planned[place - 1][1], busy_id, skips) for _, place, busy_id, skips in rows if place]
+            )
+            return (
+                yield from _record(
+                    planned, verdicts, scheduled=[firing for firing in once if firing.trigger_id in standing]
+                )
+            )
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def handle(self, handlings: Sequence[Handling]) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            once = _firsts(handlings, lambda handling: handling.event_id)
+            planned = [(handling.event_id, fire) for handling in once for fire in _firsts(handling.fires, _key)]
+            rows = yield Statement(
+                _BEGIN_HANDLING,
+                [
+                    [handling.event_id for handling in once],
+                    [event_id for event_id, _ in planned],
+                    [fire.trigger_id for _, fire in planned],
+                    [fire.dedupe_key for _, fire in planned],
+                ],
+            )
+            if not rows:
+                return []
+            verdicts = yield from _judge_keys(
+                [(place, planned[place - 1][1], same_id, dedupes) for _, place, same_id, dedupes in rows if place]
+            )
+            return (yield from _record(planned, verdicts, handled=list({str(event_id) for event_id, *_ in rows})))
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
+        def steps() -> Steps[Fire | None]:
+            found = yield Statement("select headway.begin_run($1::uuid, $2::uuid)", [fire.trigger_id, tenant_id])
+            if not found[0][0]:
+                return None
+            jobs = yield from enqueue([fire.job] if fire.job is not None else [])
+            yield Statement(
+                "select headway.run_trigger($1::uuid, $2::uuid, $3::uuid, $4, $5::timestamptz, $6::uuid, $7)",
+                [
+                    fire.id,
+                    fire.trigger_id,
+                    jobs[0].id if jobs else None,
+                    None if jobs else fire.error,
+                    fire.nominal_at,
+                    tenant_id,
+                    actor,
+                ],
+            )
+            return _fire((yield Statement(_FIRE, [fire.id]))[0])
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def prune_fires(self, *, events_ms: int, failed_ms: int, fires_ms: int, limit: int) -> Op[int]:
+        return call(
+            "select headway.prune_fires($1::bigint, $2::bigint, $3::bigint, $4::integer)",
+            [events_ms, failed_ms, fires_ms, limit],
+            first,
+        )
+
+    def fires(
+        self,
+        *,
+        tenant_id: str | None,
+        trigger_id: str | None,
+        event_id: str | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Fire]]:
+        return read(
+            _FIRES if trigger_id is None else _FIRES_OF,
+            [tenant_id, trigger_id, event_id, before, limit],
+            lambda rows: [_fire(row) for row in rows],
+        )
+
+
+def _firsts(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
+    """One item for each key: what comes twice in a call is void the second time."""
+    firsts: dict[Hashable, T] = {}
+    for item in items:
+        firsts.setdefault(key(item), item)
+    return list(firsts.values())
+
+
+def _key(fire: NewFire) -> Hashable:
+    return fire.trigger_id, fire.nominal_at
+
+
+_Verdicts = dict[int, tuple[FireStatus, str | None]]  # by the fire's place: what becomes of it, and its job
+
+
+def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
+    """Enqueue the jobs of a schedule's fires, each with the job that is not over, and whether it minds that.
+
+    One that minds is decided after the one before it: that may have met a job that is over.
+    """
+    verdicts: _Verdicts = {}
+    busy = {fire.trigger_id: str(busy_id) for _, fire, busy_id, _ in fires if busy_id is not None}
+    todo = list(fires)
+    while todo:
+        now: list[tuple[int, NewFire, NewJob, bool]] = []
+        later = []
+        for each in todo:
+            place, fire, _, skips = each
+            if fire.job is None:
+                verdicts[place] = ("failed", None)
+            elif fire.trigger_id in busy:
+                verdicts[place] = ("skipped", busy[fire.trigger_id])
+            elif skips and any(fire.trigger_id == before.trigger_id for _, before, _, _ in now):
+                later.append(each)
+            else:
+                now.append((place, fire, fire.job, skips))
+        enqueued = yield from enqueue([job for _, _, job, _ in now])
+        for (place, fire, _, skips), job in zip(now, enqueued, strict=True):
+            verdicts[place] = ("enqueued", job.id)
+            if skips and job.status in UNFINISHED:
+                busy[fire.trigger_id] = job.id
+        todo = later
+    return verdicts
+
+
+def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
+    """Enqueue the jobs of an event's fires, each with the job of the same key, and whether its trigger has a window."""
+    verdicts: _Verdicts = {}
+    now: list[tuple[int, NewJob]] = []
+    firsts: dict[tuple[str, str], int] = {}
+    repeats: dict[int, int] = {}
+    for place, fire, same_id, dedupes in fires:
+        if fire.job is None:
+            verdicts[place] = ("failed", None)
+        elif same_id is not None:
+            verdicts[place] = ("deduped", str(same_id))
+        elif (
+            dedupes
+            and fire.dedupe_key is not None
+            and (before := firsts.setdefault((fire.trigger_id, fire.dedupe_key), place)) != place
+        ):
+            repeats[place] = before
+        else:
+            now.append((place, fire.job))
+    enqueued = yield from enqueue([job for _, job in now])
+    for (place, _), job in zip(now, enqueued, strict=True):
+        verdicts[place] = ("enqueued", job.id)
+    for place, before in repeats.items():
+        verdicts[place] = ("deduped", verdicts[before][1])
+    return verdicts
+
+
+def _record(
+    planned: Sequence[tuple[str | None, NewFire]],
+    verdicts: _Verdicts,
+    *,
+    scheduled: Sequence[Firing] = (),
+    handled: Sequence[str] = (),
+) -> Steps[list[Fire]]:
+    """Write the fires that have a verdict, in order, with what it means for their triggers and events."""
+    written = [(*planned[place - 1], *verdict) for place, verdict in sorted(verdicts.items())]
+    rows = yield Statement(
+        _RECORD,
+        [
+            [fire.id for _, fire, _, _ in written],
+            [fire.trigger_id for _, fire, _, _ in written],
+            [status for _, _, status, _ in written],
+            [job_id for _, _, _, job_id in written],
+            [fire.error if status == "failed" else None for _, fire, status, _ in written],
+            [fire.nominal_at for _, fire, _, _ in written],
+            [event_id for event_id, _, _, _ in written],
+            [fire.dedupe_key for _, fire, _, _ in written],
+            [firing.trigger_id for firing in scheduled],
+            [firing.next_fire_at for firing in scheduled],
+            list(handled) or None,
+        ],
+    )
+    return [_fire(row) for row in rows]
+
+
+def _fire(row: Row) -> Fire:
+    return Fire(**dict(zip(Fire.__struct_fields__, map(plain, row), strict=True)))

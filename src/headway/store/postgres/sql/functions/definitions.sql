@@ -1,0 +1,196 @@
+-- Definitions: what is stored of a kind. The code writes them at a worker's start, under what an operator changed. They are
+-- no tenant's: whoever has a schema to check or a kind to enqueue reads them.
+
+-- Set what an operator wants of a kind, also of one that no code has written yet. p_change has only what is to be set:
+-- description, schema, timeout_ms, max_attempts, queue, which no longer follow the code then; active; and reset, a list of
+-- those fields that follow it again, which goes first. Locks the kind's row. Audited.
+create function headway.change_definition(p_kind text, p_change json, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_fields constant text[] := '{description,schema,timeout_ms,max_attempts,queue}';
+  v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default"}';
+  v_now timestamptz := headway.now();
+  v_reset text[] := headway.texts((p_change -> 'reset')::jsonb);
+  v_row headway.definitions;
+  v_code json;
+begin
+  insert into headway.definitions (kind, created_at, updated_at)
+  values (p_kind, v_now, v_now)
+  on conflict do nothing;
+  select d.* into strict v_row from headway.definitions d where d.kind = p_kind for update;
+  v_code := coalesce(v_row.code, v_default);
+  if v_reset is not null then
+    v_row := json_populate_record(
+      v_row,
+      (select json_object_agg(c.key, c.value)
+         from json_each(v_code) as c (key, value)
+        where c.key = any (v_reset) and c.key = any (v_fields)));
+  end if;
+  v_row := json_populate_record(
+    v_row,
+    (select json_object_agg(c.key, c.value)
+       from json_each(p_change) as c (key, value)
+      where c.key = any (v_fields) or c.key = 'active'));
+  update headway.definitions d
+     set description = v_row.description,
+         -- a json null would be a value
+         schema = case when v_row.schema::text <> 'null' then v_row.schema end,
+         timeout_ms = v_row.timeout_ms,
+         max_attempts = v_row.max_attempts,
+         queue = v_row.queue,
+         active = v_row.active,
+         changed = array(
+           select f
+             from unnest(v_fields) with ordinality as u (f, place)
+            where p_change -> f is not null
+               or f = any (v_row.changed) and (f = any (v_reset)) is not true
+            order by u.place),
+         updated_at = v_now
+   where d.kind = p_kind;
+  insert into headway.audit (at, actor, action, detail)
+  values (v_now, p_actor, 'definition.changed', headway.changes(p_kind, p_change));
+end
+$$;
+
+-- What the audit says of a change: the name, and the fields.
+create function headway.changes(p_name text, p_change json) returns text
+language sql immutable
+as $$
+  select p_name || coalesce(': ' || pg_catalog.string_agg(k, ', '), '')
+    from pg_catalog.json_object_keys(p_change) k
+$$;
+
+-- Forget a kind, with what an operator changed; false if there is none. Audited.
+create function headway.delete_definition(p_kind text, p_actor text default null) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  delete from headway.definitions d where d.kind = p_kind;
+  if not found then
+    return false;
+  end if;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, 'definition.deleted', p_kind);
+  return true;
+end
+$$;
+
+-- Write what a worker's code declares, at its start. p_definitions is a list of model/definition.py's NewDefinition: all of
+-- it but what an operator changed; `active` stays. p_schedules is a list of model/trigger.py's NewTrigger: all of it but
+-- `enabled`, and next_fire_at only where the schedule is new or is due at other times than before; where nothing differs
+-- only declared_at is written. Gives the ids of the schedules that are the code's, in order of the call: a name that
+-- belongs to a stored schedule is left alone.
+-- One at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as fires do.
+create function headway.declare(p_definitions json, p_schedules json) returns uuid[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_new headway.triggers;
+  v_old headway.triggers;
+  v_moved boolean;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('headway.declare', 748295));
+  insert into headway.definitions as d (
+    kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, origin, code, created_at, updated_at)
+  select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.policy, n.computed, 'code', n.code,
+         v_now, v_now
+    from (select g.kind, g.description, case when g.schema::text <> 'null' then g.schema end as schema, g.timeout_ms,
+                 g.max_attempts, g.queue, g.policy, g.computed,
+                 json_build_object(
+                   'description', g.description, 'schema', g.schema, 'timeout_ms', g.timeout_ms,
+                   'max_attempts', g.max_attempts, 'queue', g.queue) as code
+            from json_to_recordset(p_definitions) as g (
+                   kind text, description text, schema json, timeout_ms bigint, max_attempts integer, queue text,
+                   policy json, computed boolean)) n
+   order by n.kind
+  on conflict (kind) do update
+    set description = case when 'description' = any (d.changed) then d.description else excluded.description end,
+        schema = case when 'schema' = any (d.changed) then d.schema else excluded.schema end,
+        timeout_ms = case when 'timeout_ms' = any (d.changed) then d.timeout_ms else excluded.timeout_ms end,
+        max_attempts = case when 'max_attempts' = any (d.changed) then d.max_attempts else excluded.max_attempts end,
+        queue = case when 'queue' = any (d.changed) then d.queue else excluded.queue end,
+        policy = excluded.policy,
+        computed = excluded.computed,
+        origin = 'code',
+        code = excluded.code,
+        updated_at = excluded.updated_at
+    -- whoever reads definitions reads them again when one was written
+    where (d.code::text, d.policy::text, d.computed, d.origin)
+          is distinct from (excluded.code::text, excluded.policy::text, excluded.computed, 'code');
+
+  perform headway.name_tenant(g.tenant_id, coalesce(g.tenant, g.tenant_id::text), v_now)
+     from (select distinct on (g.tenant_id) g.tenant_id, g.tenant
+             from json_to_recordset(p_schedules) as g (tenant_id uuid, tenant text)
+            order by g.tenant_id) g;
+  perform
+     from headway.triggers t
+     join json_to_recordset(p_schedules) as g (tenant_id uuid, name text)
+       on t.tenant_id = g.tenant_id and t.type = 'schedule' and t.name = g.name
+    order by t.id
+      for update of t;
+  for v_new in
+    select g.* from json_populate_recordset(null::headway.triggers, p_schedules) g order by g.tenant_id, g.name
+  loop
+    v_new.payload := coalesce(v_new.payload, 'null');
+    v_new.type := 'schedule';
+    v_new.origin := 'code';
+    v_new.created_at := v_now;
+    v_new.updated_at := v_now;
+    v_new.declared_at := v_now;
+    v_new.revision := 1;
+    v_new.next_fire_at := case when v_new.enabled then v_new.next_fire_at end;
+    insert into headway.triggers select v_new.* on conflict (tenant_id, type, name) do nothing;
+    continue when found;
+    select t.*
+      into strict v_old
+      from headway.triggers t
+     where t.tenant_id = v_new.tenant_id and t.type = 'schedule' and t.name = v_new.name
+       for update;
+    continue when v_old.origin <> 'code';
+    v_moved := (v_old.cron, v_old.every_ms, v_old.tz, v_old.start_at, v_old.end_at)
+               is distinct from (v_new.cron, v_new.every_ms, v_new.tz, v_new.start_at, v_new.end_at);
+    if not v_moved
+       and (v_old.kind, v_old.template_id, v_old.payload::text, v_old.options::text, v_old.description, v_old.catch_up,
+            v_old.catch_up_window_ms, v_old.overlap, v_old.jitter_ms)
+           is not distinct from
+           (v_new.kind, v_new.template_id, v_new.payload::text, v_new.options::text, v_new.description, v_new.catch_up,
+            v_new.catch_up_window_ms, v_new.overlap, v_new.jitter_ms) then
+      update headway.triggers t set declared_at = v_now where t.id = v_old.id;
+      continue;
+    end if;
+    update headway.triggers t
+       set kind = v_new.kind,
+           template_id = v_new.template_id,
+           payload = v_new.payload,
+           options = v_new.options,
+           description = v_new.description,
+           cron = v_new.cron,
+           every_ms = v_new.every_ms,
+           tz = v_new.tz,
+           catch_up = v_new.catch_up,
+           catch_up_window_ms = v_new.catch_up_window_ms,
+           overlap = v_new.overlap,
+           jitter_ms = v_new.jitter_ms,
+           start_at = v_new.start_at,
+           end_at = v_new.end_at,
+           next_fire_at = case when not v_moved then t.next_fire_at when t.enabled then v_new.next_fire_at end,
+           error = null,
+           revision = t.revision + 1,
+           updated_at = v_now,
+           declared_at = v_now
+     where t.id = v_old.id;
+  end loop;
+  return array(
+    select t.id
+      from json_array_elements(p_schedules) with ordinality as g (schedule, place)
+      join headway.triggers t
+        on t.tenant_id = (g.schedule ->> 'tenant_id')::uuid and t.type = 'schedule' and t.name = g.schedule ->> 'name'
+     where t.origin = 'code'
+     order by g.place);
+end
+$$;

@@ -1,0 +1,154 @@
+-- Events: an outbox. Whoever emits only inserts: the transaction may be long, and nobody waits for it. What an event comes
+-- to is decided after its commit, by whoever handles it (fires.sql).
+
+-- Store events, all or none; one whose id is there already is left as it is. An array may be null, or shorter than p_ids.
+-- Locks nothing that others wait for. Raises HW003, HW004 (no name).
+create function headway.emit_many(
+  p_ids uuid[],
+  p_names text[],
+  p_payloads json[] default null,
+  p_tenants uuid[] default null,
+  p_slugs text[] default null,
+  p_correlation_ids text[] default null,
+  p_created_by text[] default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_own uuid := coalesce(headway.scope(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid;
+  v_slug text;
+begin
+  if exists (select from unnest(p_names) as u (name) where u.name is null or u.name = '')
+     or cardinality(p_names) is distinct from cardinality(p_ids) then
+    raise exception 'an event has no name: nothing was emitted' using errcode = 'HW004';
+  end if;
+  if p_tenants is not null then
+    for v_tenant, v_slug in
+      select distinct t.id, coalesce(t.slug, t.id::text)
+        from unnest(p_tenants, p_slugs) as t (id, slug)
+       where t.id is not null
+    loop
+      perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
+    end loop;
+  end if;
+  -- by id, so that two calls with the same ids never wait for each other in a circle
+  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, created_by)
+  select u.id, coalesce(u.tenant_id, v_own), u.name, coalesce(u.payload, 'null'), 'pending', v_now, u.correlation_id,
+         u.created_by
+    from unnest(p_ids, p_tenants, p_names, p_payloads, p_correlation_ids, p_created_by)
+         as u (id, tenant_id, name, payload, correlation_id, created_by)
+   order by u.id
+  on conflict do nothing;
+end
+$$;
+
+-- Store one event; gives its id: select headway.emit('order.paid', '{"order_id": 7}'). tenant: null is the session's own, or
+-- the default one. Raises HW003, HW004 (also for a name that begins with "headway.": those are the engine's).
+create function headway.emit(
+  name text, payload json default 'null', tenant uuid default null, correlation_id text default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+  v_id uuid := headway.uuid7();
+begin
+  if name like 'headway.%' then
+    raise exception 'event name "%" begins with "headway.", which only the engine''s own events do: nothing was emitted',
+      name
+      using errcode = 'HW004';
+  end if;
+  perform headway.emit_many(array[v_id], array[name], array[payload], array[tenant], null, array[correlation_id]);
+  return v_id;
+end
+$$;
+
+-- The engine's own events: of those of these jobs that are over, with their rows locked by whoever ended them, where an
+-- enabled trigger of the tenant listens; but not of a job that such a trigger made: it would trigger itself for ever.
+-- One probe where nobody listens.
+create function headway.announce(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+  perform from headway.triggers t where t.enabled and t.type = 'event' and t.event like 'headway.job.%' limit 1;
+  if not found then
+    return;
+  end if;
+  insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, job_id)
+  select headway.uuid7(), j.tenant_id, n.name,
+         json_build_object(
+           'job_id', j.id, 'kind', j.kind, 'queue', j.queue, 'status', j.status, 'error', split_part(j.error, e'\n', 1),
+           'tries', j.tries, 'losses', j.losses, 'correlation_id', j.correlation_id, 'source', j.source,
+           'trigger_id', j.trigger_id),
+         'pending', p_now, j.correlation_id, j.id
+    from unnest(p_ids) as u (id)
+    join headway.jobs j on j.id = u.id
+    cross join lateral (select 'headway.job.' || j.status as name) n
+   where (j.finished_at is not null) is true
+     and (select 1
+            from headway.triggers t
+           where t.tenant_id = j.tenant_id and t.event = n.name
+             and t.enabled and t.type = 'event' and t.event like 'headway.job.%'
+           limit 1) is not null
+     and (j.trigger_id is null
+          or (select 1
+                from headway.triggers r
+               where r.id = j.trigger_id and r.type = 'event' and r.event like 'headway.job.%'
+               limit 1) is null);
+end
+$$;
+
+-- Let failed events be handled again, by the triggers whose fire failed: those fires are deleted. Gives the ids of those
+-- that were failed, in order of the call. Locks the events in order of id. Audited. Raises HW003.
+create function headway.retry_events(p_ids uuid[], p_tenant uuid default null, p_actor text default null)
+returns setof uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_ids uuid[];
+begin
+  select array_agg(l.id)
+    into v_ids
+    from (select e.id
+            from headway.events e
+           where e.id = any (p_ids)
+             and (v_tenant is null or e.tenant_id = v_tenant)
+             and e.status = 'failed'
+           order by e.id
+             for update) l;
+  if v_ids is null then
+    return;
+  end if;
+  delete from headway.fires f where f.event_id = any (v_ids) and f.status = 'failed';
+  with again as (
+    update headway.events e
+       set status = 'pending', handled_at = null, error = null
+     where e.id = any (v_ids)
+    returning e.id, e.tenant_id, e.name
+  )
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  select a.tenant_id, v_now, p_actor, 'event.retried', a.name || ' ' || a.id
+    from again a
+   order by a.id;
+  return query
+    select u.id
+      from (select u.id, min(u.place) as place
+              from unnest(p_ids) with ordinality as u (id, place)
+             where u.id = any (v_ids)
+             group by u.id) u
+     order by u.place;
+end
+$$;

@@ -1,0 +1,394 @@
+-- Fires: what triggers made, once for each time and each event. To fire is four steps in one transaction: lock the triggers
+-- and see what is to be done (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
+
+-- What is to be fired now: the schedules that are due (those that code declared only if they are in p_declared) and the
+-- events that wait, up to p_limit of each, in order; how long until the next schedule is due; and when a definition was
+-- changed last. What would make a job of a kind whose keys are computed by code is left to who knows that kind (p_kinds).
+-- Writes and locks nothing; where nothing is due it is a few probes.
+create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
+returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, defined_at timestamptz)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := headway.now();
+  v_next timestamptz;
+begin
+  select t.next_fire_at
+    into v_next
+    from headway.triggers t
+   where t.enabled
+     and t.type = 'schedule'
+     and t.next_fire_at is not null
+     and (t.origin = 'stored' or t.id = any (p_declared))
+     and headway.can_make(t.kind, t.template_id, p_kinds)
+   order by t.next_fire_at
+   limit 1;
+  if v_next <= v_now then
+    schedules := array(
+      select t.id
+        from headway.triggers t
+       where t.enabled
+         and t.type = 'schedule'
+         and t.next_fire_at is not null
+         and t.next_fire_at <= v_now
+         and (t.origin = 'stored' or t.id = any (p_declared))
+         and headway.can_make(t.kind, t.template_id, p_kinds)
+       order by t.next_fire_at, t.id
+       limit p_limit);
+  end if;
+  perform from headway.events e where e.status = 'pending' limit 1;
+  if found then
+    events := array(
+      select e.id
+        from headway.events e
+       where e.status = 'pending'
+         and (select 1
+                from headway.triggers t
+               where t.enabled
+                 and t.type = 'event'
+                 and t.tenant_id = e.tenant_id
+                 and t.event = e.name
+                 and t.created_at <= e.emitted_at
+                 and not headway.can_make(t.kind, t.template_id, p_kinds)
+                 and (select 1 from headway.fires f where f.event_id = e.id and f.trigger_id = t.id limit 1) is null
+               limit 1) is null
+       order by e.id
+       limit p_limit);
+  end if;
+  select max(d.updated_at) into defined_at from headway.definitions d;
+  now := v_now;
+  next_due_ms := case when v_next is not null then greatest(0, ceil(extract(epoch from v_next - v_now) * 1000)) end;
+  return next;
+end
+$$;
+
+-- Whether somebody who knows these kinds can make jobs of this kind, or of this template's: nobody else has to compute keys.
+create function headway.can_make(p_kind text, p_template uuid, p_kinds text[]) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select (select 1
+            from headway.definitions d
+           where d.kind = coalesce(p_kind, (select m.kind from headway.templates m where m.id = p_template))
+             and d.computed
+             and d.kind <> all (p_kinds)
+           limit 1) is null
+$$;
+
+-- The first step of `fire`. p_triggers are schedules, as they were read (revision, next_fire_at); p_of and p_nominal_at the
+-- fires that are planned. Gives a row for each planned fire of a schedule that still stands so, unless its nominal time is
+-- there already: its place in p_of (from 1), the unfinished job that it must not overlap, and whether it minds; and a row
+-- without a place for a schedule without such. Gives nothing while another transaction fires schedules.
+-- Locks the triggers in order of id, and looks in a new statement.
+create function headway.begin_fires(
+  p_triggers uuid[], p_revisions integer[], p_due_at timestamptz[], p_of uuid[], p_nominal_at timestamptz[]
+) returns table (trigger_id uuid, place bigint, busy_id uuid, skips boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_valid uuid[];
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('headway.fire', 748295)) then
+    return;
+  end if;
+  v_valid := array(
+    select l.id
+      from (select t.id, t.type, t.enabled, t.revision, t.next_fire_at
+              from headway.triggers t
+             where t.id = any (p_triggers)
+             order by t.id
+               for update) l
+      join unnest(p_triggers, p_revisions, p_due_at) as u (id, revision, due_at)
+        on u.id = l.id and u.revision = l.revision and u.due_at = l.next_fire_at
+     where l.enabled
+       and l.type = 'schedule');
+  return query
+    select t.id, f.place, case when t.overlap = 'skip' and f.place is not null then headway.unfinished(t.id) end,
+           t.overlap = 'skip'
+      from headway.triggers t
+      left join (select f.trigger_id, f.place
+                   from unnest(p_of, p_nominal_at) with ordinality as f (trigger_id, nominal_at, place)
+                  where (select 1
+                           from headway.fires o
+                          where o.trigger_id = f.trigger_id and o.nominal_at = f.nominal_at
+                          limit 1) is null) f on f.trigger_id = t.id
+     where t.id = any (v_valid)
+     order by f.place;
+end
+$$;
+
+-- A job of this trigger's last 20 fires, or one that retries such a job, that is not over.
+create function headway.unfinished(p_trigger uuid) returns uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+  with recursive line (id) as (
+    select l.job_id
+      from (select f.job_id
+              from headway.fires f
+             -- as a range, which only the index of a trigger's fires serves: the planner would walk back through all fires
+             where (f.trigger_id, f.id) >= (p_trigger, '00000000-0000-0000-0000-000000000000'::uuid)
+               and (f.trigger_id, f.id) <= (p_trigger, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+             order by f.trigger_id desc, f.id desc
+             limit 20) l
+     where l.job_id is not null
+    union
+    select r.id
+      from line l
+      join headway.jobs r on r.retry_of = l.id
+  )
+  select j.id
+    from line l
+    join headway.jobs j on j.id = l.id
+   where (j.finished_at is null) is true
+   order by j.id desc
+   limit 1
+$$;
+
+-- The first step of `handle`. p_of, p_triggers and p_keys are the fires that are planned: event, trigger, dedupe key. Gives
+-- a row for each of an event that is still pending, whose trigger is enabled and has not fired for it: its place in p_of
+-- (from 1), the job that the trigger enqueued by this key less than its window ago, and whether it has a window; and a row
+-- without a place for an event without such.
+-- Locks the triggers, and then the events, both in order of id, and looks in a new statement.
+create function headway.begin_handling(p_events uuid[], p_of uuid[], p_triggers uuid[], p_keys text[])
+returns table (event_id uuid, place bigint, same_id uuid, dedupes boolean)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  v_valid uuid[];
+begin
+  perform from headway.triggers t where t.id = any (p_triggers) order by t.id for update;
+  v_valid := array(
+    select e.id from headway.events e where e.id = any (p_events) and e.status = 'pending' order by e.id for update);
+  -- after the locks: a fire that was waited for is not of the future
+  v_now := headway.now();
+  return query
+    select e.id, f.place, f.same_id, f.dedupes
+      from headway.events e
+      left join lateral (
+        select u.place, t.dedupe_window_ms > 0 as dedupes,
+               (select o.job_id
+                  from headway.fires o
+                 where o.trigger_id = t.id
+                   and t.dedupe_window_ms > 0
+                   and o.dedupe_key = u.key
+                   and o.status = 'enqueued'
+                   and o.fired_at > v_now - t.dedupe_window_ms * interval '1 millisecond'
+                 order by o.fired_at desc
+                 limit 1) as same_id
+          from unnest(p_of, p_triggers, p_keys) with ordinality as u (event_id, trigger_id, key, place)
+          join headway.triggers t on t.id = u.trigger_id and t.tenant_id = e.tenant_id and t.enabled
+         where u.event_id = e.id
+           and (select 1 from headway.fires o where o.event_id = e.id and o.trigger_id = t.id limit 1) is null
+      ) f on true
+     where e.id = any (v_valid)
+     order by f.place;
+end
+$$;
+
+-- The last step: write these fires, with what they mean for their triggers, whose rows the transaction has locked; when
+-- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed. Gives the fires in
+-- order of the call. Only a fire that enqueued takes the trigger's error back, and only one that failed sets it.
+create function headway.record_fires(
+  p_ids uuid[],
+  p_triggers uuid[],
+  p_statuses text[],
+  p_jobs uuid[] default null,
+  p_errors text[] default null,
+  p_nominal_at timestamptz[] default null,
+  p_events uuid[] default null,
+  p_keys text[] default null,
+  p_scheduled uuid[] default null,
+  p_next timestamptz[] default null,
+  p_handled uuid[] default null
+) returns table (
+  id uuid, trigger_id uuid, tenant_id uuid, nominal_at timestamptz, event_id uuid, fired_at timestamptz, status text,
+  job_id uuid, error text
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+  v_now timestamptz := headway.now();
+begin
+  insert into headway.fires (
+    id, trigger_id, tenant_id, nominal_at, event_id, fired_at, status, job_id, error, dedupe_key)
+  select u.id, t.id, t.tenant_id, u.nominal_at, u.event_id, v_now, u.status, u.job_id, u.error, u.key
+    from unnest(p_ids, p_triggers, p_statuses, p_jobs, p_errors, p_nominal_at, p_events, p_keys) with ordinality
+         as u (id, trigger_id, status, job_id, error, nominal_at, event_id, key, place)
+    join headway.triggers t on t.id = u.trigger_id
+   order by u.place;
+
+  update headway.triggers t
+     set last_fired_at = coalesce(w.at, t.last_fired_at),
+         last_job_id = coalesce(w.job_id, t.last_job_id),
+         error = case w.status when 'enqueued' then null when 'failed' then w.error else t.error end,
+         next_fire_at = case when w.scheduled then w.next else t.next_fire_at end
+    from (select coalesce(s.id, f.trigger_id) as id, s.id is not null as scheduled, s.next, f.at, f.job_id, f.status, f.error
+            from unnest(p_scheduled, p_next) as s (id, next)
+            full join (
+              select u.trigger_id,
+                     (array_agg(coalesce(u.nominal_at, v_now) order by u.place desc))[1] as at,
+                     (array_agg(u.job_id order by u.place desc) filter (where u.status = 'enqueued'))[1] as job_id,
+                     (array_agg(u.status order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as status,
+                     (array_agg(u.error order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as error
+                from unnest(p_triggers, p_statuses, p_jobs, p_errors, p_nominal_at) with ordinality
+                     as u (trigger_id, status, job_id, error, nominal_at, place)
+               where u.trigger_id is not null
+               group by u.trigger_id) f on f.trigger_id = s.id) w
+   where t.id = w.id;
+
+  if p_handled is not null then
+    update headway.events e
+       set status = case when f.errors is null then 'handled' else 'failed' end,
+           handled_at = v_now,
+           error = f.errors
+      from unnest(p_handled) as h (id)
+      left join (select u.event_id, string_agg(t.name || ': ' || coalesce(u.error, ''), e'\n' order by u.place) as errors
+                   from unnest(p_events, p_triggers, p_statuses, p_errors) with ordinality
+                        as u (event_id, trigger_id, status, error, place)
+                   join headway.triggers t on t.id = u.trigger_id
+                  where u.status = 'failed'
+                  group by u.event_id) f on f.event_id = h.id
+     where e.id = h.id;
+  end if;
+
+  return query
+    select f.id, f.trigger_id, f.tenant_id, f.nominal_at, f.event_id, f.fired_at, f.status, f.job_id, f.error
+      from unnest(p_ids) with ordinality as u (id, place)
+      join headway.fires f on f.id = u.id
+     order by u.place;
+end
+$$;
+
+-- The first step of `run_trigger`: whether there is such a trigger. Locks it. Raises HW003.
+create function headway.begin_run(p_trigger uuid, p_tenant uuid default null) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid := headway.scope(p_tenant);
+begin
+  perform
+     from headway.triggers t
+    where t.id = p_trigger
+      and (v_tenant is null or t.tenant_id = v_tenant)
+      for update;
+  return found;
+end
+$$;
+
+-- The last step of `run_trigger`: write a fire that somebody asked for by hand, with the job of the same tenant that it made,
+-- or why it made none. A repeat with the same id changes nothing. Audited. Raises HW003.
+create function headway.run_trigger(
+  p_id uuid, p_trigger uuid, p_job uuid, p_error text, p_nominal_at timestamptz, p_tenant uuid default null,
+  p_actor text default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid := headway.scope(p_tenant);
+  v_trigger headway.triggers;
+begin
+  select t.*
+    into v_trigger
+    from headway.triggers t
+   where t.id = p_trigger
+     and (v_tenant is null or t.tenant_id = v_tenant)
+     for update;
+  if not found or exists (select from headway.fires f where f.id = p_id) then
+    return;
+  end if;
+  if p_job is not null and not exists (
+       select from headway.jobs j where j.id = p_job and j.tenant_id = v_trigger.tenant_id) then
+    raise exception 'job % is not there, or is another tenant''s than its trigger', p_job using errcode = 'HW003';
+  end if;
+  perform headway.record_fires(
+    array[p_id], array[p_trigger], array[case when p_job is null then 'failed' else 'enqueued' end], array[p_job],
+    array[p_error], array[p_nominal_at]);
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_trigger.tenant_id, headway.now(), p_actor, 'trigger.run', v_trigger.name);
+end
+$$;
+
+-- Delete up to p_limit of each: events that were handled, and that failed, longer ago, with their fires, and fires of no
+-- event that are older. Gives how many events, and fires of no event. Skips what others hold.
+create function headway.prune_fires(p_events_ms bigint, p_failed_ms bigint, p_fires_ms bigint, p_limit integer)
+returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_events integer;
+  v_fires integer;
+begin
+  with handled as materialized (
+    select e.id
+      from headway.events e
+     where e.status = 'handled'
+       and e.handled_at is not null
+       and e.handled_at < v_now - p_events_ms * interval '1 millisecond'
+     order by e.handled_at
+     limit p_limit
+       for update skip locked
+  ), failed as materialized (
+    select e.id
+      from headway.events e
+     where e.status = 'failed'
+       and e.handled_at is not null
+       and e.handled_at < v_now - p_failed_ms * interval '1 millisecond'
+     order by e.handled_at
+     limit p_limit
+       for update skip locked
+  ), old as materialized (
+    select h.id from handled h union all select f.id from failed f
+  ), made as (
+    delete from headway.fires f
+     using old o
+     where f.event_id = o.id
+  ), gone as (
+    delete from headway.events e
+     using old o
+     where e.id = o.id
+    returning e.id
+  )
+  select count(*) into v_events from gone;
+  with old as materialized (
+    select f.id
+      from headway.fires f
+     where f.event_id is null
+       and f.fired_at < v_now - p_fires_ms * interval '1 millisecond'
+     order by f.fired_at
+     limit p_limit
+       for update skip locked
+  ), gone as (
+    delete from headway.fires f
+     using old o
+     where f.id = o.id
+    returning f.id
+  )
+  select count(*) into v_fires from gone;
+  return v_events + v_fires;
+end
+$$;

@@ -1,0 +1,162 @@
+-- Triggers: schedules and event triggers. Names are unique in their tenant and type.
+
+-- Store a trigger: model/trigger.py's NewTrigger; of what is missing it has the default. Gives its id. A repeat with the
+-- same id changes nothing. Shares the lock of its template's row. Audited.
+-- Raises HW001 (the name is taken), HW003, HW006 (the template is not there, or another tenant's).
+create function headway.create_trigger(p_trigger json, p_actor text default null) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_new headway.triggers;
+begin
+  v_new.id := headway.uuid7();
+  v_new.description := '';
+  v_new.payload := '{}';
+  v_new.options := '{}';
+  v_new."when" := '{}';
+  v_new.enabled := true;
+  v_new.tz := 'UTC';
+  v_new.catch_up := 'latest';
+  v_new.catch_up_window_ms := 86400000;
+  v_new.overlap := 'allow';
+  v_new.jitter_ms := 0;
+  v_new.dedupe_window_ms := 300000;
+  v_new := json_populate_record(v_new, p_trigger);
+  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
+  v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_new.origin := 'stored';
+  v_new.revision := 1;
+  v_new.created_at := v_now;
+  v_new.updated_at := v_now;
+  v_new.declared_at := null;
+  v_new.last_fired_at := null;
+  v_new.last_job_id := null;
+  v_new.error := null;
+  perform headway.name_tenant(v_new.tenant_id, coalesce(p_trigger ->> 'tenant', v_new.tenant_id::text), v_now);
+  perform headway.use_template(v_new.template_id, v_new.tenant_id);
+  insert into headway.triggers select v_new.* on conflict do nothing;
+  if found then
+    insert into headway.audit (tenant_id, at, actor, action, detail)
+    values (v_new.tenant_id, v_now, p_actor, 'trigger.created', v_new.name);
+    return v_new.id;
+  end if;
+  perform from headway.triggers t where t.id = v_new.id and t.tenant_id = v_new.tenant_id;
+  if found then
+    return v_new.id;
+  end if;
+  perform from headway.triggers t where t.id = v_new.id;
+  if found then
+    raise exception 'trigger id % is taken: give a new one an id of its own', v_new.id using errcode = 'unique_violation';
+  end if;
+  raise exception 'there is % "%" already: change that one, or choose another name',
+    case v_new.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
+    using errcode = 'HW001';
+end
+$$;
+
+-- Hold the template that a trigger is to point at, so that it is not deleted meanwhile; null is none. Raises HW006.
+create function headway.use_template(p_template uuid, p_tenant uuid) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_template is null then
+    return;
+  end if;
+  perform from headway.templates m where m.id = p_template and m.tenant_id = p_tenant for key share;
+  if not found then
+    raise exception 'there is no template % (or it is another tenant''s): nothing was written', p_template
+      using errcode = 'HW006';
+  end if;
+end
+$$;
+
+-- Change a trigger: p_change has only what is to be set, as model/trigger.py's TriggerChange. Revision + 1, so that a firing
+-- that was planned before is void; its error is forgotten. False if there is no such one. Locks its row, and shares its
+-- template's. Audited. Raises HW001, HW003, HW006.
+create function headway.change_trigger(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_old headway.triggers;
+  v_new headway.triggers;
+begin
+  select t.*
+    into v_old
+    from headway.triggers t
+   where t.id = p_id
+     and (v_tenant is null or t.tenant_id = v_tenant)
+     for update;
+  if not found then
+    return false;
+  end if;
+  v_new := json_populate_record(v_old, p_change);
+  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
+  if v_new.template_id is distinct from v_old.template_id then
+    perform headway.use_template(v_new.template_id, v_old.tenant_id);
+  end if;
+  begin
+    update headway.triggers t
+       set name = v_new.name,
+           kind = v_new.kind,
+           template_id = v_new.template_id,
+           payload = v_new.payload,
+           options = v_new.options,
+           description = v_new.description,
+           enabled = v_new.enabled,
+           cron = v_new.cron,
+           every_ms = v_new.every_ms,
+           tz = v_new.tz,
+           catch_up = v_new.catch_up,
+           catch_up_window_ms = v_new.catch_up_window_ms,
+           overlap = v_new.overlap,
+           jitter_ms = v_new.jitter_ms,
+           start_at = v_new.start_at,
+           end_at = v_new.end_at,
+           next_fire_at = v_new.next_fire_at,
+           event = v_new.event,
+           "when" = v_new."when",
+           dedupe_window_ms = v_new.dedupe_window_ms,
+           dedupe_key = v_new.dedupe_key,
+           error = null,
+           revision = t.revision + 1,
+           updated_at = v_now
+     where t.id = p_id;
+  exception when unique_violation then
+    raise exception 'there is % "%" already: nothing was changed; choose another name',
+      case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
+      using errcode = 'HW001';
+  end;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_old.tenant_id, v_now, p_actor, 'trigger.changed', headway.changes(v_old.name, p_change));
+  return true;
+end
+$$;
+
+-- Delete a trigger; its jobs and fires stay. False if there is no such one. Audited. Raises HW003.
+create function headway.delete_trigger(p_id uuid, p_tenant uuid default null, p_actor text default null) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid := headway.scope(p_tenant);
+  v_old headway.triggers;
+begin
+  delete from headway.triggers t
+   where t.id = p_id
+     and (v_tenant is null or t.tenant_id = v_tenant)
+  returning t.* into v_old;
+  if not found then
+    return false;
+  end if;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_old.tenant_id, headway.now(), p_actor, 'trigger.deleted', v_old.name);
+  return true;
+end
+$$;

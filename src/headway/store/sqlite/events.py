@@ -1,0 +1,78 @@
+"""Events: what applications emit, and another try for those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.event import Event, EventStatus, NewEvent
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.rows import to_event
+from headway.store.sqlite.sql import statements
+from headway.store.sqlite.tenants import name_tenants
+
+_SQL = statements("events")
+_AUDIT = statements("operate")["audit"]
+_AFTER_EVERY_ID = "g"
+
+
+class EventVerbs(Verbs):
+    def emit(self, events: Sequence[NewEvent]) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            if not events:
+                return []
+            now = self._clock.now()
+            yield from name_tenants(events, now)
+            yield Batch(
+                _SQL["put"],
+                [
+                    (each.id, each.tenant_id, each.name, each.payload, each.correlation_id, each.created_by, now)
+                    for each in events
+                ],
+            )
+            return [each.id for each in events]
+
+        return SqliteOp(steps, writes=True)
+
+    def retry_events(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["failed"], (json_list(ids), tenant_id))
+            failed = {event_id: (tenant, name) for event_id, tenant, name in rows}
+            retried = [event_id for event_id in dict.fromkeys(ids) if event_id in failed]
+            for event_id in retried:
+                tenant, name = failed[event_id]
+                yield Statement(_SQL["forget"], (event_id,))
+                yield Statement(_SQL["retry"], (event_id,))
+                yield Statement(_AUDIT, (now, tenant, None, actor, "event.retried", f"{name} {event_id}"))
+            return retried
+
+        return SqliteOp(steps, writes=True)
+
+    def events(
+        self,
+        ids: Sequence[str] | None,
+        *,
+        tenant_id: str | None,
+        name: str | None,
+        status: EventStatus | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Event]]:
+        def steps() -> Steps[list[Event]]:
+            page = (before or _AFTER_EVERY_ID, tenant_id, name, status, limit)
+            if ids is not None:
+                rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
+            else:
+                rows = yield Statement(_SQL["page_of_pending" if status == "pending" else "page"], page)
+            return list((yield from read_events([event_id for (event_id,) in rows])).values())
+
+        return SqliteOp(steps, writes=False)
+
+
+def read_events(ids: Sequence[str]) -> Steps[dict[str, Event]]:
+    """Those of these events that exist, newest first."""
+    if not ids:
+        return {}
+    rows = yield Statement(_SQL["read"], (json_list(ids),))
+    return {row[0]: to_event(row) for row in rows}

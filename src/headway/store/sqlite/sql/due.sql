@@ -1,0 +1,94 @@
+-- What is to be fired now. Differs because it is three looks on a read connection: whether there is anything, which,
+-- and only then the rows.
+
+-- name: probe
+-- when the first schedule is due that the caller may fire; is there a pending event; when a definition changed last
+select
+  (
+    select g.next_fire_at
+    from triggers as g indexed by triggers_due
+    left join templates as m
+      on m.id = g.template_id
+    left join definitions as d
+      on d.kind = coalesce(g.kind, m.kind)
+    where g.enabled = 1
+      and g.type = 'schedule'
+      and g.next_fire_at is not null
+      and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
+      and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
+    order by g.next_fire_at
+    limit 1
+  ),
+  exists (
+    select 1
+    from events indexed by events_pending
+    where status = 'pending'
+  ),
+  (
+    select max(updated_at)
+    from definitions
+  );
+
+-- name: schedules
+select g.id
+from triggers as g indexed by triggers_due
+left join templates as m
+  on m.id = g.template_id
+left join definitions as d
+  on d.kind = coalesce(g.kind, m.kind)
+where g.enabled = 1
+  and g.type = 'schedule'
+  and g.next_fire_at is not null
+  and g.next_fire_at <= ?3
+  and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
+  and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
+order by g.next_fire_at, g.id
+limit ?4;
+
+-- name: events
+-- the oldest, but those that only others can handle
+select e.id
+from events as e indexed by events_pending
+where e.status = 'pending'
+  and not exists (
+    select 1
+    from triggers as g indexed by triggers_event
+    left join templates as m
+      on m.id = g.template_id
+    join definitions as d
+      on d.kind = coalesce(g.kind, m.kind)
+    where g.tenant_id = e.tenant_id
+      and g.event = e.name
+      and g.enabled = 1
+      and g.type = 'event'
+      and g.created_at <= e.emitted_at
+      and d.computed = 1
+      and d.kind not in (select value from json_each(?1))
+      and not exists (
+        select 1
+        from fires indexed by fires_event
+        where event_id = e.id
+          and trigger_id = g.id
+      )
+  )
+order by e.id
+limit ?2;
+
+-- name: met
+-- the triggers on these events that have not fired for them
+select e.id, g.id
+from events as e
+join triggers as g indexed by triggers_event
+  on g.tenant_id = e.tenant_id
+  and g.event = e.name
+  and g.enabled = 1
+  and g.type = 'event'
+  and g.created_at <= e.emitted_at
+where e.id in (select value from json_each(?1))
+  and not exists (
+    select 1
+    from fires indexed by fires_event
+    where event_id = e.id
+      and trigger_id = g.id
+  )
+order by e.id, g.id;

@@ -1,0 +1,96 @@
+-- Events. Differs because the engine's own are made in Python, of jobs that the transaction has ended.
+
+-- name: put
+insert into events (id, tenant_id, name, payload, correlation_id, created_by, emitted_at, status)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending')
+on conflict do nothing;
+
+-- name: failed
+select id, tenant_id, name
+from events
+where id in (select value from json_each(?1))
+  and (?2 is null or tenant_id = ?2)
+  and status = 'failed';
+
+-- name: forget
+delete from fires
+where event_id = ?1
+  and status = 'failed';
+
+-- name: retry
+update events
+set status = 'pending',
+  handled_at = null,
+  error = null
+where id = ?1;
+
+-- name: page
+select id
+from events
+where id < ?1
+  and (?2 is null or tenant_id = ?2)
+  and (?3 is null or name = ?3)
+  and (?4 is null or status = ?4)
+order by id desc
+limit ?5;
+
+-- name: page_of_ids
+select id
+from events
+where id in (select value from json_each(?6))
+  and id < ?1
+  and (?2 is null or tenant_id = ?2)
+  and (?3 is null or name = ?3)
+  and (?4 is null or status = ?4)
+order by id desc
+limit ?5;
+
+-- name: page_of_pending
+select id
+from events indexed by events_pending
+where status = 'pending'
+  and status = ?4
+  and id < ?1
+  and (?2 is null or tenant_id = ?2)
+  and (?3 is null or name = ?3)
+order by id desc
+limit ?5;
+
+-- name: read
+select
+  e.id, e.tenant_id, coalesce(t.slug, e.tenant_id), e.name, e.payload, e.status, e.emitted_at, e.handled_at,
+  e.correlation_id, e.created_by, e.job_id, e.error
+from events as e
+left join tenants as t
+  on t.id = e.tenant_id
+where e.id in (select value from json_each(?1))
+order by e.id desc;
+
+-- name: listeners
+-- who listens to what of the engine's own events; there is normally nobody
+select distinct tenant_id, event
+from triggers indexed by triggers_engine
+where enabled = 1
+  and type = 'event'
+  and event >= 'headway.job.'
+  and event < 'headway.job/';
+
+-- name: ended
+-- of these jobs, those that are over; a job that such an event started is none, or a failing reaction had no end
+select
+  id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id
+from jobs
+where id in (select value from json_each(?1))
+  and finished_at is not null
+  and not exists (
+    select 1
+    from triggers
+    where triggers.id = jobs.trigger_id
+      and triggers.type = 'event'
+      and triggers.event >= 'headway.job.'
+      and triggers.event < 'headway.job/'
+  );
+
+-- name: announce
+insert into events (id, tenant_id, name, payload, correlation_id, job_id, emitted_at, status)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending');

@@ -1,0 +1,463 @@
+"""Planted secrets under a worker: afterwards the whole database and all of the log are searched for them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import structlog
+from workshop import Workshop
+
+from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, Snooze, Spawn, Stop, logs, secrets, step
+from headway.define import Registry
+from headway.model.job import Claim, NewJob, Report, Settlement
+from headway.model.outcome import Outcomes
+from headway.worker.execution import Execution
+from headway.worker.redacted import redacted, redacted_report
+from headway.worker.verdict import describe
+
+BY_NAME = "Kx7Qz9mw2rT5-by-name"
+BY_REFERENCE = 'Vb3\\n"Lp8/+é jH6-by-reference'
+IN_URL = "Zc4Xn1Ws9-in-url"
+PIN = "90817263"
+PLANTED = (BY_NAME, BY_REFERENCE, IN_URL, PIN)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.worker.redacted._warns", lambda _kind: True)
+    monkeypatch.setenv("PLANTED_TOKEN", BY_NAME)
+    monkeypatch.setenv("PLANTED_PLAIN", BY_REFERENCE)
+    monkeypatch.setenv("PLANTED_PIN", PIN)
+    monkeypatch.setenv("PLANTED_ADDRESS", f"postgresql://app:{IN_URL}@db.example.com/main")
+
+
+@pytest.fixture(params=["json", "terminal", "embedded"])
+def log(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """What is logged, at its most talkative: as the command line configures it, or by a program's own handler."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    if request.param == "embedded":
+        root.handlers[:] = [logging.StreamHandler(stream)]
+        root.handlers[0].setFormatter(
+            logging.Formatter("%(levelname)s %(message)s %(headway)s", defaults={"headway": ""})
+        )
+        root.setLevel("DEBUG")
+    else:
+        logs.configure("debug", json=request.param == "json", stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def quiet() -> Iterator[io.StringIO]:
+    """The same in JSON, for tests whose matter is the database."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.configure("debug", json=True, stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def _everything(store: Any) -> str:
+    """The whole database as text."""
+    if store.dialect == "postgres":
+        with psycopg.connect(store.url, autocommit=True) as conn:
+            tables = conn.execute(
+                "select quote_ident(table_schema) || '.' || quote_ident(table_name) from information_schema.tables"
+                " where table_schema = 'headway' and table_type = 'BASE TABLE'"
+            ).fetchall()
+            assert len(tables) > 5
+            rows = (row for (table,) in tables for row in conn.execute(f"select t.*::text from {table} as t"))
+            return "\n".join(str(row[0]) for row in rows)
+    path = Path(store.path)
+    files = [file for end in ("", "-wal") if (file := path.with_name(path.name + end)).exists()]
+    raw = [file.read_bytes().decode("utf-8", "replace") for file in files]
+    # and as rows, where a text may go over several pages; of a copy, since two libraries may not share a file
+    copies = [shutil.copy(file, file.with_name("copy-" + file.name)) for file in files]
+    with closing(sqlite3.connect(copies[0])) as conn:
+        tables = [name for (name,) in conn.execute("select name from sqlite_master where type = 'table'")]
+        assert len(tables) > 5
+        rows = [str(value) for table in tables for row in conn.execute(f"select * from {table}") for value in row]
+    return "\n".join([*raw, *rows])
+
+
+def _forms(value: str) -> set[str]:
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+
+
+def _search(place: str, text: str) -> None:
+    for value in PLANTED:
+        for form in _forms(value):
+            at = text.find(form)
+            assert at < 0, f"{value!r} is in the {place}: …{text[max(0, at - 200) : at + 60]}…"
+
+
+def _no_trace(shop: Workshop, log: io.StringIO, *expected: str) -> str:
+    everything = _everything(shop.store)
+    for text in expected:
+        assert text in everything  # the search would find it
+    _search("database", everything)
+    _search("log", log.getvalue())
+    return everything
+
+
+def _reference(name: str = "PLANTED_PLAIN") -> Any:
+    return {"$secret": name}
+
+
+def test_a_handler_gets_the_secret_and_the_database_never(shop: Workshop, log: io.StringIO) -> None:
+    seen: list[Any] = []
+
+    @shop.job
+    async def login(user: str, password: str, more: dict[str, list[str]]) -> None:
+        seen.append((user, password, more))
+
+    given: dict[str, Any] = {"user": "ann-marker", "password": _reference(), "more": {"a": [_reference("PLANTED_PIN")]}}
+    (job_id,) = shop.enqueue(login.build_from(given))
+    shop.drain()
+    assert seen == [("ann-marker", BY_REFERENCE, {"a": [PIN]})]
+    assert shop.get(job_id).payload == given
+    assert shop.get(job_id).status == "succeeded"
+    _no_trace(shop, log, "ann-marker", "PLANTED_PLAIN")
+
+
+def test_errors_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            return "odd-marker " + BY_NAME
+
+    @shop.job(max_attempts=1)
+    def raises(password: str, how: str) -> None:
+        if how == "chained":
+            try:
+                raise ValueError("inner-marker", password)
+            except ValueError as error:
+                raise KeyError(password) from error
+        if how == "noted":
+            error = RuntimeError("noted-marker")
+            error.add_note(f"with {password} and {BY_NAME}")
+            raise error
+        if how == "long":
+            raise ValueError("x" * 4_090 + password + "y" * 20_000 + BY_NAME)
+        raise {
+            "plain": ValueError(f"cannot log in with {password}"),
+            "url": OSError(f"no route to {os.environ['PLANTED_ADDRESS']}"),
+            "odd": Odd(),
+            "retry": Retry("1h", f"later {password}"),
+            "cancel": Cancel(f"gone {password}"),
+            "bytes": ValueError(password.encode(), [password]),
+        }[how]
+
+    hows = ("chained", "noted", "long", "plain", "url", "odd", "retry", "cancel", "bytes")
+    ids = shop.enqueue(*(raises.build_from({"password": _reference(), "how": how}) for how in hows))
+    shop.drain()
+    errors = {how: shop.last(job_id).error or "" for how, job_id in zip(hows, ids, strict=True)}
+    assert "cannot log in with [redacted]" in errors["plain"]
+    assert "postgresql://app:[redacted]@db.example.com/main" in errors["url"]
+    assert errors["cancel"] == "gone [redacted]"
+    for how, error in errors.items():
+        assert "[redacted]" in error, how
+        for piece in (BY_REFERENCE[:6], BY_NAME[:6], "by-ref"):
+            assert piece not in error, how
+    _no_trace(shop, log, "inner-marker", "noted-marker", "odd-marker")
+
+
+def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
+    @shop.job
+    async def talks(ctx: Context, password: str, pin: str) -> Any:
+        ctx.log(f"log-marker {password}")
+        ctx.log(f"and {BY_NAME} at {os.environ['PLANTED_ADDRESS']}")
+        ctx.progress(0.5, f"note-marker {password}")
+        logging.getLogger("some.library").warning("library-marker %s", password, extra={"x": password})
+        structlog.get_logger("other.library").info(
+            "structured-marker", value=password, deep={"a": [BY_NAME]}, token="abc"
+        )
+        logs.get_logger("headway.job").warning("ours-marker", value=password, thing=Path(BY_NAME), token="abc")
+        try:
+            raise ValueError(password)
+        except ValueError:
+            logs.get_logger("headway.job").exception("exception-marker")
+        return {"kept": "result-marker", "password": password, password: [BY_NAME, int(pin), f"<{pin}>"]}
+
+    (job_id,) = shop.enqueue(talks.build_from({"password": _reference(), "pin": _reference("PLANTED_PIN")}))
+    embedded = not isinstance(logging.getLogger().handlers[0].formatter, structlog.stdlib.ProcessorFormatter)
+    if embedded:
+        # other loggers are that program's own matter
+        logging.getLogger("some.library").disabled = True
+        structlog.configure(processors=[lambda *_: (_ for _ in ()).throw(structlog.DropEvent())])
+    try:
+        shop.drain()
+    finally:
+        logging.getLogger("some.library").disabled = False
+    job = shop.get(job_id)
+    assert job.result == {
+        "kept": "result-marker",
+        "password": "[redacted]",
+        "[redacted]": ["[redacted]", "[redacted]", "<[redacted]>"],
+    }
+    _no_trace(shop, log, "result-marker", "log-marker")
+    expected = ["ours-marker", "exception-marker", "log-marker [redacted]", "ValueError: [redacted]"]
+    for text in expected if embedded else [*expected, "library-marker [redacted]", "structured-marker"]:
+        assert text in log.getvalue()
+    assert "'token': 'abc'" not in log.getvalue()
+    assert '"token": "abc"' not in log.getvalue()
+    assert "the outcome held the value of a secret" in log.getvalue()
+
+
+def test_machines_keep_no_secrets_in_states_notes_and_children(shop: Workshop, quiet: io.StringIO) -> None:
+    seen: list[Any] = []
+
+    @shop.job
+    async def child(value: str, other: str) -> str:
+        seen.append((value, other))
+        return value
+
+    @shop.machine
+    class M(Machine, max_attempts=1):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            ctx.log(f"machine-marker {ctx.secret('PLANTED_PLAIN')}")
+            return Next(self.spawns, {"kept": "state-marker", "value": ctx.secret("PLANTED_PLAIN"), "n": BY_NAME})
+
+        @step
+        async def spawns(self, ctx: Context) -> Outcomes:
+            seen.append(ctx.state["value"])
+            value = ctx.secret("PLANTED_PLAIN")
+            children = [child.using(meta={"m": value}).build_from({"value": value, "other": _reference()})]
+            return Spawn(children, then=self.waits)
+
+        @step
+        async def waits(self, ctx: Context) -> Outcomes:
+            return Await("go", then=self.fails, state={**ctx.state, "again": BY_REFERENCE})
+
+        @step
+        async def fails(self, ctx: Context) -> Outcomes:
+            raise ValueError(BY_REFERENCE)
+
+        def handle(self, error: Exception, ctx: Context) -> Outcomes:
+            return Next(self.ends, {"error": str(error)})
+
+        @step
+        async def ends(self, ctx: Context) -> Outcomes:
+            return Stop(f"stop-marker {BY_REFERENCE}") if len(seen) % 2 else Done({"value": BY_REFERENCE})
+
+    (job_id,) = shop.enqueue(M.build())
+    shop.drain()
+    shop.signal(job_id, "go")
+    shop.drain()
+    assert seen == ["[redacted]", ("[redacted]", BY_REFERENCE)]
+    states = [attempt.state for attempt in shop.attempts(job_id)]
+    assert states[0] == {"kept": "state-marker", "value": "[redacted]", "n": "[redacted]"}
+    assert shop.get(job_id).status == "succeeded"
+    assert shop.get(job_id).result == {"value": "[redacted]"}
+    _no_trace(shop, quiet, "state-marker", "machine-marker")
+
+
+def test_a_machines_payload_is_not_resolved(shop: Workshop, quiet: io.StringIO) -> None:
+    seen: list[Any] = []
+
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            seen.append((ctx.state["password"], ctx.secret(ctx.state["password"]["$secret"])))
+            return Done() if len(seen) > 1 else Replay()
+
+    shop.enqueue(M.build(password=_reference()))
+    shop.drain()
+    assert seen == [(_reference(), BY_REFERENCE)] * 2
+    _no_trace(shop, quiet, "PLANTED_PLAIN")
+
+
+def test_a_missing_secret_fails_the_attempt_and_is_tried_again(
+    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    @shop.job(retry_on=(ValueError,), backoff=lambda tries: 3_600)
+    async def login(password: str) -> None:
+        seen.append(password)
+
+    (job_id,) = shop.enqueue(login.build_from({"password": _reference("PLANTED_LATER")}))
+    shop.drain()
+    job = shop.get(job_id)
+    assert (job.status, job.tries) == ("scheduled", 1)
+    assert shop.last(job_id).error == (
+        "the secret PLANTED_LATER is not set here: set the environment variable PLANTED_LATER for this worker "
+        "and restart it"
+    )
+    monkeypatch.setenv("PLANTED_LATER", BY_REFERENCE)
+    shop.make_due(job_id)
+    shop.drain()
+    assert (shop.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
+    _no_trace(shop, quiet, "PLANTED_LATER")
+
+
+def test_a_secret_that_does_not_fit_is_not_quoted(shop: Workshop, quiet: io.StringIO) -> None:
+    @shop.job(schema={"properties": {"password": {"type": "string", "maxLength": 3}}})
+    async def strict(password: str) -> None: ...
+
+    (job_id,) = shop.enqueue(strict.build_from({"password": _reference()}))
+    shop.drain()
+    job = shop.get(job_id)
+    assert job.status == "dead"
+    assert "[redacted]" in (shop.last(job_id).error or "")
+    _no_trace(shop, quiet)
+
+
+def test_what_the_store_refuses_tells_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
+    from workshop import FaultyStore
+
+    from headway.errors import StoreError
+
+    @shop.job
+    async def works(password: str) -> str:
+        return password
+
+    (job_id,) = shop.enqueue(works.build_from({"password": _reference()}))
+    store = FaultyStore(shop.store)
+    refusals = iter([StoreError(f"value {BY_REFERENCE!r} is too odd"), StoreError(f"and {BY_REFERENCE}")])
+    plain_settle = shop.store.ops.settle
+
+    class Ops:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(shop.store.ops, name)
+
+        def settle(self, worker_id: str, settlements: Any) -> Any:
+            op = plain_settle(worker_id, settlements)
+            refused.add(id(op)) if settlements[0].status == "succeeded" else None
+            kept.append(op)
+            return op
+
+    refused: set[int] = set()
+    kept: list[Any] = []
+    store.ops = Ops()
+    store.refuses = lambda op: next(refusals, None) if id(op) in refused else None
+    shop.drain(store=store)
+    job = shop.get(job_id)
+    assert job.status == "dead"
+    assert "could not be stored: StoreError: value '[redacted]' is too odd" in (shop.last(job_id).error or "")
+    _no_trace(shop, quiet)
+
+
+def test_a_snooze_and_a_timeout_tell_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
+    @shop.job(delivery="at_most_once", max_attempts=1)
+    async def snoozes(password: str) -> None:
+        raise Snooze("1h")
+
+    @shop.job(timeout="20ms", max_attempts=1)
+    async def dawdles(password: str) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise RuntimeError(password)
+
+    shop.enqueue(*(kind.build_from({"password": _reference()}) for kind in (snoozes, dawdles)))
+    shop.drain()
+    _no_trace(shop, quiet)
+
+
+# without a database
+
+
+def _claim() -> Claim:
+    return Claim("j", "t", "k", "q", "{}", 1, 0, 0, 5, 5, 1, 1, None, "at_least_once", None, None, None)
+
+
+def test_an_outcome_without_secrets_is_the_same_object() -> None:
+    for settlement in (
+        Settlement(id="j", fence=1, status="succeeded", to="succeeded"),
+        Settlement(id="j", fence=1, status="succeeded", to="succeeded", result='{"a":1}'),
+        Settlement(id="j", fence=1, status="failed", to="dead", error="ValueError: no"),
+    ):
+        assert redacted(_claim(), settlement) is settlement
+    report = Report("j", 1, 0.5, "half", "tail")
+    assert redacted_report(report) is report
+
+
+def test_a_report_is_redacted_whatever_made_it() -> None:
+    secrets.add_value(BY_REFERENCE)
+    report = redacted_report(Report("j", 1, 0.5, f"note {BY_REFERENCE}", f"tail {BY_REFERENCE}\n", 99))
+    assert report == Report("j", 1, 0.5, "note [redacted]", "tail [redacted]\n", 99)
+
+
+def test_an_execution_gives_no_report_with_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets.add_value(BY_REFERENCE)
+    kind = Registry().job(_nothing)
+    run = Execution(_claim(), kind, "w", None, 0.0)
+    assert run.take_report() is None
+    run.ctx = kind.context(run.claim, tenant=None, worker_id="w")
+    assert run.take_report() is None
+    monkeypatch.setattr(Context, "take_report", lambda _: Report("j", 1, 0.5, BY_REFERENCE, None))
+    assert run.take_report() == Report("j", 1, 0.5, "[redacted]", None)
+
+
+def _nothing() -> None: ...
+
+
+def test_what_is_cut_of_an_error_leaves_no_piece_of_a_secret() -> None:
+    secrets.add_value(BY_REFERENCE)
+    for after in range(16_250, 16_400):
+        error = ValueError("short")
+        error.add_note("x" * 500 + BY_REFERENCE + "y" * after)
+        assert "ference" not in describe(error)
+        assert BY_REFERENCE[:8] not in describe(ValueError("x" * (after - 12_280) + BY_REFERENCE + "y" * 100))
+    giant = ValueError("short")
+    giant.add_note((BY_REFERENCE + "-") * 20_000)
+    assert "ference" not in describe(giant)
+
+
+def test_output_tails_are_redacted() -> None:
+    secrets.add_value(BY_REFERENCE)
+    settlement = Settlement(
+        id="j", fence=1, status="failed", to="dead", stdout_tail=f"a {BY_REFERENCE}", stderr_tail="password=abc\n"
+    )
+    clean = redacted(_claim(), settlement)
+    assert (clean.stdout_tail, clean.stderr_tail) == ("a [redacted]", "password=[redacted]\n")
+
+
+def test_a_traceback_without_secrets_reaches_handlers_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    log = logs.get_logger("headway.test")
+    try:
+        raise ValueError("harmless")
+    except ValueError:
+        log.exception("first")
+    try:
+        raise ValueError(BY_NAME)
+    except ValueError:
+        log.exception("second")
+    first, second = caplog.records
+    assert first.exc_info is not None
+    assert second.exc_info is None
+    assert "ValueError: [redacted]" in (second.exc_text or "")
+
+
+def test_jobs_may_be_built_of_children() -> None:
+    """A child's payload is what the store gets, so that is what is looked at."""
+    secrets.add_value(BY_REFERENCE)
+    child = NewJob(id="c", kind="k", payload=json.dumps({"value": BY_REFERENCE}))
+    from headway.model.machine import Turn
+
+    turn = Turn(outcome="spawn", ran="a", step="b", version=1, children=(child,), note=f"for {BY_REFERENCE}")
+    clean = redacted(_claim(), Settlement(id="j", fence=1, status="succeeded", to="waiting", turn=turn))
+    assert clean.turn is not None
+    assert clean.turn.note == "for [redacted]"
+    assert json.loads(clean.turn.children[0].payload) == {"value": "[redacted]"}
