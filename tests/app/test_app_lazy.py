@@ -158,7 +158,7 @@ def test_a_database_that_is_not_there_is_named(tmp_path: Path) -> None:
         ({"lease": "10s", "heartbeat": "9s"}, "too slow for a lease"),
         ({"concurrency": 0}, "concurrency=0 must be a whole number from 1"),
         ({"payload_limit": -1}, "payload_limit=-1 must be a whole number from 1"),
-        ({"retention": {"queued": "1d"}}, "must map statuses"),
+        ({"retention": {"queued": "1d"}}, "must map succeeded, canceled"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_at_once(settings: dict[str, object], message: str) -> None:

@@ -40,6 +40,7 @@ def test_the_public_names_are_these() -> None:
 def test_every_error_is_a_headway_error_with_a_docstring() -> None:
     found = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert found == {
+        "CommandFailed",
         "ConfigError",
         "Duplicate",
         "HeadwayError",
@@ -50,9 +51,11 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "NotAllowed",
         "NotFound",
         "QueueFull",
+        "RenderError",
         "ReservationBusy",
         "SchemaMissing",
         "SchemaOutdated",
+        "SecretMissing",
         "StoreBusy",
         "StoreError",
         "StoreUnavailable",

@@ -48,6 +48,11 @@ class Rows:
             row["status"]: row["count"] for row in self._read("select status, count(*) as count from {} group by 1")
         }
 
+    def events(self) -> dict[str, int]:
+        """How many events are in each status."""
+        rows = self._read("select status, count(*) as count from {} group by 1", "events")
+        return {row["status"]: row["count"] for row in rows}
+
     def of(self, ids: list[str]) -> list[Row]:
         """All there is of these jobs: their rows and their attempts."""
         jobs, attempts = self.jobs(ids), self.attempts()

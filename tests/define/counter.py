@@ -26,6 +26,10 @@ class App:
         self.jobs: list[NewJob] = []
         self.signals: list[tuple[NewSignal, Any]] = []
 
+    def learn(self, conn: Any) -> None: ...
+
+    async def alearn(self, conn: Any) -> None: ...
+
     def enqueue_new(self, job: NewJob, conn: Any) -> Any:
         self.jobs.append(job)
 

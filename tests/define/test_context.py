@@ -66,7 +66,7 @@ def test_a_report_is_given_once_and_holds_the_latest() -> None:
     assert ctx.take_report() is None
     ctx.log("one")
     ctx.log("two")
-    assert ctx.take_report() == Report("j1", 4, 0.5, "half�way", "one\ntwo")
+    assert ctx.take_report() == Report("j1", 4, 0.5, "half�way", "one\ntwo", 7)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.01, math.nan, math.inf, "half", None, True])

@@ -291,6 +291,10 @@ def test_keys_are_made_of_a_call_in_either_colour() -> None:
         payload_limit = 1_000
         jobs: list[NewJob] = []  # noqa: RUF012 - one app
 
+        def learn(self, conn: Any) -> None: ...
+
+        async def alearn(self, conn: Any) -> None: ...
+
         def enqueue_new(self, job: NewJob, conn: Any) -> Any:
             self.jobs.append(job)
 

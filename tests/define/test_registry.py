@@ -20,6 +20,10 @@ class App:
     def __init__(self) -> None:
         self.jobs: list[tuple[NewJob, Any]] = []
 
+    def learn(self, conn: Any) -> None: ...
+
+    async def alearn(self, conn: Any) -> None: ...
+
     def enqueue_new(self, job: NewJob, conn: Any) -> Any:
         self.jobs.append((job, conn))
         return "sync"

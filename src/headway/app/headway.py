@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any, TypeVar, overload
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
+from headway import commands, secrets
 from headway.app.address import open_store
 from headway.app.results import Results
-from headway.app.settings import settings
+from headway.app.settings import secrets_allowed, settings
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
-from headway.config import Settings, read
+from headway.config import Settings, path, read
 from headway.define.checks import name as checked_name
-from headway.define.registry import JobVerb, M, Registry
+from headway.define.definitions import Definitions, declarations
+from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
 from headway.errors import ConfigError
 from headway.model.duration import Duration
 from headway.model.ids import tenant_id
 from headway.model.job import NewJob
+from headway.model.trigger import Declaration
 from headway.store.run import Store
 from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
 
@@ -80,7 +85,9 @@ class Headway(Verbs):
         self.clock = clock or SystemClock()
         self._seen = None
         self._registry = Registry()
+        self._has_commands = False
         self._wake = Wake()
+        self._emitted = Wake()
         self._hooks = Hooks()
         self._middleware: list[Middleware] = []
         self._startup: list[Callable[[], Any]] = []
@@ -98,13 +105,19 @@ class Headway(Verbs):
         """Make a kind of a machine: `@app.machine class Checkout(Machine, version=2, queue="checkout")`."""
         return self._registry.machine(machine)
 
+    @property
+    def schedule(self) -> ScheduleVerb:
+        """Enqueue a kind by the clock: `@app.schedule("0 2 * * *", tz="America/New_York")`, above `@app.job`."""
+        return self._registry.schedule
+
     def include(self, registry: Registry) -> None:
         """Add the kinds of a registry, now and later ones."""
         self._registry.include(registry)
 
     @property
     def kinds(self) -> Registry:
-        """The kinds that are defined here, by name."""
+        """The kinds that are defined here, by name, with the commands of headway.toml."""
+        self._add_commands()
         return self._registry
 
     @overload
@@ -179,7 +192,7 @@ class Headway(Verbs):
         settings(given)
         self.close()
         self._url, self._given = url or self._url, given
-        for name in ("settings", "payload_limit", "url", "_store", "_results"):
+        for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
@@ -209,6 +222,9 @@ class Headway(Verbs):
 
     @cached_property
     def _store(self) -> Store:  # type: ignore[override]
+        password = urlsplit(self.url).password
+        if password:
+            secrets.add_value(unquote(password))  # no error of a driver may show it
         return open_store(self.url, self.clock)
 
     @property
@@ -218,6 +234,19 @@ class Headway(Verbs):
     @cached_property
     def _results(self) -> Results:  # type: ignore[override]
         return Results(self._store)
+
+    @cached_property
+    def _definitions(self) -> Definitions:  # type: ignore[override]
+        self._add_commands()
+        return Definitions(self._registry)
+
+    def _add_commands(self) -> None:
+        """Make kinds of the commands of headway.toml; once, when the app is first used."""
+        if not self._has_commands:
+            self._has_commands = True
+            secrets.allow(secrets_allowed(self._config))
+            for kind in commands.load(self._config.get("commands", {}), str(path()), binding=self._registry.binding):
+                self._registry.add(kind)
 
     @property
     def store(self) -> Store:
@@ -233,6 +262,7 @@ class Headway(Verbs):
         return str(self._tenant or self._config.get("tenant") or "default")
 
     def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
+        self._add_commands()
         total = self.settings.concurrency if concurrency is None else concurrency
         if isinstance(total, bool) or not isinstance(total, int) or total < 1:
             raise ConfigError(f"concurrency={concurrency!r} must be a whole number from 1")
@@ -272,8 +302,18 @@ class Headway(Verbs):
             "startup": self._startup,
             "shutdown": self._shutdown,
             "wake": self._wake,
+            "emitted": self._emitted,
+            "definitions": self._definitions,
+            "declare": self._declaration,
             "version": version("headway"),
         }
+
+    def _declaration(self, now: datetime) -> Declaration:
+        """What a worker of this app writes at its start."""
+        return Declaration(
+            definitions=declarations(self._registry),
+            schedules=tuple(each.row(self._own, now) for each in self._registry.schedules),
+        )
 
 
 class _Tenant(Verbs):
@@ -283,6 +323,7 @@ class _Tenant(Verbs):
         self._app = app
         self._registry = app.kinds
         self._wake = app._wake
+        self._emitted = app._emitted
         self._own = tenant
         self._seen: str = tenant_id(tenant)
         self._bound: tuple[Store, Store, Results] | None = None
@@ -296,6 +337,10 @@ class _Tenant(Verbs):
     @property
     def payload_limit(self) -> int:  # type: ignore[override]
         return self._app.payload_limit
+
+    @property
+    def _definitions(self) -> Definitions:  # type: ignore[override]
+        return self._app._definitions
 
     @property
     def _store(self) -> Store:  # type: ignore[override]

@@ -24,6 +24,7 @@ _COPIED = (
     *("tenant_id", "kind", "priority", "delivery", "correlation_id", "trace_id", "on_canceled", "on_dead"),
     *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms"),
     *("concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key"),
+    *("template_id", "template_revision", "trigger_id"),
 )
 
 
@@ -85,10 +86,10 @@ class MachineVerbs(Requests):
 
     def signals(self, job_id: str | UUID) -> list[Signal]:
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
-        return self._run(self._signals(job_id))
+        return self._read(self._signals(job_id))
 
     async def asignals(self, job_id: str | UUID) -> list[Signal]:
-        return await self._arun(self._signals(job_id))
+        return await self._aread(self._signals(job_id))
 
     def children(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
@@ -99,10 +100,10 @@ class MachineVerbs(Requests):
 
     def history(self, job_id: str | UUID) -> list[Chapter]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
-        return self._run(self._history(job_id))
+        return self._read(self._history(job_id))
 
     async def ahistory(self, job_id: str | UUID) -> list[Chapter]:
-        return await self._arun(self._history(job_id))
+        return await self._aread(self._history(job_id))
 
     def fork(
         self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None

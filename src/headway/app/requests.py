@@ -9,13 +9,15 @@ from uuid import UUID
 
 import msgspec
 
+from headway.app.masking import masked
 from headway.app.results import Results
 from headway.app.why import Why, why
 from headway.clock import Clock, from_micros
 from headway.define.change import change_of
 from headway.define.checks import group_id
 from headway.define.cycles import check_acyclic
-from headway.define.options import UsingOptions, new_job
+from headway.define.definitions import Definitions
+from headway.define.options import UsingOptions
 from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model import codec
@@ -38,6 +40,8 @@ class Requests:
     payload_limit: int
     _registry: Registry
     _wake: Wake
+    _emitted: Wake
+    _definitions: Definitions
     _store: Store
     _whole: Store  # the same database for what belongs to all tenants
     _results: Results
@@ -51,6 +55,28 @@ class Requests:
 
     async def _arun(self, op: Op[T]) -> T:
         return await self._store.arun(op)
+
+    def _read(self, op: Op[T]) -> T:
+        """Run it, for people: what is secret in it is not shown."""
+        self.learn(None)
+        return masked(self._run(op), self._definitions)
+
+    async def _aread(self, op: Op[T]) -> T:
+        await self.alearn(None)
+        return masked(await self._arun(op), self._definitions)
+
+    def learn(self, conn: Any) -> None:
+        """Hear of what operators changed of kinds, if that was not heard of lately."""
+        if self._definitions.are_old:
+            op = self._store.ops.definitions(None)
+            found = self._run(op) if conn is None else self._store.run_in(conn, op)
+            self._definitions.hear(found)
+
+    async def alearn(self, conn: Any) -> None:
+        if self._definitions.are_old:
+            op = self._store.ops.definitions(None)
+            found = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
+            self._definitions.hear(found)
 
     def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its twin."""
@@ -80,11 +106,7 @@ class Requests:
             return kind
         if payload is not None and not isinstance(payload, Mapping):
             raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
-        known = self._registry.get(kind)
-        if known is not None:
-            return known.using(**given).build_from(dict(payload or {}))
-        text = codec.encode(dict(payload or {}), limit=self.payload_limit)
-        return new_job(kind, text, given, now=self.clock.now())
+        return self._definitions.build(kind, payload or {}, given, now=self.clock.now(), limit=self.payload_limit)
 
     def _mine(self, job: NewJob) -> NewJob:
         if not isinstance(job, NewJob):
@@ -135,6 +157,13 @@ class Requests:
         if self._seen is not None and wanted != self._seen:
             raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
         return wanted
+
+    def _whose(self, tenant: str | UUID | None) -> str:
+        """The tenant that a name is looked for in, or made for: the one that is given, or the app's own."""
+        if tenant is None:
+            return self._own
+        self._narrowed(tenant)
+        return str(tenant)
 
     def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
         key = as_id(job_id)

@@ -8,7 +8,6 @@ from typing import Any
 from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
-from headway.model.status import FINISHED
 
 _DURATIONS = ("lease", "heartbeat", "reap_every", "promote_every", "sweep_every", "pace", "idle_pace", "grace")
 _COUNTS = ("concurrency", "payload_limit", "result_limit")
@@ -37,6 +36,15 @@ def settings(given: Mapping[str, Any]) -> Settings:
     return made
 
 
+def secrets_allowed(given: Mapping[str, Any]) -> Any:
+    """The names that payloads may refer to, by `[secrets] allow = ["SMTP_*"]`; None: all."""
+    section = given.get("secrets", {})
+    unknown = set(section) - {"allow"} if isinstance(section, Mapping) else {"secrets"}
+    if unknown:
+        raise ConfigError(f'{sorted(unknown)[0]!r} is not known in [secrets]: it has allow = ["NAME", "SMTP_*"]')
+    return section.get("allow")
+
+
 def _duration(name: str, value: Duration) -> int:
     if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
         value = float(value)  # a variable has no numbers
@@ -63,8 +71,9 @@ def _retention(value: Any) -> dict[str, int]:
     if isinstance(value, str):
         # as a variable says it: succeeded=1d,dead=30d
         value = {name.strip(): age for name, _, age in (part.partition("=") for part in value.split(","))}
-    if not isinstance(value, Mapping) or not set(value) <= set(FINISHED):
+    if not isinstance(value, Mapping) or not set(value) <= set(_DEFAULTS.retention_ms):
         raise ConfigError(
-            f'retention={value!r} must map statuses ({", ".join(FINISHED)}) to durations, such as {{"succeeded": "7d"}}'
+            f"retention={value!r} must map {', '.join(_DEFAULTS.retention_ms)} to durations, such as "
+            '{"succeeded": "7d"}'
         )
     return _DEFAULTS.retention_ms | {status: _duration(f"retention.{status}", age) for status, age in value.items()}

@@ -46,10 +46,10 @@ class TrainVerbs(Requests):
 
     def train(self, train: str, *, limit: int = 1_000) -> list[Job]:
         """The unfinished cars of a train in their order, the locomotive first; none where there is no such train."""
-        return self._run(self._cars(train, limit))
+        return self._read(self._cars(train, limit))
 
     async def atrain(self, train: str, *, limit: int = 1_000) -> list[Job]:
-        return await self._arun(self._cars(train, limit))
+        return await self._aread(self._cars(train, limit))
 
     def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
         """Let no further car of the train start until it is resumed; the one that runs goes on to its end."""

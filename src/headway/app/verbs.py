@@ -8,11 +8,15 @@ from concurrent.futures import TimeoutError as NotYet
 from typing import Any, Unpack
 from uuid import UUID
 
+from headway.app.definitions import DefinitionVerbs
+from headway.app.events import EventVerbs
 from headway.app.groups import GroupVerbs
 from headway.app.limits import LimitVerbs
 from headway.app.machines import MachineVerbs
 from headway.app.now import RunNow
 from headway.app.reservations import ReservationVerbs
+from headway.app.schedules import ScheduleVerbs
+from headway.app.templates import TemplateVerbs
 from headway.app.trains import TrainVerbs
 from headway.app.why import Why
 from headway.define.checks import name as checked_name
@@ -27,7 +31,18 @@ from headway.model.status import FINISHED, Status
 _PAGE = 1_000
 
 
-class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, RunNow):
+class Verbs(
+    MachineVerbs,
+    TrainVerbs,
+    GroupVerbs,
+    LimitVerbs,
+    ReservationVerbs,
+    RunNow,
+    DefinitionVerbs,
+    TemplateVerbs,
+    ScheduleVerbs,
+    EventVerbs,
+):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""
 
     # enqueue
@@ -40,11 +55,13 @@ class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
         Raises `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`, `StoreUnavailable`.
         """
+        self.learn(options.get("conn"))
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     async def aenqueue(
         self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
+        await self.alearn(options.get("conn"))
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
@@ -52,9 +69,11 @@ class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, 
 
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
         """
+        self.learn(conn)
         return self._put([self._mine(job) for job in jobs], None, conn)
 
     async def aenqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+        await self.alearn(conn)
         return await self._aput([self._mine(job) for job in jobs], None, conn)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
@@ -67,10 +86,10 @@ class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, 
 
     def get(self, job_id: str | UUID) -> Job:
         """One job as it is stored now; raises `NotFound`."""
-        return self._run(self._get(job_id))
+        return self._read(self._get(job_id))
 
     async def aget(self, job_id: str | UUID) -> Job:
-        return await self._arun(self._get(job_id))
+        return await self._aread(self._get(job_id))
 
     def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
@@ -78,17 +97,17 @@ class Verbs(MachineVerbs, TrainVerbs, GroupVerbs, LimitVerbs, ReservationVerbs, 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
         created_before.
         """
-        return self._run(self._find(limit, before, filters))
+        return self._read(self._find(limit, before, filters))
 
     async def ajobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Any) -> list[Job]:
-        return await self._arun(self._find(limit, before, filters))
+        return await self._aread(self._find(limit, before, filters))
 
     def attempts(self, job_id: str | UUID) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
-        return self._run(self._attempts(job_id))
+        return self._read(self._attempts(job_id))
 
     async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
-        return await self._arun(self._attempts(job_id))
+        return await self._aread(self._attempts(job_id))
 
     def result(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from headway import secrets
 from headway.define.annotations import decodable, resolve, signature_of
 from headway.define.context import Context
 from headway.errors import InvalidJob, InvalidPayload
@@ -18,6 +19,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _P = inspect.Parameter
 _UNSET = msgspec.UNSET
 _NO_ARGS: tuple[Any, ...] = ()
+_MOST_LOOSE = 64
 
 
 class Arguments:
@@ -28,7 +30,9 @@ class Arguments:
         "_decoder",
         "_defaults",
         "_extra",
+        "_fields",
         "_kind",
+        "_loose",
         "_only_by_place",
         "_optional",
         "context",
@@ -52,7 +56,9 @@ class Arguments:
                 self._extra = msgspec.json.Decoder(extra, dec_hook=revive)
             else:
                 fields.append(self._field(parameter, decodable(annotation, parameter.name, kind)))
+        self._fields = fields
         self._decoder = self._make_decoder(fields)
+        self._loose: dict[frozenset[str], msgspec.json.Decoder[Any]] = {}  # see `_decoder_without`
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> str:
         """The payload of a call: only what was given; raises `InvalidJob` or `InvalidPayload`."""
@@ -65,13 +71,14 @@ class Arguments:
             text = encode(given, limit=limit)
         except InvalidPayload as error:
             raise InvalidPayload(f"{self._kind}: {error}") from error
+        unknown = self._unknown(text)
         try:
-            decoded = self._decoder.decode(text)
+            decoded = self._decoder_without(unknown).decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
             message, wrong_call = self._fault(error)
             raise (InvalidJob if wrong_call else InvalidPayload)(message) from error
         if self._extra is not None:
-            self._extras(text, decoded)
+            self._extras(text, decoded, unknown)
         return text
 
     def unpack(self, text: str) -> Call:
@@ -101,13 +108,36 @@ class Arguments:
         return self._extra is not None
 
     def values(self, text: str) -> dict[str, Any]:
-        """All arguments of a payload by name, as the function sees them: its own defaults stand in for the rest."""
-        decoded = self._decoder.decode(text)
+        """All arguments of a payload by name, as the function sees them: its own defaults stand in for the rest, and
+        a secret is still a reference."""
+        unknown = self._unknown(text)
+        decoded = self._decoder_without(unknown).decode(text)
         values = msgspec.structs.asdict(decoded)
         for name in self._optional:
             if values[name] is _UNSET:
                 values[name] = self._defaults[name]
-        return values if self._extra is None else values | self._extras(text, decoded)
+        return values if self._extra is None else values | self._extras(text, decoded, unknown)
+
+    def _unknown(self, text: str) -> frozenset[str]:
+        """The arguments that are, or hold, references to secrets: what they will be is known when the job runs."""
+        try:
+            return frozenset(str(path[0]) for path in secrets.paths(text) if path)
+        except InvalidPayload as error:
+            raise InvalidPayload(f"{self._kind}: {error}") from error
+
+    def _decoder_without(self, unknown: frozenset[str]) -> msgspec.json.Decoder[Any]:
+        """The decoder that takes these arguments as they are."""
+        if not unknown:
+            return self._decoder
+        # by name and not by what was given: only so many can be kept
+        unknown = frozenset(unknown & self._defaults.keys())
+        loose = self._loose.get(unknown)
+        if loose is None:
+            fields = [(name, Any if name in unknown else type_, *rest) for name, type_, *rest in self._fields]
+            loose = self._make_decoder(fields)
+            if len(self._loose) < _MOST_LOOSE:
+                self._loose[unknown] = loose
+        return loose
 
     def _take_context(self, parameter: inspect.Parameter) -> None:
         if self.context is not None:
@@ -151,7 +181,7 @@ class Arguments:
                 raise InvalidJob(f"{self._kind}({name}=…): can only be given by place, as the function says")
         return {**given, **kwargs}
 
-    def _extras(self, text: str, decoded: Any) -> dict[str, Any]:
+    def _extras(self, text: str, decoded: Any, unknown: frozenset[str] = frozenset()) -> dict[str, Any]:
         """What the payload holds beyond the named parameters."""
         assert self._extra is not None
         extras: dict[str, Any] = {}
@@ -160,7 +190,7 @@ class Arguments:
                 raise InvalidPayload(f"{self._kind}({name}=…): is the context, which the worker gives: leave it out")
             if name not in decoded.__struct_fields__:
                 try:
-                    extras[name] = self._extra.decode(raw)
+                    extras[name] = msgspec.json.decode(raw) if name in unknown else self._extra.decode(raw)
                 except msgspec.MsgspecError as error:
                     raise InvalidPayload(f"{self._kind}({name}=…): {fault_of(error)[1]}") from error
         return extras

@@ -6,6 +6,10 @@ import threading
 from collections import deque
 from typing import Any
 
+import msgspec
+
+from headway import secrets
+from headway.define.output import Output
 from headway.errors import InvalidPayload
 from headway.logs import get_logger
 from headway.model.codec import decode
@@ -19,6 +23,15 @@ _NOTE_LIMIT = 512
 _log = get_logger("headway.job")
 
 
+class Program(msgspec.Struct, kw_only=True):
+    """What is known of the program that an execution ran; its attempt is stored with it, however it ends."""
+
+    pid: int | None = None
+    exit_code: int | None = None  # -N: signal N ended it
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
 class Context:
     """Given to the parameter that is annotated `Context`; safe to use from any thread of the handler.
 
@@ -29,14 +42,20 @@ class Context:
         "_canceled",
         "_changed",
         "_claim",
-        "_lines",
+        "_cut",
+        "_end",
         "_lock",
+        "_mid_line",
         "_note",
+        "_outputs",
+        "_pieces",
         "_progress",
         "_size",
         "_tail_limit",
         "_tenant",
         "_worker_id",
+        "patience_s",
+        "program",
     )
 
     def __init__(
@@ -55,8 +74,14 @@ class Context:
         self._changed = False
         self._progress: float | None = None
         self._note: str | None = None
-        self._lines: deque[str] | None = None
-        self._size = 0
+        self._pieces: deque[str] | None = None  # of the log tail, as they follow each other
+        self._size = 0  # their bytes
+        self._end = 0  # the characters of all that ever was in it
+        self._cut = False  # some of it is gone
+        self._mid_line = False  # it ends with a line of `log`, which the next one goes under
+        self._outputs: dict[str, Output] | None = None
+        self.program: Program | None = None
+        self.patience_s: float | None = None  # how long the worker lets a cancelled handler end; None: as any other
         self._lock = threading.Lock()
 
     @property
@@ -157,7 +182,8 @@ class Context:
         """Show how far the job is, from 0 to 1; only remembered here, the worker writes it now and then."""
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise InvalidPayload(f"progress({fraction!r}) is not from 0 to 1: give the fraction that is done")
-        clean = None if note is None else _storable(note)[:_NOTE_LIMIT]
+        # before the cut: half of a secret would not be known as one
+        clean = None if note is None else secrets.redact(_storable(note))[:_NOTE_LIMIT]
         with self._lock:
             self._progress = float(fraction)
             self._note = clean
@@ -165,11 +191,38 @@ class Context:
 
     def log(self, message: str) -> None:
         """Add a line to the job's log tail, of which the last 64 KiB are kept, and to the structured log."""
-        line = _storable(message)
+        line = secrets.redact(_storable(message))
         with self._lock:
-            self._append(line)
-            self._changed = True
+            self._append(line, is_line=True)
         _log.info(line, **self._log_fields())
+
+    def output(self, text: str, *, stream: str = "stdout") -> None:
+        """Add raw output of a program or a library to the job's log tail, in whatever pieces it comes.
+
+        Only whole lines are shown, or pieces of 4 KB where there are none, with secrets redacted, also those that two
+        pieces share. What an unfinished line holds is shown when the job ends. Each stream has its own lines.
+        """
+        with self._lock:
+            self._output(stream).write(_storable(text))
+
+    def output_gap(self, note: str, *, stream: str = "stdout") -> None:
+        """Say that some of the output is missing here; the unfinished line on either side is left out too."""
+        with self._lock:
+            self._output(stream).skip(note)
+
+    def secret(self, name: str) -> str:
+        """The value of the worker's environment variable `name`, known from now on to everything that redacts.
+
+        Raises `SecretMissing`, which fails this attempt; it is tried again by policy.
+        """
+        return secrets.get(name)
+
+    def close_outputs(self) -> None:
+        """For the worker: the handler has ended, and its last lines with it."""
+        if self._outputs is not None:
+            with self._lock:
+                for each in self._outputs.values():
+                    each.close()
 
     def cancel(self) -> None:
         """For the worker: somebody asked this job to stop. (A handler that wants to end raises `Cancel`.)"""
@@ -181,8 +234,10 @@ class Context:
             return None
         with self._lock:
             self._changed = False
-            tail = None if self._lines is None else "\n".join(self._lines)
-            return Report(self._claim.id, self._claim.fence, self._progress, self._note, tail)
+            tail = None if self._pieces is None else "".join(self._pieces)
+            if tail and self._cut:
+                tail = tail.removeprefix("\n")
+            return Report(self._claim.id, self._claim.fence, self._progress, self._note, tail, self._end)
 
     def _log_fields(self) -> dict[str, Any]:
         # given here and not left to the current job: a handler may log from threads of its own
@@ -197,18 +252,32 @@ class Context:
         }
         return {name: value for name, value in fields.items() if value is not None}
 
-    def _append(self, line: str) -> None:
-        if self._lines is None:
-            self._lines = deque()
-        size = _bytes(line)
+    def _output(self, stream: str) -> Output:
+        if self._outputs is None:
+            self._outputs = {}
+        found = self._outputs.get(stream)
+        if found is None:
+            found = self._outputs[stream] = Output(self._append)
+        return found
+
+    def _append(self, text: str, *, is_line: bool = False) -> None:
+        self._changed = True
+        if self._pieces is None:
+            self._pieces = deque()
+        elif self._mid_line or (is_line and not self._pieces[-1].endswith("\n")):
+            text = f"\n{text}"
+        self._mid_line = is_line
+        self._end += len(text)
+        size = _bytes(text)
         if size > self._tail_limit:
-            line = line.encode()[-self._tail_limit :].decode(errors="ignore")
-            size = _bytes(line)
-        self._lines.append(line)
+            text = text.encode()[-self._tail_limit :].decode(errors="ignore")
+            size = _bytes(text)
+            self._cut = True
+        self._pieces.append(text)
         self._size += size
-        # a newline joins each pair of lines
-        while self._size + len(self._lines) - 1 > self._tail_limit:
-            self._size -= _bytes(self._lines.popleft())
+        while self._size > self._tail_limit:
+            self._size -= _bytes(self._pieces.popleft())
+            self._cut = True
 
 
 def _bytes(line: str) -> int:

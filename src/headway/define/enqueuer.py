@@ -22,6 +22,14 @@ class Enqueuer(Protocol):
         """The most bytes of JSON that a payload may have."""
         ...
 
+    def learn(self, conn: Any) -> None:
+        """Hear of what operators changed of kinds, if that was not heard of lately."""
+        ...
+
+    async def alearn(self, conn: Any) -> None:
+        """The same, without blocking."""
+        ...
+
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         """Enqueue one job, in `conn`'s transaction if it is not None."""
         ...
@@ -42,10 +50,11 @@ class Enqueuer(Protocol):
 class Binding:
     """The apps that a registry's kinds belong to; shared by all of them, the later ones too."""
 
-    __slots__ = ("_enqueuers",)
+    __slots__ = ("_enqueuers", "redefined")
 
     def __init__(self) -> None:
         self._enqueuers: list[Enqueuer] = []
+        self.redefined: dict[str, Any] = {}  # what operators changed of these kinds, by name
 
     @property
     def payload_limit(self) -> int:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Un
 
 import msgspec
 
+from headway import secrets
 from headway.define import checks
 from headway.define.arguments import Arguments, Call
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.keys import KeyMaker
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
+from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
 from headway.model.codec import encode
 from headway.model.ids import new_id
@@ -26,6 +28,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NO_OPTIONS: KindOptions = {}
+
+
+class Redefined(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator changed of a kind; it goes over the code, and under what a call's own `using()` says."""
+
+    schema: Schema | msgspec.UnsetType | None = msgspec.UNSET
+    timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+    max_attempts: int | msgspec.UnsetType = msgspec.UNSET
+    queue: str | msgspec.UnsetType = msgspec.UNSET
+
+    def laid_over(self, row: NewJob, own: NewJob) -> NewJob:
+        """The row, with these where it still has what the kind's own row has."""
+        changes: dict[str, Any] = {
+            name: value
+            for name in ("timeout_ms", "max_attempts", "queue")
+            if (value := getattr(self, name)) is not msgspec.UNSET and getattr(row, name) == getattr(own, name)
+        }
+        if "max_attempts" in changes and own.max_losses == own.max_attempts and row.max_losses == own.max_losses:
+            changes["max_losses"] = changes["max_attempts"]
+        return msgspec.structs.replace(row, **changes)
 
 
 class Kind(Generic[P, R]):
@@ -69,7 +91,7 @@ class Kind(Generic[P, R]):
         self._arguments = Arguments(fn, self.name)
         self.context_param = self._arguments.context
         self._binding = binding or Binding()
-        self._row = self.options.row(self.name)
+        self._row = self._own_row = self.options.row(self.name)
         self._keys = tuple(
             KeyMaker(
                 option,
@@ -94,11 +116,15 @@ class Kind(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """Store the call as a job; gives its `id`, `status` and `created`."""
-        return self.enqueuer().enqueue_new(self.build(*args, **kwargs), self.options.conn)
+        enqueuer = self.enqueuer()
+        enqueuer.learn(self.options.conn)
+        return enqueuer.enqueue_new(self.build(*args, **kwargs), self.options.conn)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Enqueued:
         """The same, without blocking."""
-        return await self.enqueuer().aenqueue_new(self.build(*args, **kwargs), self.options.conn)
+        enqueuer = self.enqueuer()
+        await enqueuer.alearn(self.options.conn)
+        return await enqueuer.aenqueue_new(self.build(*args, **kwargs), self.options.conn)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job that `enqueue` would store, for `app.enqueue_many`; a `conn` of `using()` is no part of it.
@@ -133,6 +159,21 @@ class Kind(Generic[P, R]):
         """The queues that its jobs go to by themselves."""
         return {self.options.queue}
 
+    @property
+    def schema(self) -> Schema | None:
+        """What its payloads must fit: an operator's schema, or the code's."""
+        redefined: Redefined | None = self._binding.redefined.get(self.name)
+        if redefined is None or isinstance(redefined.schema, msgspec.UnsetType):
+            return self.options.schema
+        return redefined.schema
+
+    def redefine(self, redefined: Redefined | None) -> None:
+        """From now on its jobs are built with what an operator changed; None: as the code says."""
+        if redefined is None:
+            self._binding.redefined.pop(self.name, None)
+        else:
+            self._binding.redefined[self.name] = redefined
+
     def enqueuer(self) -> Enqueuer:
         """The one app that it belongs to; raises `InvalidJob`."""
         return self._binding.sole(self.name)
@@ -165,22 +206,28 @@ class Kind(Generic[P, R]):
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 
     def decode(self, payload: str) -> Call:
-        """The arguments that a payload stands for, without the context; raises `InvalidPayload`."""
-        if self.options.schema is not None:
-            self.options.schema.check(payload, self.name)
+        """The arguments that a payload stands for, without the context, its secrets taken from the environment; raises
+        `InvalidPayload`, and `SecretMissing`."""
+        payload = secrets.resolve_text(payload)
+        schema = self.schema
+        if schema is not None:
+            schema.check(payload, self.name)
         return self._arguments.unpack(payload)
 
     def _finish(self, payload: str) -> NewJob:
-        options = self.options
-        if options.schema is not None:
-            options.schema.check(payload, self.name)
+        options, row = self.options, self._row
+        schema = options.schema
+        if self._binding.redefined and (redefined := self._binding.redefined.get(self.name)) is not None:
+            schema, row = self.schema, redefined.laid_over(row, self._own_row)
+        if schema is not None:
+            schema.check(payload, self.name)
         if options.expires_at is not None:
             checks.expiry(options.expires_at, options.scheduled_for, options.delay_ms, self._binding.now())
         if self._keys:
             values = self._arguments.values(payload)
             made = {each.option: each.make(values) for each in self._keys}
-            return msgspec.structs.replace(self._row, id=new_id(), payload=payload, **made)
-        return msgspec.structs.replace(self._row, id=new_id(), payload=payload)
+            return msgspec.structs.replace(row, id=new_id(), payload=payload, **made)
+        return msgspec.structs.replace(row, id=new_id(), payload=payload)
 
 
 if TYPE_CHECKING:

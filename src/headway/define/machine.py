@@ -179,7 +179,7 @@ class MachineKind(Kind[..., Any]):
         shape = Shape(getattr(machine, "State", None), self.name)
         self._arguments = shape  # type: ignore[assignment]
         self._binding = binding or Binding()
-        self._row = self.options.row(self.name)
+        self._row = self._own_row = self.options.row(self.name)
         self._keys = tuple(
             KeyMaker(option, source, kind=self.name, names=shape.names, open_ended=shape.open_ended)
             for option, source in self.options.made_keys.items()

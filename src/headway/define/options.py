@@ -217,6 +217,17 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     return msgspec.structs.replace(merged.row(checks.name(kind, "kind")), id=new_id(), payload=payload)
 
 
+def check_stored_options(given: Mapping[str, Any]) -> None:
+    """Raises `InvalidJob` for options that a template or trigger cannot carry; a text with places is checked later."""
+    for option, value in given.items():
+        if option not in _STORED:
+            if option in _USING:
+                raise InvalidJob(f"a template or trigger cannot carry option {option}: it belongs to one enqueue alone")
+            raise InvalidJob(checks.unknown_option(option, sorted(_STORED), "a template or trigger"))
+        if not (isinstance(value, str) and "{{" in value):
+            _USING[option](value, option)
+
+
 def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where: str) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for option, value in given.items():
@@ -309,6 +320,12 @@ _USING: dict[str, checks.Check] = {
     "created_by": checks.text,
     "conn": lambda value, _option: {"conn": value},
 }
+_STORED = frozenset(
+    {*_BOTH, *KEYS, "delay", "idempotency_key", "unique_key", "unique_scope", "on_conflict", "meta"}
+) | {
+    "correlation_id",
+    "trace_id",
+}
 _FIELDS_OF = {
     "partition": ("partition", "partition_by"),
     "timeout": ("timeout_ms",),
@@ -331,5 +348,8 @@ _JUDGED_TOGETHER = frozenset(
         *("on_failure", "after"),
     }
 )
-_ROW = frozenset(NewJob.__struct_fields__) - {"id", "kind", "payload", "place"}
+_ROW = frozenset(NewJob.__struct_fields__) - {
+    *("id", "kind", "payload", "place"),
+    *("template_id", "template_revision", "trigger_id"),
+}
 _DEFAULT = Options()

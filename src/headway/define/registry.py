@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from uuid import UUID
 
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
 from headway.define.options import KindOptions
+from headway.define.scheduling import Scheduled, scheduled
 from headway.errors import InvalidJob, UnknownKind
+from headway.model.duration import Duration
+from headway.model.trigger import CatchUp, Overlap
 
 P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=type[Machine])
+D = TypeVar("D", bound=Callable[..., Any])
 
 AnyKind = Kind[..., Any]
 
@@ -41,6 +47,29 @@ class JobVerb(Protocol):
     def __call__(self, fn: None = None, /, **options: Unpack[KindOptions]) -> Decorator: ...
 
 
+class ScheduleVerb(Protocol):
+    """The type of `registry.schedule`, for an app that offers it as its own."""
+
+    def __call__(
+        self,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        tz: str = "UTC",
+        name: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        catch_up: CatchUp | None = None,
+        catch_up_window: Duration | None = None,
+        overlap: Overlap | None = None,
+        jitter: Duration | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        description: str | None = None,
+        tenant: str | UUID | None = None,
+    ) -> Callable[[D], D]: ...
+
+
 class Registry:
     """Kinds by name, defined without an app; `app.include(registry)` adds them to one.
 
@@ -55,6 +84,7 @@ class Registry:
     def __init__(self) -> None:
         self._kinds: dict[str, AnyKind] = {}
         self._binding = Binding()
+        self._schedules: list[Scheduled] = []
         self._includes: list[Registry] = []
         self._included_by: list[Registry] = []
 
@@ -73,6 +103,16 @@ class Registry:
             return lambda fn: self._define(fn, options)
         return self._define(fn, options)
 
+    def add(self, kind: AnyKind) -> None:
+        """Add a kind that was made elsewhere; raises `InvalidJob` for a taken name."""
+        self._check_free(kind)
+        self._adopt(kind)
+
+    @property
+    def binding(self) -> Binding:
+        """What its kinds find their app by."""
+        return self._binding
+
     def machine(self, machine: M, /, **options: Any) -> M:
         """Make a kind of a machine: `@registry.machine class Checkout(Machine, version=2)`.
 
@@ -85,6 +125,77 @@ class Registry:
         self._adopt(kind)
         machine._kinds[:] = [known for known in machine._kinds if not known.of_same(kind)] + [kind]
         return machine
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        tz: str = "UTC",
+        name: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        catch_up: CatchUp | None = None,
+        catch_up_window: Duration | None = None,
+        overlap: Overlap | None = None,
+        jitter: Duration | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        description: str | None = None,
+        tenant: str | UUID | None = None,
+    ) -> Callable[[D], D]:
+        """Enqueue a kind by the clock: `@registry.schedule("0 2 * * *", tz="America/New_York")` above `@registry.job`.
+
+        Workers write it at their start, and any of them fires it. It is named after its kind; a second one of the same
+        kind needs a name. Above a plain function it makes the kind too. Raises `InvalidJob`.
+        """
+        given = {
+            "cron": cron,
+            "every": every,
+            "tz": tz,
+            "name": name,
+            "payload": payload,
+            "options": options,
+            "catch_up": catch_up,
+            "catch_up_window": catch_up_window,
+            "overlap": overlap,
+            "jitter": jitter,
+            "start": start,
+            "end": end,
+            "description": description,
+        }
+
+        def schedule(what: D) -> D:
+            made: Any = what
+            if isinstance(what, type) and issubclass(what, Machine):
+                kind: AnyKind = what.kind()
+            elif isinstance(what, Kind):
+                kind = what
+            else:
+                made = kind = self._define(what, {})
+            self._add_schedule(scheduled(kind, given, None if tenant is None else str(tenant)))
+            return made  # type: ignore[no-any-return]
+
+        return schedule
+
+    @property
+    def schedules(self) -> tuple[Scheduled, ...]:
+        """What is scheduled here, and in the registries that are included."""
+        found = [*self._schedules]
+        for other in self._includes:
+            found += [each for each in other.schedules if each not in found]
+        return tuple(found)
+
+    def _add_schedule(self, new: Scheduled) -> None:
+        for known in self._schedules:
+            if known.name == new.name and known.tenant == new.tenant:
+                if known.kind == new.kind and known.given == new.given:
+                    return
+                raise InvalidJob(
+                    f'there are two schedules "{new.name}": give the second one another name, '
+                    f"@app.schedule(…, name='{new.name}_2')"
+                )
+        self._schedules.append(new)
 
     def include(self, other: Registry) -> None:
         """Add the kinds of another registry, also later ones; raises `InvalidJob` for a taken name."""

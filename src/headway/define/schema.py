@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import msgspec
 
+from headway import secrets
 from headway.errors import InvalidJob, InvalidPayload
 
 
@@ -30,10 +31,48 @@ class Schema:
             raise InvalidJob(f"the schema cannot be used: {reason}") from error
 
     def check(self, text: str, kind: str) -> None:
-        """Raises `InvalidPayload` with the path of the first fault in this JSON text."""
-        for error in self._validator.iter_errors(msgspec.json.decode(text)):
-            path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-            raise InvalidPayload(f"{kind}: the payload does not fit the schema at ${path}: {error.message}")
+        """Raises `InvalidPayload` with the path of the first fault in this JSON text.
+
+        What a secret stands for is not known before the job runs: where the text still holds references, faults that
+        may come of them are none.
+        """
+        payload = msgspec.json.decode(text)
+        errors = self._validator.iter_errors(payload)
+        references = _references(text, kind)
+        for error in errors:
+            path = tuple(error.instance_path)
+            if not any(_comes_of(reference, path, error.kind.name) for reference in references):
+                reason = error.message
+                if _is_masked(secrets.mask(payload, self.source), path):
+                    reason = f"it fails {error.kind.name} (a secret, which is not shown)"
+                raise InvalidPayload(f"{kind}: the payload does not fit the schema at {secrets.show(path)}: {reason}")
+
+
+# what a value as a whole can fail for the sake of something in it
+_OF_THE_WHOLE = frozenset({"anyOf", "oneOfNotValid", "oneOfMultipleValid", "not", "contains", "enum", "const"})
+
+
+def _comes_of(reference: secrets.Path, path: tuple[str | int, ...], fault: str) -> bool:
+    """Whether a fault at this path may be gone once the reference is resolved."""
+    if path[: len(reference)] == reference:
+        return True
+    return fault in _OF_THE_WHOLE and reference[: len(path)] == path
+
+
+def _is_masked(shown: Any, path: tuple[str | int, ...]) -> bool:
+    """Whether what is at this path, or holds it, or a part of it, is not for people to read."""
+    for step in path:
+        if shown == secrets.REDACTED:
+            return True
+        shown = shown[step]
+    return secrets.REDACTED in msgspec.json.encode(shown).decode()
+
+
+def _references(text: str, kind: str) -> tuple[secrets.Path, ...]:
+    try:
+        return secrets.paths(text)
+    except InvalidPayload as error:
+        raise InvalidPayload(f"{kind}: {error}") from error
 
 
 def _refuse_remote(uri: str) -> NoReturn:

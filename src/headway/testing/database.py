@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from headway.app import Headway
 
-_OPENED = ("url", "_store", "_results")  # what an app keeps of its database once it was used
+_OPENED = ("url", "_store", "_results", "_definitions")  # what an app keeps of its database once it was used
 
 
 @contextmanager

@@ -88,7 +88,8 @@ def _found(app: Verbs, kind: AnyKind | None, status: Statuses | None) -> list[Jo
     wanted = _statuses(status)
     name = _name(kind)
     jobs: list[Job] = []
-    while page := app.jobs(kind=name, limit=_PAGE, before=jobs[-1].id if jobs else None):
+    # as it is stored: a test may ask for what people are not shown
+    while page := app._run(app._find(_PAGE, jobs[-1].id if jobs else None, {"kind": name})):
         jobs += page
         if len(page) < _PAGE:
             break

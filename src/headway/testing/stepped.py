@@ -71,8 +71,8 @@ class Stepping:
 
     @property
     def job(self) -> Job:
-        """The machine's row."""
-        return self._app.get(self.id)
+        """The machine's row, with what people are not shown."""
+        return self._app._run(self._app._get(self.id))
 
     @property
     def status(self) -> Status:

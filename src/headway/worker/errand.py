@@ -36,6 +36,9 @@ class Errand(Worker):
     def _duties(self) -> Sequence[Loop]:
         return ()  # it is gone too soon to be of use to others
 
+    async def _prepare(self) -> None:
+        """It declares nothing, for the same reason."""
+
 
 class Taker(Fetcher):
     """Takes the one job, once, and is idle when its outcome is written."""

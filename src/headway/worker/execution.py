@@ -10,6 +10,7 @@ from headway.define.context import Context
 from headway.define.registry import AnyKind
 from headway.define.visit import Visit
 from headway.model.job import Claim, Report
+from headway.worker.redacted import redacted_report
 
 Handler = AnyKind | Visit
 """What a claim is run by: its kind, or the step of a machine."""
@@ -66,8 +67,9 @@ class Execution:
         }
 
     def take_report(self) -> Report | None:
-        """What the job said of itself since it was asked last."""
-        return None if self.ctx is None else self.ctx.take_report()
+        """What the job said of itself since it was asked last, without secrets."""
+        report = None if self.ctx is None else self.ctx.take_report()
+        return None if report is None else redacted_report(report)
 
     def ask(self, why: Asked) -> None:
         """Remember why it shall end, and let a sync handler see that it shall."""

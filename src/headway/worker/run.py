@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from headway import logs
 from headway.define.context import Context
 from headway.define.step_context import StepContext
 from headway.define.visit import Visit
-from headway.errors import InvalidPayload, StoreUnavailable
+from headway.errors import CommandFailed, InvalidPayload, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
@@ -216,10 +218,19 @@ class Runner:
             return self._as_asked(run, error)
         if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
             error = error.__cause__  # what a coroutine makes of it
+        if isinstance(error, CommandFailed):
+            return self._failed_command(run, error)
         outcome = judge(run.claim, run.handler.options, error)
         if outcome.charge:
             shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handlers_own(error)}
             log.warning(f"attempt failed: {_where_to(outcome)}", **shown)
+        return outcome
+
+    def _failed_command(self, run: Execution, error: CommandFailed) -> Settlement:
+        """By its own words: where its program ended, no traceback tells."""
+        reason = clean(str(error))
+        outcome = fail(run.claim, run.handler.options, reason) if error.retry else dead(run.claim, reason)
+        log.warning(f"attempt failed: {_where_to(outcome)}", error=reason)
         return outcome
 
     def _doomed(self, claim: Claim, reason: str) -> Settlement:
@@ -254,6 +265,7 @@ class Runner:
         claim = run.claim
         del self.running[claim.id, claim.fence]
         if outcome is not None:
+            outcome = _with_program(run, outcome)
             if outcome.to == "running":
                 self._between[claim.id, claim.fence] = run
             self._settler.put(claim, outcome, run.take_report())
@@ -317,6 +329,10 @@ class Runner:
                 self._settle(run, None)
         return [run.task for run in runs]
 
+    def patience_s(self) -> float:
+        """How long the handlers that were interrupted may take to end."""
+        return max(map(_patience_s, self.running.values()), default=0.0)
+
     def abandon(self) -> None:
         """Give back the jobs of handlers that would not end."""
         for run in list(self.running.values()):
@@ -331,7 +347,7 @@ class Runner:
         if not run.settled:
             run.ask(run.asked or "timeout")
             run.task.cancel()
-            run.timer = self._loop.call_later(STUBBORN_S, self._overrule, run)
+            run.timer = self._loop.call_later(_patience_s(run), self._overrule, run)
 
     def _overrule(self, run: Execution) -> None:
         if not run.settled:
@@ -358,6 +374,22 @@ def _recovers(run: Execution, error: BaseException) -> bool:
         and isinstance(error, Exception)
         and not isinstance(error, Retry | Snooze | Cancel)
     )
+
+
+def _patience_s(run: Execution) -> float:
+    own = None if run.ctx is None else run.ctx.patience_s
+    return STUBBORN_S if own is None else max(own, STUBBORN_S)
+
+
+def _with_program(run: Execution, outcome: Settlement) -> Settlement:
+    """With what is known of the program that it ran, if it ran one, and the last lines of its output."""
+    ctx = run.ctx
+    if ctx is None:
+        return outcome
+    ctx.close_outputs()
+    if ctx.program is None:
+        return outcome
+    return msgspec.structs.replace(outcome, **msgspec.structs.asdict(ctx.program))
 
 
 def _next(call: Next) -> Next:

@@ -12,9 +12,11 @@ from headway.logs import get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
 from headway.model.retry import dead, failed
+from headway.secrets import redact
 from headway.worker.hooks import Event, Hooks
 from headway.worker.loop import Loop
 from headway.worker.reach import Reach
+from headway.worker.redacted import redacted
 from headway.worker.summary import Summary, name_of
 from headway.worker.verdict import clean
 
@@ -69,7 +71,8 @@ class Settler:
 
     def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
         """Settle it, now if nothing is being written, else with the next batch; `report` goes before it."""
-        self._pending.append((claim, settlement, report))
+        # here, where every outcome comes in: what follows, hooks and a machine's next step included, has no secrets
+        self._pending.append((claim, redacted(claim, settlement), report))
         if len(self._pending) == 1:
             self._empty.clear()
             self.loop.poke()
@@ -205,7 +208,8 @@ class Settler:
     async def _condemn(self, worker_id: str, entry: Entry, refused: list[Entry], reason: Exception) -> list[Entry]:
         """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
         claim, settlement, _ = entry
-        text = clean(f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}")
+        text = f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
+        text = clean(redact(text))
         log.error(text, **self._fields(claim))
         # the children that a step asks for may be refused now and not later
         verdict = failed(claim, text) if settlement.turn is not None and settlement.turn.children else dead(claim, text)

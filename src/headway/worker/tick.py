@@ -146,6 +146,14 @@ class Ticker:
                 op = self._ops.prune(cast(Status, status), older_than_ms=older_than_ms, limit=BATCH)
                 pruned = await self._reach.run(op)
                 await asyncio.sleep(PRUNE_PAUSE_S)
+        kept = self._settings.retention_ms
+        pruned = BATCH
+        while pruned >= BATCH:
+            op = self._ops.prune_fires(
+                events_ms=kept["events"], failed_ms=kept["failed_events"], fires_ms=kept["fires"], limit=BATCH
+            )
+            pruned = await self._reach.run(op)
+            await asyncio.sleep(PRUNE_PAUSE_S)
 
     # sweep
 

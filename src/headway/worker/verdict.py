@@ -9,18 +9,20 @@ from types import TracebackType
 import msgspec
 
 from headway.define.options import Options
-from headway.errors import InvalidOutcome
+from headway.errors import InvalidOutcome, SecretMissing
 from headway.logs import get_logger
 from headway.model.duration import Duration
 from headway.model.job import Claim, Settlement
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import canceled, dead, failed, snoozed
 from headway.model.status import AttemptStatus
+from headway.secrets import redact, redact_head, redact_tail
 
 log = get_logger("headway.worker")
 
 ERROR_LIMIT = 16_384  # bytes
 _MESSAGE_LIMIT = 4_096
+_TRACE_LIMIT = 262_144
 _OWN_FOLDER = str(Path(__file__).parent)
 
 
@@ -33,7 +35,8 @@ def judge(claim: Claim, options: Options, error: BaseException) -> Settlement:
             return _snooze(claim, error)
         case Cancel():
             return canceled(claim, clean(str(error)))
-        case InvalidOutcome():
+        case InvalidOutcome() | SecretMissing():
+            # a worker that lacks a secret is set right, or another one tries: no kind's retry_on knows of that
             return fail(claim, options, clean(str(error)))
     text = describe(error)
     return fail(claim, options, text) if options.retries(error) else dead(claim, text)
@@ -65,14 +68,15 @@ def describe(error: BaseException) -> str:
         message = str(error)
     except Exception as fault:
         message = f"(its message raised {type(fault).__name__})"
-    if len(message) > _MESSAGE_LIMIT:
-        message = message[:_MESSAGE_LIMIT] + " …"
+    # before anything is cut: of a secret that is cut, no redaction would know the piece
+    shown = redact_head(message, _MESSAGE_LIMIT)
+    message = shown if len(message) <= _MESSAGE_LIMIT else shown + " …"
     head = clean(f"{type(error).__qualname__}: {message}" if message else type(error).__qualname__)
     try:
         trace = "".join(traceback.format_exception(*handlers_own(error)))
     except Exception as fault:
         trace = f"(no traceback: {type(fault).__name__})"
-    return _cap(head, clean(trace))
+    return _cap(head, clean(_redacted(trace)))
 
 
 def first_line(text: str) -> str:
@@ -98,6 +102,11 @@ def handlers_own(error: BaseException) -> tuple[type[BaseException], BaseExcepti
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
         trace = trace.tb_next
     return type(error), error, trace or start
+
+
+def _redacted(trace: str) -> str:
+    # of a giant one, what is kept is its end
+    return redact(trace) if len(trace) <= _TRACE_LIMIT else redact_tail(trace, _TRACE_LIMIT)
 
 
 def _cap(head: str, trace: str) -> str:

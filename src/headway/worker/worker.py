@@ -7,23 +7,27 @@ import inspect
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headway.config import Settings
+from headway.define.definitions import Definitions
 from headway.define.machine import MachineKind
-from headway.define.registry import AnyKind
+from headway.define.registry import AnyKind, Registry
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import NewWorker
+from headway.model.trigger import Declaration
 from headway.store.run import Store
 from headway.worker import host
 from headway.worker.fetch import Fetcher
+from headway.worker.fire import Firer
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.reach import Reach
 from headway.worker.report import Reporter
-from headway.worker.run import STUBBORN_S, Middleware, Runner
+from headway.worker.run import Middleware, Runner
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.summary import Summary
@@ -61,6 +65,9 @@ class Worker:
         startup: Sequence[Lifespan] = (),
         shutdown: Sequence[Lifespan] = (),
         wake: Wake | None = None,
+        emitted: Wake | None = None,
+        definitions: Definitions | None = None,
+        declare: Callable[[datetime], Declaration] | None = None,
         version: str = "",
     ) -> None:
         self.store = store.apart()
@@ -76,6 +83,9 @@ class Worker:
         self._startup = startup
         self._shutdown = shutdown
         self._wake = wake or Wake()
+        self._emitted = emitted or Wake()
+        self._definitions = definitions or Definitions(Registry())
+        self._declare = declare or (lambda _: Declaration())
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -122,6 +132,7 @@ class Worker:
     async def _work(self, until_idle: bool) -> None:
         self._assemble(until_idle)
         await self._lease.begin()
+        await self._prepare()
         self._start()
         try:
             await self._stopping.wait()
@@ -170,6 +181,15 @@ class Worker:
             self._settings,
             on_promoted=lambda: self._fetcher.wake_all(),
         )
+        self._firer = Firer(
+            reach,
+            self._lease,
+            self._settings,
+            self._definitions,
+            kinds=lambda: list(self._kinds),
+            declare=self._declare,
+            on_fired=lambda: self._fetcher.wake_all(),
+        )
         self._fetcher = self._new_fetcher(
             reach,
             self._lease,
@@ -178,7 +198,7 @@ class Worker:
             self._runner,
             self._kinds,
             self._settings,
-            promote=self._ticker.promote,
+            promote=self._fire_and_promote,
             on_idle=self._stopping.set if until_idle else None,
         )
         self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
@@ -189,7 +209,20 @@ class Worker:
 
     def _duties(self) -> Sequence[Loop]:
         """What it does for everybody beside its own jobs."""
-        return self._ticker.loops
+        return (*self._ticker.loops, self._firer.loop)
+
+    async def _prepare(self) -> None:
+        """Write what the code declares."""
+        await self._firer.begin()
+
+    async def _fire_and_promote(self) -> int:
+        """Queue what is due, before it is called idle."""
+        return await self._firer.fire() + await self._ticker.promote()
+
+    def _heard(self, _: str | None) -> None:
+        """An event was emitted in this process, in whatever thread."""
+        assert self._event_loop is not None
+        self._event_loop.call_soon_threadsafe(self._firer.poke)
 
     def _describe(self, worker_id: str) -> NewWorker:
         pid = os.getpid()
@@ -220,6 +253,7 @@ class Worker:
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
+        self._emitted.add(self._heard)
         log.info(
             "worker started",
             worker_id=self.worker_id,
@@ -239,6 +273,7 @@ class Worker:
     async def _wind_down(self) -> None:
         """End in good order: no claim without an outcome, no outcome that was not written."""
         self._wake.remove(self._fetcher.wake)
+        self._emitted.remove(self._heard)
         self._runner.close()
         limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S
         await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._duties(), timeout_s=1.0))
@@ -246,7 +281,7 @@ class Worker:
         at_once = self._at_once.is_set()
         interrupted = self._runner.interrupt()
         if interrupted:
-            await asyncio.wait(interrupted, timeout=0.1 if at_once else STUBBORN_S)
+            await asyncio.wait(interrupted, timeout=0.1 if at_once else self._runner.patience_s())
         self._runner.abandon()
         limit_s = AT_ONCE_S if at_once else FLUSH_S
         if not await self._settler.drain(limit_s):

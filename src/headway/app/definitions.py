@@ -1,0 +1,118 @@
+"""The verbs for definitions: what is stored of kinds, and what operators change of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headway.app.requests import Requests, then
+from headway.define.checks import integer, timeout
+from headway.define.checks import name as checked_name
+from headway.define.schema import Schema
+from headway.errors import InvalidJob, NotFound
+from headway.model.codec import check_text, encode
+from headway.model.definition import FIELDS, Definition, DefinitionChange
+from headway.store.ops import Op
+
+_SCHEMA_LIMIT = 262_144
+_PUBLIC = {"timeout_ms": "timeout"}
+_CHANGES = ("description", "schema", "timeout", "max_attempts", "queue", "active")
+
+
+class DefinitionVerbs(Requests):
+    """Definitions belong to all tenants. What is changed is heard of by every process within seconds."""
+
+    def definitions(self) -> list[Definition]:
+        """Every kind that is stored: those that workers declared, and those that operators made."""
+        return self._run(self._store.ops.definitions(None))
+
+    async def adefinitions(self) -> list[Definition]:
+        return await self._arun(self._store.ops.definitions(None))
+
+    def get_definition(self, kind: str) -> Definition:
+        """What is stored of a kind; raises `NotFound`."""
+        return self._run(self._definition(kind))
+
+    async def aget_definition(self, kind: str) -> Definition:
+        return await self._arun(self._definition(kind))
+
+    def change_definition(
+        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
+    ) -> Definition:
+        """Change description, schema, timeout, max_attempts, queue or active of a kind, for jobs enqueued from now on.
+
+        What is changed no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
+        A kind that no worker has declared yet is made. Raises `InvalidJob`.
+        """
+        changed = self._run(self._change_definition(kind, reset, actor, changes))
+        self._definitions.forget()
+        return changed
+
+    async def achange_definition(
+        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
+    ) -> Definition:
+        changed = await self._arun(self._change_definition(kind, reset, actor, changes))
+        self._definitions.forget()
+        return changed
+
+    def delete_definition(self, kind: str, *, actor: str | None = None) -> None:
+        """Forget a kind, with what was changed of it; a worker that has it writes it anew at its start."""
+        self._run(self._delete_definition(kind, actor))
+        self._definitions.forget()
+
+    async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
+        await self._arun(self._delete_definition(kind, actor))
+        self._definitions.forget()
+
+    def _definition(self, kind: str) -> Op[Definition]:
+        return then(
+            self._store.ops.definitions([checked_name(kind, "kind")]),
+            lambda found: found[0] if found else _missing(kind),
+        )
+
+    def _change_definition(
+        self, kind: str, reset: Sequence[str], actor: str | None, changes: Mapping[str, Any]
+    ) -> Op[Definition]:
+        made: dict[str, Any] = {}
+        for option, value in changes.items():
+            if option not in _CHANGES:
+                raise InvalidJob(f"a definition has no {option}: change {', '.join(_CHANGES)}")
+            made |= _checked(option, value)
+        names = {_PUBLIC.get(name, name): name for name in FIELDS}
+        for name in reset:
+            if name not in names:
+                raise InvalidJob(f"reset={name!r} is not known: use {', '.join(names)}")
+        if not made and not reset:
+            raise InvalidJob("nothing to change was given")
+        change = DefinitionChange(**made, reset=tuple(names[name] for name in reset))
+        return self._everyones(
+            "change a definition",
+            self._whole.ops.change_definition(checked_name(kind, "kind"), change, actor=actor),
+        )
+
+    def _delete_definition(self, kind: str, actor: str | None) -> Op[None]:
+        op = self._everyones("delete a definition", self._whole.ops.delete_definition(kind, actor=actor))
+        return then(op, lambda found: None if found else _missing(kind))
+
+
+def _checked(option: str, value: Any) -> dict[str, Any]:
+    match option:
+        case "schema":
+            if value is None:
+                return {"schema": None}
+            return {"schema": encode(Schema(value).source, limit=_SCHEMA_LIMIT, what="schema")}
+        case "timeout":
+            return timeout(value, option)
+        case "max_attempts":
+            return {option: integer(value, option, 1, 32_767)}
+        case "queue":
+            return {option: checked_name(value, option)}
+        case "active":
+            if not isinstance(value, bool):
+                raise InvalidJob(f"active={value!r} must be True or False")
+            return {option: value}
+    return {"description": check_text(value, "description", limit=500) if value else ""}
+
+
+def _missing(kind: str) -> Any:
+    raise NotFound(f'there is no definition of "{kind}": a worker that has it writes one at its start')

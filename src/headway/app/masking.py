@@ -1,0 +1,48 @@
+"""What people read of payloads and states: the fields that are secret, by their name or their schema, are not shown."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from headway.define.definitions import Definitions
+from headway.model.event import Event
+from headway.model.job import Attempt, Job
+from headway.model.machine import Chapter
+from headway.model.signal import Signal
+from headway.model.template import Template
+from headway.model.trigger import Trigger
+from headway.secrets import mask
+
+T = TypeVar("T")
+
+
+def masked(value: T, definitions: Definitions) -> T:
+    """What was read, or each of it, without its secrets; the same object where there are none."""
+    shown: Any = value
+    match value:
+        case list():
+            shown = [masked(each, definitions) for each in value]
+        case Job():
+            schema = definitions.schema_of(value.kind)
+            shown = _replaced(
+                value, payload=mask(value.payload, schema), state=mask(value.state, schema), meta=mask(value.meta)
+            )
+        case Template():
+            schema = definitions.schema_of(value.kind)
+            shown = _replaced(value, payload=mask(value.payload, schema), options=mask(value.options))
+        case Trigger():
+            schema = None if value.kind is None else definitions.schema_of(value.kind)
+            shown = _replaced(value, payload=mask(value.payload, schema), options=mask(value.options))
+        case Event() | Signal():
+            shown = _replaced(value, payload=mask(value.payload))
+        case Attempt() | Chapter():
+            shown = _replaced(value, state=mask(value.state))
+    return shown  # type: ignore[no-any-return]
+
+
+def _replaced(value: msgspec.Struct, **fields: Any) -> msgspec.Struct:
+    if all(getattr(value, name) is new for name, new in fields.items()):
+        return value
+    return msgspec.structs.replace(value, **fields)

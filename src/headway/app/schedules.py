@@ -1,0 +1,209 @@
+"""The verbs for schedules: what enqueues jobs by the clock, made at run time or declared in the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+from uuid import UUID
+
+from headway.app.rules import Rules
+from headway.clock import from_micros
+from headway.define.triggers import new_schedule
+from headway.errors import InvalidJob
+from headway.model.cron import zone
+from headway.model.duration import Duration
+from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.schedule import upcoming
+from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+from headway.store.ops import Op, Steps
+
+_PREVIEW = 10_000
+
+
+class ScheduleVerbs(Rules):
+    """A schedule is meant by its name, in this app's tenant or the one that is given."""
+
+    def create_schedule(
+        self,
+        name: str,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        kind: str | None = None,
+        template: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        tz: str = "UTC",
+        catch_up: CatchUp = "latest",
+        catch_up_window: Duration = "1d",
+        overlap: Overlap = "allow",
+        jitter: Duration = 0,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        enabled: bool = True,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Trigger:
+        """Store a schedule: cron (five fields, or `@daily`) or `every`, and what to enqueue, a kind or a template.
+
+        `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
+        `InvalidJob`, `NotFound` (the template).
+        """
+        given = _given(locals())
+        return self._read(self._create_schedule(given, template, tenant, actor))
+
+    async def acreate_schedule(self, name: str, cron: str | None = None, **given: Any) -> Trigger:
+        template, tenant, actor = (given.pop(key, None) for key in ("template", "tenant", "actor"))
+        return await self._aread(self._create_schedule({"name": name, "cron": cron, **given}, template, tenant, actor))
+
+    def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+        """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
+        return self._read(self._rule("schedule", name, tenant))
+
+    async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+        return await self._aread(self._rule("schedule", name, tenant))
+
+    def schedules(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Trigger]:
+        """The schedules, oldest first; `origin` is "code" for those that the code declares."""
+        return self._read(self._rules("schedule", tenant, None, limit, after))
+
+    async def aschedules(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Trigger]:
+        return await self._aread(self._rules("schedule", tenant, None, limit, after))
+
+    def change_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Trigger:
+        """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
+        code, and only `enabled` can be changed (`NotAllowed`)."""
+        return self._read(self._change_rule("schedule", name, tenant, actor, changes))
+
+    async def achange_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Trigger:
+        return await self._aread(self._change_rule("schedule", name, tenant, actor, changes))
+
+    def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+        """Let it fire no more, until it is resumed; what would have been due meanwhile is not caught up on."""
+        return self.change_schedule(name, tenant=tenant, actor=actor, enabled=False)
+
+    async def apause_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+    ) -> Trigger:
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
+
+    def resume_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+        """Let it fire again, from its next time on."""
+        return self.change_schedule(name, tenant=tenant, actor=actor, enabled=True)
+
+    async def aresume_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+    ) -> Trigger:
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
+
+    def delete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
+        self._run(self._delete_rule("schedule", name, tenant, actor))
+
+    async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        await self._arun(self._delete_rule("schedule", name, tenant, actor))
+
+    def run_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Fire:
+        """Fire it once, now, whatever its times; gives the fire, with its `job_id`. Its next time stays."""
+        self.learn(None)
+        fire, queue = self._run(self._run_schedule(name, tenant, actor))
+        self._wake.poke(queue)
+        return fire
+
+    async def arun_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Fire:
+        await self.alearn(None)
+        fire, queue = await self._arun(self._run_schedule(name, tenant, actor))
+        self._wake.poke(queue)
+        return fire
+
+    def preview_schedule(
+        self,
+        name: str | None = None,
+        count: int = 5,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str = "UTC",
+        after: datetime | None = None,
+        tenant: str | UUID | None = None,
+    ) -> list[datetime]:
+        """The next times of a stored schedule, or of a cron expression or interval that is not stored, in its zone.
+
+        Each carries its zone: `.astimezone(UTC)` gives it in UTC.
+        """
+        if name is not None:
+            return _preview(self.get_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now()))
+        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
+
+    async def apreview_schedule(
+        self,
+        name: str | None = None,
+        count: int = 5,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str = "UTC",
+        after: datetime | None = None,
+        tenant: str | UUID | None = None,
+    ) -> list[datetime]:
+        if name is not None:
+            schedule = await self.aget_schedule(name, tenant=tenant)
+            return _preview(schedule, count, after or from_micros(self.clock.now()))
+        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
+
+    def _loose(self, cron: str | None, every: Duration | None, tz: str) -> Any:
+        given = {"name": "preview", "kind": "preview", "cron": cron, "every": every, "tz": tz}
+        now = from_micros(self.clock.now())
+        return new_schedule(given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=now, limit=self.payload_limit)
+
+    def _create_schedule(
+        self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
+    ) -> Op[Trigger]:
+        owner = self._whose(tenant)
+
+        def steps() -> Steps[Trigger]:
+            now = yield from self._store.ops.now().steps()
+            fields = dict(given)
+            if template is not None:
+                fields["template_id"] = yield from self._template_id(template, owner)
+            row = new_schedule(
+                fields,
+                tenant=owner,
+                tenant_id=tenant_id(owner),
+                now=now,
+                limit=self.payload_limit,
+                created_by=actor,
+            )
+            return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
+
+        return Op(steps, writes=True, refusable=True)
+
+    def _run_schedule(self, name: str, tenant: str | UUID | None, actor: str | None) -> Op[tuple[Fire, str]]:
+        def steps() -> Steps[tuple[Fire, str]]:
+            trigger = yield from self._rule("schedule", name, tenant).steps()
+            return (yield from self._fire_now(trigger, actor))
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}
+
+
+def _preview(timing: Any, count: int, after: datetime) -> list[datetime]:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _PREVIEW:
+        raise InvalidJob(f"count={count!r} must be a whole number from 1 to {_PREVIEW:,}")
+    if after.tzinfo is None:
+        raise InvalidJob(f"after={after!r} carries no zone: use datetime.now(UTC)")
+    return [time.astimezone(zone(timing.tz)) for time in islice(upcoming(timing, after.astimezone(UTC)), count)]

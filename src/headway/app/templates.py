@@ -1,0 +1,206 @@
+"""The verbs for templates: a kind, a payload and options under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+from uuid import UUID
+
+import msgspec
+
+from headway.app.requests import Requests, then
+from headway.clock import from_micros
+from headway.define.checks import name as checked_name
+from headway.define.firing import template_job
+from headway.define.options import UsingOptions, check_stored_options
+from headway.errors import InvalidJob, NotFound
+from headway.model.codec import check_text, encode
+from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.job import Enqueued, NewJob
+from headway.model.template import NewTemplate, Template, TemplateChange
+from headway.store.ops import Op, Steps
+
+_CHANGES = ("name", "kind", "payload", "options", "description")
+_OPTIONS_LIMIT = 65_536
+
+
+class TemplateVerbs(Requests):
+    """A template is meant by its name, in this app's tenant or the one that is given."""
+
+    def create_template(
+        self,
+        name: str,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Template:
+        """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
+
+        The payload may be incomplete: it is validated when a job is made of it.
+        """
+        return self._read(self._create_template(name, kind, payload, options, description, tenant, actor))
+
+    async def acreate_template(
+        self,
+        name: str,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Template:
+        return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
+
+    def get_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
+        """One template as it is now; raises `NotFound`."""
+        return self._read(self._template(name, tenant))
+
+    async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
+        return await self._aread(self._template(name, tenant))
+
+    def templates(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Template]:
+        """The templates, oldest first; for the next page give the last one's id as `after`."""
+        return self._read(self._templates(tenant, limit, after))
+
+    async def atemplates(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Template]:
+        return await self._aread(self._templates(tenant, limit, after))
+
+    def change_template(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Template:
+        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
+        return self._read(self._change_template(name, tenant, actor, changes))
+
+    async def achange_template(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Template:
+        return await self._aread(self._change_template(name, tenant, actor, changes))
+
+    def delete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger points at it."""
+        self._run(self._delete_template(name, tenant, actor))
+
+    async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        await self._arun(self._delete_template(name, tenant, actor))
+
+    def run_template(
+        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        """Enqueue a job of a template, with these fields over its payload and these options over its own.
+
+        The job keeps the template's id and revision; later changes of the template do not touch it.
+        """
+        conn = options.pop("conn", None)
+        tenant = options.pop("tenant", None)
+        self.learn(conn)
+        job = self._template_job(self._run(self._template(name, tenant)), payload, options)
+        return self._put([self._mine(job)], None, conn)[0]
+
+    async def arun_template(
+        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        conn = options.pop("conn", None)
+        tenant = options.pop("tenant", None)
+        await self.alearn(conn)
+        job = self._template_job(await self._arun(self._template(name, tenant)), payload, options)
+        return (await self._aput([self._mine(job)], None, conn))[0]
+
+    def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
+        if payload is not None and not isinstance(payload, Mapping):
+            raise InvalidJob(f"the payload is a mapping of what goes over the template's, not {type(payload).__name__}")
+        job = template_job(
+            template,
+            dict(payload or {}),
+            dict(options),
+            self._definitions,
+            now=from_micros(self.clock.now()),
+            limit=self.payload_limit,
+        )
+        return msgspec.structs.replace(job, tenant=template.tenant or template.tenant_id, tenant_id=template.tenant_id)
+
+    def _create_template(
+        self,
+        name: str,
+        kind: str,
+        payload: Mapping[str, Any] | None,
+        options: Mapping[str, Any] | None,
+        description: str,
+        tenant: str | UUID | None,
+        actor: str | None,
+    ) -> Op[Template]:
+        owner = self._whose(tenant)
+        given = {"name": name, "kind": kind, "payload": payload, "options": options, "description": description}
+        row = NewTemplate(
+            id=new_id(), tenant=owner, tenant_id=tenant_id(owner), created_by=actor, **self._template_fields(given)
+        )
+        return self._store.ops.create_template(row, actor=actor)
+
+    def _template_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, value in given.items():
+            match name:
+                case "name" | "kind":
+                    made[name] = checked_name(value, name)
+                case "payload" | "options":
+                    if value is not None and not isinstance(value, Mapping):
+                        raise InvalidJob(f"a template's {name} are a mapping, not {type(value).__name__}")
+                    fields = dict(value or {})
+                    if name == "options":
+                        check_stored_options(fields)
+                    made[name] = encode(
+                        fields, limit=self.payload_limit if name == "payload" else _OPTIONS_LIMIT, what=name
+                    )
+                case "description":
+                    made[name] = check_text(value, name, limit=500) if value else ""
+                case _:
+                    raise InvalidJob(f"a template has no {name}: change {', '.join(_CHANGES)}")
+        return made
+
+    def _template(self, name: str, tenant: str | UUID | None) -> Op[Template]:
+        owner = self._whose(tenant)
+        op = self._store.ops.templates(
+            tenant_id=tenant_id(owner), name=checked_name(name, "template"), limit=1, after=None
+        )
+        return then(op, lambda found: found[0] if found else _missing(name, owner))
+
+    def _templates(self, tenant: str | UUID | None, limit: int, after: str | UUID | None) -> Op[list[Template]]:
+        return self._store.ops.templates(
+            tenant_id=self._narrowed(tenant), name=None, limit=limit, after=None if after is None else as_id(after)
+        )
+
+    def _change_template(
+        self, name: str, tenant: str | UUID | None, actor: str | None, changes: Mapping[str, Any]
+    ) -> Op[Template]:
+        given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
+        if not given:
+            raise InvalidJob("nothing to change was given")
+        change = TemplateChange(**self._template_fields(given))
+
+        def steps() -> Steps[Template]:
+            found = yield from self._template(name, tenant).steps()
+            op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
+            return (yield from op.steps()) or _missing(name, found.tenant)
+
+        return Op(steps, writes=True, refusable=True)
+
+    def _delete_template(self, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
+        def steps() -> Steps[bool]:
+            found = yield from self._template(name, tenant).steps()
+            op = self._store.ops.delete_template(found.id, tenant_id=found.tenant_id, actor=actor)
+            return (yield from op.steps())
+
+        return Op(steps, writes=True)
+
+
+def _missing(name: str, tenant: str) -> Any:
+    raise NotFound(f'tenant {tenant} has no template "{name}": headway templates list shows what there is')

@@ -1,0 +1,47 @@
+"""A program's output as text: live into the job's log, and its tails at the end."""
+
+from __future__ import annotations
+
+import codecs
+
+from headway import secrets
+from headway.define.context import Context
+
+_MARGIN = 4_096
+_utf8 = codecs.getincrementaldecoder("utf-8")
+
+
+class Live:
+    """One output of a running program, on its way from bytes into the job's log."""
+
+    def __init__(self, ctx: Context, name: str) -> None:
+        self._ctx = ctx
+        self._name = name
+        self._decoder = _utf8("backslashreplace")
+
+    def write(self, skipped: int, data: bytes) -> None:
+        if skipped:
+            self._decoder.reset()
+            self._ctx.output_gap(f"[… {skipped:,} bytes of {self._name} not shown]", stream=self._name)
+        self._ctx.output(_storable(self._decoder.decode(data)), stream=self._name)
+
+    def close(self) -> None:
+        self._ctx.output(self._decoder.decode(b"", final=True), stream=self._name)
+
+
+def _storable(text: str) -> str:
+    return text.replace("\0", "\\x00")
+
+
+def tail(data: bytes, size: int, limit: int) -> str:
+    """The last of an output as text of at most `limit` bytes, without secrets or the end of one that the cut hit."""
+    text = secrets.redact(_storable(data.decode("utf-8", "backslashreplace")))
+    if size > len(data):
+        text = text[margin() :]
+    encoded = text.encode()
+    return text if len(encoded) <= limit else encoded[len(encoded) - limit :].decode(errors="ignore")
+
+
+def margin() -> int:
+    """How many characters before a tail fall away, since a secret may be cut there."""
+    return max(secrets.longest(), _MARGIN)

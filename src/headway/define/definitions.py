@@ -1,0 +1,154 @@
+"""Definitions: what the code says of its kinds, and what this process has heard that operators made of it."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.define.kind import Kind, Redefined
+from headway.define.machine import MachineKind
+from headway.define.options import Options, new_job
+from headway.define.registry import AnyKind, Registry
+from headway.define.schema import Schema
+from headway.errors import InvalidJob
+from headway.model.codec import encode
+from headway.model.definition import Definition, NewDefinition
+from headway.model.job import NewJob
+from headway.model.machine import START
+
+HEARD_S = 5.0
+"""For how long what was heard of the definitions is good enough for an enqueue."""
+_POLICY = (
+    *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
+    *("train", "partition", "concurrency", "concurrency_key"),
+    *("rate_count", "rate_period_ms", "rate_burst", "rate_key"),
+)
+_DEFAULTS = Options()
+
+
+def definition_of(kind: AnyKind) -> NewDefinition:
+    """What the code says of a kind."""
+    options = kind.options
+    policy = {name: value for name in _POLICY if (value := getattr(options, name)) != getattr(_DEFAULTS, name)}
+    schema = options.schema
+    return NewDefinition(
+        kind=kind.name,
+        description=_description(kind),
+        schema=None if schema is None else msgspec.json.encode(schema.source).decode(),
+        timeout_ms=options.timeout_ms,
+        max_attempts=options.max_attempts,
+        queue=options.queue,
+        policy=msgspec.json.encode(policy).decode(),
+        computed=bool(options.made_keys) or (isinstance(kind, MachineKind) and kind.edition.steps[START].moves),
+    )
+
+
+class Definitions:
+    """What is stored of kinds, as this process last heard of it: new jobs follow it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[str, Definition] = {}
+        self._schemas: dict[str, Schema] = {}
+        self._heard_at = -HEARD_S
+        self.defined_at: datetime | None = None  # when one of them changed last
+
+    @property
+    def are_old(self) -> bool:
+        """Whether they should be read again before an enqueue."""
+        return time.monotonic() - self._heard_at >= HEARD_S
+
+    def forget(self) -> None:
+        """What was heard is not true any more: it is read again before the next enqueue."""
+        self._heard_at = -HEARD_S
+
+    def hear(self, found: list[Definition]) -> None:
+        """Take what was read: all that there is."""
+        self._heard_at = time.monotonic()
+        self.defined_at = max((each.updated_at for each in found), default=None)
+        self._known = {each.kind: each for each in found}
+        self._schemas.clear()
+        for kind in self._registry:
+            kind.redefine(_redefined(self._known.get(kind.name)))
+
+    def get(self, kind: str) -> Definition | None:
+        return self._known.get(kind)
+
+    def schema_of(self, kind: str) -> dict[str, Any] | None:
+        """The JSON Schema that its payloads must fit, from the code or as it is stored."""
+        known = self._registry.get(kind)
+        if known is not None:
+            return None if known.schema is None else known.schema.source
+        definition = self._known.get(kind)
+        return None if definition is None else definition.schema
+
+    def build(
+        self, kind: str, payload: Mapping[str, Any], options: Mapping[str, Any], *, now: int, limit: int
+    ) -> NewJob:
+        """A job of a kind by its name: as its code builds it, or, where that is not here, as its definition says.
+
+        Raises `InvalidJob`, `InvalidPayload`.
+        """
+        known = self._registry.get(kind)
+        if known is not None:
+            return known.using(**options).build_from(dict(payload))
+        text = encode(dict(payload), limit=limit)
+        definition = self._known.get(kind)
+        if definition is None:
+            return new_job(kind, text, options, now=now)
+        if definition.computed:
+            raise InvalidJob(
+                f'the keys of "{kind}" are made by its code, which is not here: enqueue it where it is defined (on the '
+                "command line: add --app module:app)"
+            )
+        schema = self._schema(definition)
+        if schema is not None:
+            schema.check(text, kind)
+        return new_job(kind, text, options, now=now, default=_options(definition))
+
+    def _schema(self, definition: Definition) -> Schema | None:
+        if definition.schema is None:
+            return None
+        if definition.kind not in self._schemas:
+            self._schemas[definition.kind] = Schema(definition.schema)
+        return self._schemas[definition.kind]
+
+
+def declarations(kinds: Iterable[AnyKind]) -> tuple[NewDefinition, ...]:
+    return tuple(definition_of(kind) for kind in kinds)
+
+
+def _description(kind: AnyKind) -> str:
+    given = getattr(kind, "description", None)
+    if isinstance(given, str):
+        return given
+    doc = inspect.getdoc(kind.fn) if isinstance(kind, Kind) else None
+    # a class without its own has that of its base
+    if isinstance(kind, MachineKind) and "__doc__" in vars(kind.fn) and vars(kind.fn)["__doc__"] is None:
+        doc = None
+    return " ".join((doc or "").partition("\n\n")[0].split())[:500]
+
+
+def _redefined(definition: Definition | None) -> Redefined | None:
+    """What an operator changed of a kind, if anything."""
+    if definition is None or not definition.changed:
+        return None
+    changed: dict[str, Any] = {name: getattr(definition, name) for name in definition.changed if name != "description"}
+    if changed.get("schema") is not None:
+        changed["schema"] = Schema(changed["schema"])
+    return Redefined(**changed) if changed else None
+
+
+def _options(definition: Definition) -> Options:
+    return msgspec.structs.replace(
+        _DEFAULTS,
+        **{"max_losses": definition.max_attempts, **definition.policy},
+        queue=definition.queue,
+        timeout_ms=definition.timeout_ms,
+        max_attempts=definition.max_attempts,
+    )

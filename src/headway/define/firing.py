@@ -1,0 +1,152 @@
+"""Turns a fire of a trigger into the job that it makes: what is looked up, rendered, validated."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from headway.clock import to_micros
+from headway.define.definitions import Definitions
+from headway.errors import RenderError
+from headway.model.codec import KEY_LIMIT
+from headway.model.cron import zone
+from headway.model.event import Event
+from headway.model.job import NewJob, Source
+from headway.model.render import look_up, render
+from headway.model.schedule import jittered
+from headway.model.template import Template
+from headway.model.trigger import Met, Trigger
+
+
+def schedule_job(met: Met, nominal_at: datetime, definitions: Definitions, *, now: datetime, limit: int) -> NewJob:
+    """The job of a schedule's nominal time; raises `RenderError`, `InvalidJob`, `InvalidPayload`."""
+    trigger = met.trigger
+    names = schedule_names(trigger, nominal_at, now)
+    job = _job(met, names, definitions, now=now, limit=limit, source="schedule", source_ref=_shown(nominal_at))
+    if trigger.jitter_ms:
+        job = msgspec.structs.replace(
+            job, scheduled_for=jittered(trigger.id, nominal_at, trigger.jitter_ms), delay_ms=None
+        )
+    return job
+
+
+def event_job(met: Met, event: Event, definitions: Definitions, *, now: datetime, limit: int) -> tuple[NewJob, str]:
+    """The job that an event makes by this trigger, and the digest by which it is deduped; raises as `schedule_job`."""
+    trigger = met.trigger
+    names = event_names(trigger, event)
+    job = _job(met, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
+    if job.correlation_id is None:
+        job = msgspec.structs.replace(job, correlation_id=event.correlation_id or event.id)
+    key = job.payload
+    if trigger.dedupe_key is not None:
+        key = str(render(trigger.dedupe_key, names, limit=limit))
+    return job, hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def meets(trigger: Trigger, event: Event) -> bool:
+    """Whether the event fulfils the trigger's `when`: each path leads to its value, or to one of its list."""
+    names = event_names(trigger, event)
+    for path, wanted in trigger.when.items():
+        found, value = look_up(names, path)
+        if not found or (value not in wanted if isinstance(wanted, list) else value != wanted):
+            return False
+    return True
+
+
+def template_job(
+    template: Template,
+    payload: dict[str, Any],
+    options: dict[str, Any],
+    definitions: Definitions,
+    *,
+    now: datetime,
+    limit: int,
+) -> NewJob:
+    """The job of a template with these over its payload and its options."""
+    job = definitions.build(
+        template.kind, {**template.payload, **payload}, {**template.options, **options}, now=to_micros(now), limit=limit
+    )
+    return msgspec.structs.replace(job, template_id=template.id, template_revision=template.revision)
+
+
+def schedule_names(trigger: Trigger, nominal_at: datetime, now: datetime) -> dict[str, Any]:
+    """What a schedule's payload may look up."""
+    local = nominal_at.astimezone(zone(trigger.tz))
+    return {
+        "schedule": {
+            "id": trigger.id,
+            "name": trigger.name,
+            "nominal_at": _shown(nominal_at),
+            "local_at": local.isoformat(),
+            "date": local.date().isoformat(),
+            "tz": trigger.tz,
+            "fired_at": _shown(now),
+            "last_fired_at": None if trigger.last_fired_at is None else _shown(trigger.last_fired_at),
+        },
+        **_common(trigger),
+    }
+
+
+def event_names(trigger: Trigger, event: Event) -> dict[str, Any]:
+    """What an event trigger's payload may look up."""
+    common = _common(trigger)
+    common["meta"] |= {
+        "event_id": event.id,
+        "event_name": event.name,
+        "emitted_at": _shown(event.emitted_at),
+        "correlation_id": event.correlation_id,
+    }
+    return {"event": event.payload, **common}
+
+
+def _common(trigger: Trigger) -> dict[str, Any]:
+    return {
+        "trigger": {"id": trigger.id, "name": trigger.name},
+        "meta": {"tenant": trigger.tenant, "tenant_id": trigger.tenant_id},
+    }
+
+
+def _job(
+    met: Met,
+    names: dict[str, Any],
+    definitions: Definitions,
+    *,
+    now: datetime,
+    limit: int,
+    source: Source,
+    source_ref: str,
+) -> NewJob:
+    trigger, template = met.trigger, met.template
+    payload = render(trigger.payload, names, limit=limit)
+    options = _rendered(trigger.options, names)
+    if template is not None:
+        options = {**template.options, **options}
+        job = template_job(template, payload, options, definitions, now=now, limit=limit)
+    elif trigger.kind is not None:
+        job = definitions.build(trigger.kind, payload, options, now=to_micros(now), limit=limit)
+    else:
+        raise RenderError(f"the template of {trigger.name} is gone: give it another one, or a kind")
+    return msgspec.structs.replace(
+        job,
+        tenant=trigger.tenant or trigger.tenant_id,
+        tenant_id=trigger.tenant_id,
+        source=source,
+        source_ref=source_ref,
+        trigger_id=trigger.id,
+    )
+
+
+def _rendered(options: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """The options, filled; what belongs into a key is text, whatever the event has there."""
+    filled = {}
+    for name, value in options.items():
+        new = render(value, names, limit=64 * KEY_LIMIT)
+        filled[name] = str(new) if name.endswith("_key") and isinstance(new, int | float) else new
+    return filled
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,232 @@
+"""What people write of schedules and event triggers, checked and made into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from headway.define import checks
+from headway.define.options import check_stored_options
+from headway.errors import InvalidJob, RenderError
+from headway.model.codec import check_text, encode
+from headway.model.cron import Cron, zone
+from headway.model.duration import Duration, to_ms
+from headway.model.ids import new_id
+from headway.model.render import places
+from headway.model.schedule import next_time
+from headway.model.trigger import CatchUp, NewTrigger, Overlap, Trigger, TriggerChange
+
+_SHORTEST_MS = 1_000
+_DESCRIPTION = 500
+_SCHEDULE = ("cron", "every", "tz", "catch_up", "catch_up_window", "overlap", "jitter", "start", "end")
+_EVENT = ("event", "when", "dedupe_window", "dedupe_key")
+_BOTH = ("name", "kind", "template_id", "payload", "options", "description", "enabled")
+_TIMING = frozenset({"cron", "every_ms", "tz", "start_at", "end_at", "enabled"})
+ROOTS = {
+    "schedule": ("schedule", "trigger", "meta"),
+    "event": ("event", "trigger", "meta"),
+}
+"""What the paths of a payload template begin with."""
+
+
+def new_schedule(
+    given: Mapping[str, Any], *, tenant: str, tenant_id: str, now: datetime, limit: int, created_by: str | None = None
+) -> NewTrigger:
+    """A schedule of what was given by name (None: not given); raises `InvalidJob`, `InvalidPayload`."""
+    row = NewTrigger(
+        id=new_id(),
+        tenant=tenant,
+        tenant_id=tenant_id,
+        type="schedule",
+        created_by=created_by,
+        **{"name": "", **_checked(given, "schedule", limit)},
+    )
+    _check_whole(row)
+    return msgspec.structs.replace(row, next_fire_at=_first_time(row, now))
+
+
+def new_trigger(
+    given: Mapping[str, Any], *, tenant: str, tenant_id: str, limit: int, created_by: str | None = None
+) -> NewTrigger:
+    """An event trigger of what was given by name; raises `InvalidJob`, `InvalidPayload`."""
+    row = NewTrigger(
+        id=new_id(),
+        tenant=tenant,
+        tenant_id=tenant_id,
+        type="event",
+        created_by=created_by,
+        **{"name": "", **_checked(given, "event", limit)},
+    )
+    _check_whole(row)
+    return row
+
+
+def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime, limit: int) -> TriggerChange:
+    """What a change of these sets on this trigger; None takes a value back where that is possible."""
+    changes = _checked(given, trigger.type, limit, changing=True)
+    if not changes:
+        raise InvalidJob("nothing to change was given")
+    if changes.get("kind") is not None:
+        changes.setdefault("template_id", None)
+    if changes.get("template_id") is not None:
+        changes.setdefault("kind", None)
+    if changes.get("cron") is not None:
+        changes.setdefault("every_ms", None)
+    if changes.get("every_ms") is not None:
+        changes.setdefault("cron", None)
+    if trigger.type == "schedule":
+        whole = msgspec.structs.replace(trigger, **{name: to for name, to in changes.items() if name in _TIMING})
+        _check_timing(whole)
+        if not _TIMING.isdisjoint(changes):
+            changes["next_fire_at"] = _first_time(whole, now) if whole.enabled else None
+    return TriggerChange(**changes)
+
+
+def _checked(
+    given: Mapping[str, Any], type_: Literal["schedule", "event"], limit: int, *, changing: bool = False
+) -> dict[str, Any]:
+    known = (*_BOTH, *(_SCHEDULE if type_ == "schedule" else _EVENT))
+    changes: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidJob(checks.unknown_option(name, list(known), f"a {type_}", elsewhere=()))
+        if value is None and not changing:
+            continue
+        changes |= _CHECKS[name](value, name, type_, limit)
+    return changes
+
+
+def _check_whole(row: NewTrigger) -> None:
+    if not row.name:
+        raise InvalidJob("it needs a name: name='nightly'")
+    if (row.kind is None) == (row.template_id is None):
+        raise InvalidJob(f"{row.name}: give what it enqueues, either kind= or template=")
+    if row.type == "event":
+        if row.event is None:
+            raise InvalidJob(f"{row.name}: give the event that it waits for, event='provider.folder.updated'")
+        return
+    _check_timing(row)
+
+
+def _check_timing(row: NewTrigger | Trigger) -> None:
+    if (row.cron is None) == (row.every_ms is None):
+        raise InvalidJob(f"{row.name}: give when it is due, either a cron expression or every=")
+    if row.start_at is not None and row.end_at is not None and row.end_at < row.start_at:
+        raise InvalidJob(f"{row.name}: end={row.end_at.isoformat()} is before start={row.start_at.isoformat()}")
+
+
+def _first_time(row: NewTrigger | Trigger, now: datetime) -> datetime | None:
+    time = next_time(row, now)
+    if time is None and (row.end_at is None or row.end_at > now):
+        raise InvalidJob(f"{row.name}: cron={row.cron!r} is never due: no such day comes within fifty years")
+    return time if row.enabled else None
+
+
+def _moment(value: Any, name: str) -> datetime | None:
+    return None if value is None else checks.moment(value, name)[name].astimezone(UTC)
+
+
+def _cron(value: Any) -> str | None:
+    return None if value is None else Cron(value).text
+
+
+def _every(value: Duration | None) -> int | None:
+    if value is None:
+        return None
+    ms = to_ms(value, "every")
+    if ms < _SHORTEST_MS:
+        raise InvalidJob(f"every={value!r} is too often: a second is the shortest interval")
+    return ms
+
+
+def _one_of(value: Any, name: str, values: Any) -> str:
+    if value not in get_args(values):
+        raise InvalidJob(f"{name}={value!r} is not known: use {', '.join(get_args(values))}")
+    return str(value)
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidJob(f"{name}={value!r} must be True or False")
+    return value
+
+
+def _described(value: Any) -> str:
+    return check_text(value or "", "description", limit=_DESCRIPTION) if value else ""
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidJob(f"{name} is {type(value).__name__}, not a mapping")
+    return dict(value)
+
+
+def _template(value: Any, name: str, type_: str, limit: int) -> str:
+    """A payload with places, as JSON text; raises `InvalidJob` for paths that can never lead anywhere."""
+    _check_places(value, type_)
+    return encode(_object(value, name), limit=limit, what=name)
+
+
+def _check_places(value: Any, type_: str) -> None:
+    roots = ROOTS[type_]
+    try:
+        for path in places(value):
+            if path.partition(".")[0] not in roots:
+                raise InvalidJob(f"{{{{{path}}}}} begins with none of {', '.join(roots)}: write {{{{{roots[0]}.…}}}}")
+    except RenderError as error:
+        raise InvalidJob(str(error)) from None
+
+
+def _options(value: Any, name: str, type_: str, limit: int) -> str:
+    options = _object(value, name)
+    _check_places(options, type_)
+    check_stored_options(options)
+    return encode(options, limit=limit, what=name)
+
+
+def _when(value: Any, limit: int) -> str:
+    conditions = _object(value, "when")
+    for path in conditions:
+        _check_places(f"{{{{{path}}}}}", "event")
+    return encode(conditions, limit=limit, what="when")
+
+
+def event_name(value: Any, name: str = "event") -> str:
+    """The name of an event: dotted words, like provider.folder.updated."""
+    return checks.name(value, name)
+
+
+def _dedupe_key(value: Any) -> str | None:
+    if value is None:
+        return None
+    _check_places(value, "event")
+    return check_text(value, "dedupe_key")
+
+
+_CHECKS: dict[str, Any] = {
+    "name": lambda value, name, _type, _limit: {"name": checks.name(value, name)},
+    "kind": lambda value, name, _type, _limit: {"kind": None if value is None else checks.name(value, name)},
+    "template_id": lambda value, _name, _type, _limit: {"template_id": value},
+    "payload": lambda value, name, type_, limit: {"payload": _template(value, name, type_, limit)},
+    "options": lambda value, name, type_, limit: {"options": _options(value, name, type_, limit)},
+    "description": lambda value, _name, _type, _limit: {"description": _described(value)},
+    "enabled": lambda value, name, _type, _limit: {"enabled": _flag(value, name)},
+    "cron": lambda value, _name, _type, _limit: {"cron": _cron(value)},
+    "every": lambda value, _name, _type, _limit: {"every_ms": _every(value)},
+    "tz": lambda value, _name, _type, _limit: {"tz": zone(value).key},
+    "catch_up": lambda value, name, _type, _limit: {"catch_up": _one_of(value, name, CatchUp)},
+    "catch_up_window": lambda value, name, _type, _limit: {"catch_up_window_ms": to_ms(value, name)},
+    "overlap": lambda value, name, _type, _limit: {"overlap": _one_of(value, name, Overlap)},
+    "jitter": lambda value, name, _type, _limit: {"jitter_ms": to_ms(value or 0, name)},
+    "start": lambda value, name, _type, _limit: {"start_at": _moment(value, name)},
+    "end": lambda value, name, _type, _limit: {"end_at": _moment(value, name)},
+    "event": lambda value, _name, _type, _limit: {"event": event_name(value)},
+    "when": lambda value, _name, _type, limit: {"when": _when(value, limit)},
+    "dedupe_window": lambda value, name, _type, _limit: {"dedupe_window_ms": to_ms(value or 0, name)},
+    "dedupe_key": lambda value, _name, _type, _limit: {"dedupe_key": _dedupe_key(value)},
+}

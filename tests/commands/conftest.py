@@ -1,0 +1,64 @@
+"""What tests of commands ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "worker"))
+
+from bench_of_programs import Bench
+from workshop import Workshop
+
+from headway import secrets
+from headway.commands import CommandKind, load
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Runs programs and finds what is left of them; nothing may be."""
+    bench = Bench(tmp_path)
+    yield bench
+    left = bench.alive()
+    bench.kill_all()
+    assert left == [], f"processes outlived the test: {left}"
+
+
+@pytest.fixture
+def shop(live_store: Any) -> Workshop:
+    return Workshop(live_store)
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> Iterator[Workshop]:
+    """A workshop on SQLite only, for what does not depend on the store."""
+    from headway.store.sqlite.store import SqliteStore
+
+    store = SqliteStore(str(tmp_path / "headway.db"))
+    try:
+        yield Workshop(store)
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def declare() -> Callable[..., CommandKind]:
+    """Makes a command of keyword arguments, as the file would, and adds it to a workshop."""
+
+    def declared(shop: Workshop | None = None, name: str = "cmd", **keys: Any) -> CommandKind:
+        (kind,) = load({name: {"timeout": "60s", **keys}}, "/etc/headway.toml")
+        if shop is not None:
+            shop.registry._adopt(kind)
+        return kind
+
+    return declared
+
+
+@pytest.fixture(autouse=True)
+def no_secrets_known() -> Iterator[None]:
+    yield
+    secrets.forget()
