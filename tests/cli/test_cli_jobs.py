@@ -191,9 +191,33 @@ def test_looking_makes_no_file(cli: Cli, folder: Path) -> None:
         ("groups", "show", new_id()),
         ("limits",),
         ("limits", "set", "--queue", "mail", "--max-running", "1"),
+        ("jobs", "logs", new_id()),
+        ("schedules",),
+        ("triggers",),
+        ("triggers", "test", "t"),
+        ("templates",),
+        ("templates", "run", "t"),
+        ("definitions",),
+        ("events",),
     ):
         assert f"there is no database file {folder / 'headway.db'}" in cli.refused(*command, code=1)
     assert not (folder / "headway.db").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("enqueue", "welcome"),
+        ("events", "emit", "user.came"),
+        ("schedules", "create", "s", "--every", "5m", "--kind", "a"),
+        ("triggers", "create", "t", "--event", "user.came", "--kind", "a"),
+        ("templates", "create", "t", "--kind", "a"),
+    ],
+)
+def test_what_creates_something_makes_the_file(cli: Cli, folder: Path, command: tuple[str, ...]) -> None:
+    result = cli(*command)
+    assert result.exit_code == 0, result.output
+    assert (folder / "headway.db").exists()
 
 
 def test_list_is_a_table_for_people_and_the_model_for_programs(cli: Cli, app: Headway) -> None:

@@ -286,7 +286,7 @@ def test_completion_scripts_complete(cli: Cli, shell: str) -> None:
 
 
 def test_the_shell_is_given_the_commands() -> None:
-    env = {"_HEADWAY_COMPLETE": "bash_complete", "COMP_WORDS": "headway jobs l", "COMP_CWORD": "2", "PATH": ""}
+    env = {"_HEADWAY_COMPLETE": "bash_complete", "COMP_WORDS": "headway jobs li", "COMP_CWORD": "2", "PATH": ""}
     found = subprocess.run(
         [sys.executable, "-m", "headway"], env=env, capture_output=True, text=True, timeout=60, check=False
     )

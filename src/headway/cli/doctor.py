@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -11,23 +12,27 @@ import click
 from headway.cli.check import Check, note, ok, problem
 from headway.cli.command import Command
 from headway.cli.failure import FAILED, diagnose
-from headway.cli.output import ago, clean, console, emit, many
+from headway.cli.output import ago, clean, console, emit, first_line, many
 from headway.cli.state import State, pass_state
 
 if TYPE_CHECKING:
     from headway.app import Headway
     from headway.model.fleet import Queue
     from headway.model.status import Status
+    from headway.model.trigger import Trigger
     from headway.store.run import Store
 
-_TRAINS = 5
+_FEW = 5
+_LOOKED_AT = 1_000
+"""How many schedules and events are looked at."""
+_SLOW = timedelta(minutes=1)
 _MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bold red")}
 
 
 @click.command(cls=Command, short_help="Find what is wrong, and its fix.")
 @pass_state
 def doctor(state: State) -> None:
-    """Check settings, database, schema, queues, workers and trains; ends with 1 if something is wrong.
+    """Check settings, database, schema and all that work needs; ends with 1 if something is wrong.
 
     ✓ is well, – is worth knowing, ✗ is wrong and comes with its fix.
 
@@ -105,6 +110,8 @@ def _work(app: Headway, tenant: str) -> Iterator[Check]:
     yield from _queues(queues)
     yield from _workers(app)
     yield from _trains(app, tenant)
+    yield from _schedules(app, tenant)
+    yield from _events(app)
     if counts.get("dead"):
         yield note("jobs", f"{counts['dead']:,} are dead: headway jobs list --status dead")
 
@@ -163,8 +170,8 @@ def _workers(app: Headway) -> Iterator[Check]:
 
 def _trains(app: Headway, tenant: str) -> Iterator[Check]:
     """Those on hold; the first few by name. `tenant` is the one that commands mean by themselves."""
-    held = app.trains(blocked=True, limit=_TRAINS + 1)
-    for train in held[:_TRAINS]:
+    held = app.trains(blocked=True, limit=_FEW + 1)
+    for train in held[:_FEW]:
         assert train.hold is not None
         of = "" if train.tenant == tenant else f" --tenant {train.tenant}"
         why = f": {train.hold.reason}" if train.hold.reason else ""
@@ -174,10 +181,58 @@ def _trains(app: Headway, tenant: str) -> Iterator[Check]:
             yield problem("trains", detail, f"headway trains show {name}{of}")
         else:
             yield note("trains", f"{detail}: headway trains resume {name}{of}")
-    if len(held) > _TRAINS:
+    if len(held) > _FEW:
         yield problem("trains", "more are on hold", "headway trains list --blocked")
     if not held:
         yield ok("trains", "none is on hold")
+
+
+def _schedules(app: Headway, tenant: str) -> Iterator[Check]:
+    """Those whose last fire failed, and those that nobody fires; the first few by name."""
+    from headway.cli.schedule_sheet import overdue
+
+    now = app.store.run(app.store.ops.now())
+    found = [schedule for schedule in app.schedules(limit=_LOOKED_AT) if schedule.enabled]
+    failed = [schedule for schedule in found if schedule.error]
+    late = [schedule for schedule in found if overdue(schedule, now)]
+    for schedule in failed[:_FEW]:
+        why = first_line(schedule.error)
+        yield problem("schedules", f"{schedule.name} failed to fire: {why}", _show(schedule, tenant))
+    for schedule in late[:_FEW]:
+        whose = "a worker of the app that declares it" if schedule.origin == "code" else "a worker"
+        yield problem(
+            "schedules",
+            f"{schedule.name} is overdue: its time was {ago(schedule.next_fire_at, now)}, and no worker fired it",
+            f"start {whose}; {_show(schedule, tenant)}",
+        )
+    if len(failed) > _FEW or len(late) > _FEW:
+        yield problem("schedules", "more are in need", "headway schedules list")
+    if not failed and not late:
+        yield ok("schedules", f"{len(found)} enabled, none overdue" if found else "none is enabled")
+
+
+def _show(schedule: Trigger, tenant: str) -> str:
+    of = "" if schedule.tenant == tenant else f" --tenant {shlex.quote(schedule.tenant)}"
+    return f"headway schedules show {shlex.quote(schedule.name)}{of}"
+
+
+def _events(app: Headway) -> Iterator[Check]:
+    failed = app.events(status="failed", limit=_LOOKED_AT)
+    pending = app.events(status="pending", limit=_LOOKED_AT)
+    now = app.store.run(app.store.ops.now())
+    old = [event for event in pending if now - event.emitted_at > _SLOW]
+    if failed:
+        count = f"{'at least ' if len(failed) == _LOOKED_AT else ''}{many(len(failed), 'event')}"
+        yield problem("events", f"{count} made a trigger fail", "headway events list --failed")
+    if old:
+        age = ago(old[-1].emitted_at, now).removesuffix(" ago")
+        yield problem(
+            "events",
+            f"{many(len(old), 'event')} not handled yet, the oldest for {age}",
+            "start a worker: any one handles them",
+        )
+    if not failed and not old:
+        yield ok("events", "none failed, none waits for long")
 
 
 def _waiting(counts: Mapping[Status, int]) -> int:

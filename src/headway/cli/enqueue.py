@@ -11,23 +11,19 @@ import click
 from headway.cli.command import Command
 from headway.cli.output import emit, note
 from headway.cli.params import SOURCES, Duration, JsonObject, Moment, Rate, given
-from headway.cli.state import State, actor, close_later, override, pass_state
+from headway.cli.state import NO_APP, State, actor, app_options, close_later, override, pass_state
 from headway.model.status import STATUSES
 
 if TYPE_CHECKING:
     from headway.app import Headway
 
-NO_APP = "none"
 _ON_END = click.Choice(("advance", "hold"))
 
 
 @click.command(cls=Command, short_help="Enqueue one job, print its id.")
 @click.argument("kind")
-@click.argument("payload", metavar="[JSON | -]", required=False)
-@click.option(
-    "--app", "spec", metavar="MODULE:APP", help="The app that defines the kind, or none. Default: $HEADWAY_APP."
-)
-@click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
+@click.argument("payload", metavar="[JSON | @FILE | -]", required=False)
+@app_options
 @click.option("--queue", help="Instead of the kind's.")
 @click.option("--tenant", help="Whose job it is.")
 @click.option("--priority", type=int, help="Lower runs first. Default: 100.")
@@ -79,9 +75,9 @@ def enqueue(
 ) -> None:
     """Enqueue one job and print its id; it is durable once the id is printed.
 
-    The payload is a JSON object of the function's parameters, or - to read it from stdin. With --app the arguments
-    are checked and the kind's own options (its queue, attempts, timeout) apply; without, the job is stored by name with
-    the usual defaults.
+    The payload is a JSON object of the function's parameters, @file, or - to read it from stdin. With --app the
+    arguments are checked and the kind's own options (its queue, attempts, timeout) apply; without, they are by what
+    workers stored of the kind, and a kind that none has declared yet is enqueued by name with the usual defaults.
 
     \b
     headway enqueue welcome '{"user_id": 7}' --app myapp:app

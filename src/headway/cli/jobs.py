@@ -1,4 +1,4 @@
-"""`headway jobs`: list, show, why, change, move; cancel and retry are in `bulk`."""
+"""`headway jobs`: list, show, why, change, move; cancel and retry are in `bulk`, logs in `logs`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from headway.cli.bulk import cancel, retry
 from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
+from headway.cli.logs import logs
 from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.params import FILTERS, Duration, JsonObject, Moment, as_flags, filter_options, given
 from headway.cli.place import remark, when
@@ -30,6 +31,7 @@ def jobs() -> None:
     headway jobs list --status dead --kind welcome
     headway jobs show ID
     headway jobs why ID
+    headway jobs logs -f ID
     headway jobs move ID --first
     headway jobs retry --status dead --kind welcome --dry-run
     """
@@ -37,6 +39,7 @@ def jobs() -> None:
 
 jobs.add_command(cancel)
 jobs.add_command(retry)
+jobs.add_command(logs)
 
 
 @jobs.command("list")
@@ -112,7 +115,8 @@ def show(state: State, job_id: str) -> None:
         return
     from headway.cli.sheet import show_job
 
-    show_job(job, attempts, audit, ahead=ahead, awaited=awaited)
+    made_by, template = _made_by(app, job), _made_of(app, job)
+    show_job(job, attempts, audit, ahead=ahead, awaited=awaited, made_by=made_by, template=template)
     if job.step is not None:
         note(f"its timeline: {state.typed('machines', 'show', job.id)}")
 
@@ -203,3 +207,25 @@ def _ahead(app: Headway, job: Job) -> int:
         return app.store.run(app.store.ops.ahead(job.id))
     ahead, _ = app.store.run(app.store.ops.train_place(job.id))
     return ahead
+
+
+def _made_by(app: Headway, job: Job) -> str | None:
+    """The schedule or trigger that made it."""
+    if job.trigger_id is None:
+        return None
+    from headway.cli.rules import with_id
+
+    noun = "trigger" if job.source == "event" else "schedule"
+    rule = with_id(app, "event" if job.source == "event" else "schedule", job.trigger_id, job.tenant_id)
+    return f"{noun} {rule.name}" if rule is not None else f"{noun} {job.trigger_id} (deleted)"
+
+
+def _made_of(app: Headway, job: Job) -> str | None:
+    """The template that it was made of."""
+    if job.template_id is None:
+        return None
+    from headway.cli.rules import template_with_id
+
+    template = template_with_id(app, job.template_id, job.tenant_id)
+    name = template.name if template is not None else f"{job.template_id} (deleted)"
+    return f"{name}, revision {job.template_revision}"

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,8 +25,19 @@ COLORS = {
     "canceled": "magenta",
     "timeout": "red",
     "lost": "red",
+    "enqueued": "green",
+    "skipped": "yellow",
+    "deduped": "yellow",
+    "pending": "cyan",
+    "handled": "green",
+    "enabled": "green",
+    "paused": "bold yellow",
+    "disabled": "bold yellow",
+    "active": "green",
+    "inactive": "bold yellow",
 }
 # a job's error or log line must not drive the reader's terminal
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -129,6 +140,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("�", text.replace("\r\n", "\n"))
 
 
+def readable(text: str) -> str:
+    """A program's output as lines: colours are left out, and a progress bar's carriage returns end its lines."""
+    return clean(_ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
+
+
 def many(count: int, noun: str = "job") -> str:
     """`1 job`, `2,000 jobs`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -147,6 +163,21 @@ def at(moment: datetime | None) -> str:
     return f"{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%SZ')} ({ago(moment)})"
 
 
+def local(moment: datetime | None, zone: tzinfo | None = None) -> str:
+    """A moment as a zone's clock shows it (this host's where none is given): `Tue 2026-03-31 02:00 CEST`."""
+    if moment is None:
+        return "–"
+    shown = moment.astimezone(zone)
+    return shown.strftime(f"%a %Y-%m-%d {clock(shown)} %Z")
+
+
+def clock(shown: datetime) -> str:
+    """The time of day: `02:00`, `02:00:30`, with milliseconds only where there are some."""
+    if shown.microsecond:
+        return shown.strftime("%H:%M:%S.") + f"{shown.microsecond // 1_000:03}"
+    return shown.strftime("%H:%M:%S" if shown.second else "%H:%M")
+
+
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
     """How far away a moment is: `3m 20s ago`, `in 2h 5m`."""
     from headway.model.duration import show_ms
@@ -155,6 +186,13 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
         return "–"
     ms = ((now or datetime.now(UTC)) - moment).total_seconds() * 1_000
     return f"{show_ms(ms)} ago" if ms >= 0 else f"in {show_ms(-ms)}"
+
+
+def span(ms: int) -> str:
+    """A duration that people gave, without what is nothing: 5m, not 5m 0s."""
+    from headway.model.duration import show_ms
+
+    return " ".join(part for part in show_ms(ms).split() if part[:-1] != "0").replace(".0s", "s")
 
 
 def _cell(cell: Cell) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,9 @@ from headway.errors import HeadwayError
 from headway.model.duration import to_ms
 from headway.model.rate import parse_rate
 from headway.model.status import STATUSES
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SOURCES = ("manual", "event", "schedule", "system")
 
@@ -69,41 +72,91 @@ class Moment(click.ParamType[Any]):
         return moment
 
 
-class JsonObject(click.ParamType[Any]):
-    """A JSON object."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, Mapping):
-            return value
-        try:
-            found = json.loads(value)
-        except ValueError as error:
-            self.fail(f"this is not JSON ({error}): {_brief(value)}", param, ctx)
-        if not isinstance(found, dict):
-            self.fail(f"an object is needed, like '{{\"user_id\": 7}}', not {_brief(value)}", param, ctx)
-        return found
-
-
 class Json(click.ParamType[Any]):
-    """Any JSON value, or @file for one that a file has; `@-` is stdin."""
+    """Any JSON value, or @file for one that a file has; `-` and `@-` are stdin. `words` are accepted besides."""
 
     name = "json"
 
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or value in self._words:
+            return value
         text = value
-        if value.startswith("@"):
-            try:
-                with click.open_file(value[1:], encoding="utf-8") as file:
-                    text = file.read()
-            except (OSError, UnicodeDecodeError) as error:
-                self.fail(f"{value[1:]} cannot be read: {error}", param, ctx)
+        if value == "-" or value.startswith("@"):
+            text = self._read(value.removeprefix("@"), param, ctx)
         try:
             return json.loads(text)
         except ValueError as error:
             quotes = f"; a text needs quotes, '\"{_brief(text)}\"'" if text[:1].isalpha() else ""
             self.fail(f"this is not JSON ({error}): {_brief(text)}{quotes}", param, ctx)
+
+    def _read(self, path: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            with click.open_file(path, encoding="utf-8") as file:
+                return str(file.read())
+        except (OSError, UnicodeDecodeError) as error:
+            self.fail(f"{path} cannot be read: {error}", param, ctx)
+
+
+class JsonObject(Json):
+    """A JSON object, or @file for one that a file has."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not isinstance(found, dict) and found not in self._words:
+            self.fail(f"an object is needed, like '{{\"user_id\": 7}}', not {_brief(value)}", param, ctx)
+        return found
+
+
+class Pair(click.ParamType[Any]):
+    """`NAME=VALUE`: the value is JSON where it can be read so, else text; names in `texts` always have text."""
+
+    name = "name=value"
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = texts
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not name.strip() or not equals:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name.strip(), text if name.strip() in self._texts else _value(text)
+
+
+class Zone(click.ParamType[Any]):
+    """The IANA name of a time zone."""
+
+    name = "zone"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from headway.model.cron import zone
+
+        try:
+            return zone(value).key
+        except HeadwayError:
+            import difflib
+            from zoneinfo import available_timezones
+
+            names = {name.lower(): name for name in available_timezones()}
+            # a city is remembered better than its continent
+            cities = {name.rpartition("/")[2].lower(): name for name in sorted(available_timezones())}
+            wanted = value.lower().replace(" ", "_")
+            close = difflib.get_close_matches(wanted, [*names, *cities], 1)
+            hint = (
+                f"did you mean {names.get(close[0]) or cities[close[0]]}?" if close else "write Europe/Berlin, or UTC"
+            )
+            self.fail(f"{value!r} is not a time zone: {hint}", param, ctx)
+
+    def shell_complete(self, _ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from zoneinfo import available_timezones
+
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(name) for name in sorted(available_timezones()) if name.startswith(incomplete)]
 
 
 class Count(click.ParamType[Any]):
@@ -182,9 +235,12 @@ def filter_options(fn: F) -> F:
 _NAMED = {"group_id": "--group", "parent_id": "--parent"}
 
 
-def taken_back(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, with None for `none`."""
-    return {name: None if value == "none" else value for name, value in given(options).items()}
+def taken_back(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """The options that were given, with None for `none`: in all, or in those named."""
+    return {
+        name: None if value == "none" and (not names or name in names) else value
+        for name, value in given(options).items()
+    }
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,6 +255,13 @@ def as_flags(options: Mapping[str, Any]) -> list[str]:
         text = value.isoformat() if isinstance(value, datetime) else str(value)
         flags += [_NAMED.get(name, f"--{name.replace('_', '-')}"), text]
     return flags
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _brief(value: str) -> str:

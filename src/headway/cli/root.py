@@ -12,21 +12,18 @@ import click
 from headway.cli.command import LazyGroup
 from headway.cli.failure import BROKEN_PIPE, report
 
-_COMMANDS = {
-    "demo": "headway.cli.demo:demo",
-    "worker": "headway.cli.worker:worker",
-    "enqueue": "headway.cli.enqueue:enqueue",
-    "jobs": "headway.cli.jobs:jobs",
-    "machines": "headway.cli.machines:machines",
-    "trains": "headway.cli.trains:trains",
-    "groups": "headway.cli.groups:groups",
-    "queues": "headway.cli.queues:queues",
-    "limits": "headway.cli.limits:limits",
-    "workers": "headway.cli.workers:workers",
-    "migrate": "headway.cli.migrate:migrate",
-    "doctor": "headway.cli.doctor:doctor",
-    "completion": "headway.cli.completion:completion",
+_SECTIONS = {
+    "Run": ("demo", "worker", "enqueue"),
+    "Work": ("jobs", "machines", "trains", "groups"),
+    "Work that starts itself": ("schedules", "triggers", "events", "templates"),
+    "Kinds": ("definitions", "commands"),
+    "Capacity": ("queues", "limits", "workers"),
+    "Care": ("migrate", "doctor", "completion"),
 }
+# each is the attribute of its name, in the module of its name
+_COMMANDS = {name: f"headway.cli.{name}:{name}" for names in _SECTIONS.values() for name in names}
+
+_WIDEST = max(map(len, _COMMANDS))
 
 
 class Root(LazyGroup):
@@ -40,6 +37,17 @@ class Root(LazyGroup):
         except (Exception, click.Abort) as error:
             code = report(error, given)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = {name: self.get_command(ctx, name) for name in _COMMANDS}
+        limit = formatter.width - 6 - _WIDEST
+        for section, names in _SECTIONS.items():
+            with formatter.section(section):
+                commands = ((name, found[name]) for name in names)
+                # names of one width, so that the texts of all sections stand below each other
+                formatter.write_dl(
+                    [(f"{name:<{_WIDEST}}", command.get_short_help_str(limit)) for name, command in commands if command]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

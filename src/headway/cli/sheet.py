@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headway.cli.output import COLORS, Column, ago, at, clean, console, first_line, many, status, table
+from headway.cli.output import COLORS, Cell, Column, ago, at, first_line, many, readable, status, table
+from headway.cli.page import block, heading, pretty, title, values
 from headway.cli.place import awaits, limiter
 from headway.model.duration import show_ms
 from headway.model.rate import show_rate
@@ -26,42 +26,41 @@ def show_job(
     *,
     ahead: int | None,
     awaited: Sequence[tuple[str, Status | None]],
+    made_by: str | None,
+    template: str | None,
 ) -> None:
     """Values, payload, result or error, executions, audit trail, and the end of the log.
 
-    `ahead` are the cars before it where it is held in a train; `awaited` the jobs that it still waits for.
+    `ahead` are the cars before it where it is held in a train; `awaited` the jobs that it still waits for; `made_by`
+    is the schedule or trigger, and `template` the template, that it was made by and of.
     """
-    from rich.text import Text
-
-    out = console()
-    out.print(Text.assemble((job.kind, "bold"), "  ", status(job.status), "  ", (job.id, "dim")))
-    for name, value in [*_values(job), *_order(job, ahead, awaited)]:
-        out.print(Text.assemble((f"  {name:<15}", "dim"), clean(value)))
-    _block("payload", _json(job.payload))
+    title(job.kind, status(job.status), job.id)
+    values([*_values(job), *_origin(job, made_by, template), *_order(job, ahead, awaited)])
+    block("payload", pretty(job.payload))
     if job.meta:
-        _block("meta", _json(job.meta))
+        block("meta", pretty(job.meta))
     if job.result is not None:
-        _block("result", _json(job.result))
+        block("result", pretty(job.result))
     if job.error:
-        _block("error", job.error, COLORS["failed"])
+        block("error", job.error, COLORS["failed"])
     if attempts:
-        _heading(f"attempts ({len(attempts)})")
+        heading(f"attempts ({len(attempts)})")
         _attempts(attempts)
     if audit:
-        _heading("audit")
+        heading("audit")
         table(
             (Column("WHEN"), Column("WHO", shrink=True), Column("DID"), Column("DETAIL", shrink=True)),
             [(at(entry.at), entry.actor or "–", entry.action, entry.detail or "") for entry in audit],
         )
     if job.log_tail:
-        lines = job.log_tail.splitlines()
+        lines = readable(job.log_tail).splitlines()
         left_out = f", the last {_LOG_LINES} of {len(lines)} lines" if len(lines) > _LOG_LINES else ""
-        _block(f"log{left_out}", "\n".join(lines[-_LOG_LINES:]))
+        block(f"log{left_out}", "\n".join(lines[-_LOG_LINES:]))
 
 
 def _values(job: Job) -> list[tuple[str, str]]:
     """The lines worth reading: what is unset or as usual is left out (`--json` has all)."""
-    values: list[tuple[str, Any]] = [
+    found: list[tuple[str, Any]] = [
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant if job.tenant != "default" else None),
         ("machine", _machine(job)),
@@ -85,9 +84,18 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("unique key", f"{job.unique_key} (while {', '.join(job.unique_scope)})" if job.unique_key else None),
         ("correlation", job.correlation_id),
         ("trace", job.trace_id),
-        ("source", f"{job.source} {job.source_ref or ''}" if job.source != "manual" or job.source_ref else None),
     ]
-    return [(name, str(value).strip()) for name, value in values if value is not None]
+    return [(name, str(value)) for name, value in found if value is not None]
+
+
+def _origin(job: Job, made_by: str | None, template: str | None) -> list[tuple[str, str | None]]:
+    """What it was made by, and of."""
+    source = f"{job.source} {job.source_ref or ''}".strip()
+    return [
+        ("made by", made_by),
+        ("template", template),
+        ("source", source if job.source != "manual" or job.source_ref else None),
+    ]
 
 
 def _machine(job: Job) -> str | None:
@@ -106,7 +114,7 @@ def _tries(job: Job) -> str:
 
 def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | None]]) -> list[tuple[str, str]]:
     """What orders and limits it."""
-    values = [
+    found = [
         ("train", _train(job, ahead)),
         ("partition", job.partition),
         ("concurrency", _concurrency(job)),
@@ -115,7 +123,7 @@ def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | No
         ("group", job.group_id),
         ("waits for", _awaited(awaited) if awaited else None),
     ]
-    return [(name, value) for name, value in values if value is not None]
+    return [(name, value) for name, value in found if value is not None]
 
 
 def _train(job: Job, ahead: int | None) -> str | None:
@@ -152,43 +160,42 @@ def _awaited(awaited: Sequence[tuple[str, Status | None]]) -> str:
 
 
 def _attempts(attempts: Sequence[Attempt]) -> None:
+    # only an execution of a program has them
+    program = any(attempt.pid is not None or attempt.exit_code is not None for attempt in attempts)
+    own = (Column("EXIT", right=True), Column("PID", right=True, wide=100)) if program else ()
     table(
         (
             Column("FENCE", right=True),
             Column("STATUS"),
             Column("STARTED"),
             Column("TOOK", right=True),
+            *own,
             Column("WORKER", wide=150),
             Column("ERROR", shrink=True),
         ),
-        [
-            (
-                str(attempt.fence),
-                status(attempt.status),
-                at(attempt.started_at),
-                _took(attempt),
-                attempt.worker_id or "–",
-                first_line(attempt.error),
-            )
-            for attempt in attempts
-        ],
+        [_attempt(attempt, program) for attempt in attempts],
     )
 
 
-def _took(attempt: Attempt) -> str:
+def _attempt(attempt: Attempt, program: bool) -> list[Cell]:
+    own: list[Cell] = [_or_none(attempt.exit_code), _or_none(attempt.pid)] if program else []
+    return [
+        str(attempt.fence),
+        status(attempt.status),
+        at(attempt.started_at),
+        took(attempt),
+        *own,
+        attempt.worker_id or "–",
+        first_line(attempt.error),
+    ]
+
+
+def _or_none(number: int | None) -> str:
+    return "–" if number is None else str(number)
+
+
+def took(attempt: Attempt) -> str:
+    """How long an execution took, or takes already."""
     if attempt.finished_at is None:
         return ago(attempt.started_at).removesuffix(" ago")
     return show_ms((attempt.finished_at - attempt.started_at).total_seconds() * 1_000)
-
-
-def _heading(text: str) -> None:
-    console().print(f"\n{text}", style="bold")
-
-
-def _block(title: str, text: str, style: str | None = None) -> None:
-    _heading(title)
-    console().print("\n".join(f"  {line}" for line in clean(text).splitlines()), style=style)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)

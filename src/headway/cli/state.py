@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from headway.app import Headway
+
+F = TypeVar("F", bound=Callable[..., Any])
+NO_APP = "none"
 
 
 @dataclass
@@ -56,9 +59,22 @@ class State:
         if store.dialect == "sqlite" and not os.path.exists(store.describe()):
             raise StoreError(
                 f"there is no database file {store.describe()}: name another with --url, $HEADWAY_URL or headway.toml "
-                "(a worker, an enqueue or headway migrate makes a new one)"
+                "(a worker, whatever creates something, or headway migrate makes a new one)"
             )
         return self.app
+
+    def with_kinds(self, spec: str | None, app_dir: str | None) -> Headway:
+        """The app that a command or the settings name, with its kinds; else the one without. `none` means that too."""
+        spec = spec or self.settings.get("app")
+        existing = self.existing
+        if spec in (None, NO_APP):
+            return existing
+        from headway.cli.load import load
+
+        app = load(str(spec), app_dir)
+        override(app, self.url, {})
+        close_later(app)
+        return app
 
     @property
     def tenant(self) -> str:
@@ -84,6 +100,15 @@ class State:
             if value not in choices:
                 raise ConfigError(f"{name}={value!r} does not exist: use {', '.join(choices)}")
         configure(level, {"auto": None, "text": False, "json": True}[form])
+
+
+def app_options(fn: F) -> F:
+    """Add --app and --app-dir, as `spec` and `app_dir`: for what only the code of a kind can judge."""
+    spec = click.option(
+        "--app", "spec", metavar="MODULE:APP", help="The app that defines the kind, or none. Default: $HEADWAY_APP."
+    )
+    folder = click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
+    return spec(folder(fn))
 
 
 pass_state = click.make_pass_decorator(State, ensure=True)

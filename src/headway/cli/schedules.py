@@ -1,0 +1,402 @@
+"""`headway schedules`: what enqueues jobs by the clock; list, show, make, change, pause, run, preview."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.command import Group
+from headway.cli.failure import WRONG, Refused
+from headway.cli.output import Cell, Column, ago, emit, local, merged, note, say, table
+from headway.cli.params import Duration, Moment, Zone, taken_back
+from headway.cli.rules import (
+    MOST,
+    delete,
+    find,
+    fires_as_json,
+    fires_table,
+    foreign,
+    job_options,
+    limit_option,
+    next_page,
+    options_of,
+    target,
+    template_names,
+    tenant_option,
+    warn_of_kind,
+    words,
+    yes_option,
+)
+from headway.cli.state import State, actor, app_options, pass_state
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from headway.model.trigger import Trigger
+
+_CATCH_UP = click.Choice(("none", "latest", "all"))
+_OVERLAP = click.Choice(("allow", "skip"))
+
+
+@click.group(cls=Group, invoke_without_command=True, short_help="Enqueue jobs by the clock.")
+@click.pass_context
+def schedules(ctx: click.Context) -> None:
+    """Look at schedules and operate on them: what enqueues jobs by the clock.
+
+    \b
+    headway schedules list
+    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin -n 10
+    headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
+    headway schedules pause nightly
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@schedules.command("list")
+@click.option("--tenant", help="Only schedules of this tenant. Default: of all.")
+@limit_option
+@click.option("--after", metavar="ID", help="Continue after the page that ended with this schedule.")
+@pass_state
+def list_(state: State, /, tenant: str | None, limit: int, after: str | None) -> None:
+    """List the schedules, oldest first: when each is due next, by its own clock, and what is wrong with it.
+
+    Those FROM code are declared in an app's code, and follow it.
+
+    \b
+    headway schedules list
+    headway schedules list --json | jq -r '.[] | select(.error) | .name'
+    """
+    app = state.existing
+    found = app.schedules(tenant=tenant, limit=min(limit + 1, MOST), after=after)
+    shown = found[:limit]
+    if state.json:
+        emit(shown)
+        return
+    if not shown:
+        note(f"no schedules in {app.store.describe()}: headway schedules create --help")
+        return
+    now = app.store.run(app.store.ops.now())
+    names = template_names(app, shown)
+    table(_columns(state, shown), [_row(schedule, names, now) for schedule in shown])
+    if len(found) > limit:
+        next_page(state, "schedules", "list", {"tenant": tenant, "limit": limit}, "--after", shown[-1].id)
+
+
+def _columns(state: State, found: list[Trigger]) -> list[Column]:
+    return [
+        Column("NAME", shrink=True),
+        Column("TENANT", shrink=True, wide=foreign(state, found)),
+        Column("DUE", shrink=True),
+        Column("ZONE", shrink=True, wide=130),
+        Column("ENQUEUES", shrink=True, wide=100),
+        Column("NEXT"),
+        Column("IN", right=True),
+        Column("LAST", right=True, wide=90),
+        Column("FROM"),
+        Column("NOTE", shrink=True, spare=True),
+    ]
+
+
+def _row(schedule: Trigger, names: Mapping[str, str], now: datetime) -> list[Cell]:
+    from headway.cli.schedule_sheet import due, remark
+    from headway.model.cron import zone
+
+    return [
+        schedule.name,
+        schedule.tenant,
+        due(schedule),
+        schedule.tz,
+        target(schedule, names),
+        local(schedule.next_fire_at, zone(schedule.tz)),
+        ago(schedule.next_fire_at, now).removeprefix("in "),
+        ago(schedule.last_fired_at, now),
+        schedule.origin,
+        remark(schedule, now),
+    ]
+
+
+@schedules.command()
+@click.argument("name")
+@tenant_option
+@pass_state
+def show(state: State, /, name: str, tenant: str | None) -> None:
+    """Show all of one schedule, the times it is due next, and what it fired last.
+
+    \b
+    headway schedules show nightly
+    """
+    app = state.existing
+    schedule = find(state, "schedule", name, tenant)
+    names = template_names(app, [schedule])
+    coming = app.preview_schedule(name, 5, tenant=schedule.tenant_id) if schedule.enabled else []
+    fired = app.fires(schedule=name, tenant=schedule.tenant_id, limit=5)
+    if state.json:
+        template = names.get(schedule.template_id or "")
+        emit(merged(schedule, template=template, upcoming=coming, fires=fires_as_json(app, fired)))
+        return
+    from headway.cli.schedule_sheet import show_schedule
+
+    show_schedule(app, schedule, names, coming, fired)
+    if fired:
+        note(f"all that it fired: {state.typed(*words(state, 'fires', schedule))}")
+
+
+def _timing_options(fn: Any) -> Any:
+    options = (
+        click.option("--cron", metavar="EXPRESSION", help='Five fields, "0 2 * * *", or @hourly, @daily, @weekly, …'),
+        click.option("--every", type=Duration(), help="Or an interval: 30s, 5m, 1h; counted from --start, or 1970."),
+        click.option("--tz", type=Zone(), help="Whose clock it goes by: Europe/Berlin. Default: UTC."),
+        click.option("--kind", help="What it enqueues: a job of this kind,"),
+        click.option("--template", metavar="NAME", help="or one of this template."),
+        click.option(
+            "--catch-up",
+            type=_CATCH_UP,
+            help="After an outage: fire nothing, the latest missed time, or all of them. Default: latest.",
+        ),
+        click.option("--catch-up-window", type=Duration(), help="How far back --catch-up all goes. Default: 1d."),
+        click.option(
+            "--overlap", type=_OVERLAP, help="While its last job is unfinished: fire or skip. Default: allow."
+        ),
+        click.option("--jitter", type=Duration(), help="Start each job up to that much later. Default: 0."),
+        click.option("--start", type=Moment("none"), help="Not before this time: 2026-01-31T09:30:00Z."),
+        click.option("--end", type=Moment("none"), help="Not after this time."),
+    )
+    for option in reversed(options):
+        fn = option(fn)
+    return fn
+
+
+@schedules.command()
+@click.argument("name")
+@_timing_options
+@job_options
+@click.option("--disabled", is_flag=True, help="Make it paused.")
+@tenant_option
+@pass_state
+def create(state: State, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
+    """Make a schedule. Its payload may look up {{schedule.nominal_at}}, {{schedule.date}} and their like.
+
+    \b
+    headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
+    headway schedules create sync --every 5m --template sync --overlap skip --payload '{"day": "{{schedule.date}}"}'
+    headway schedules create bill --cron @monthly --kind bill --option queue=slow --option max_attempts=3 --disabled
+    """
+    wanted = options_of(taken_back(options, "start", "end"))
+    if ("cron" in wanted) == ("every" in wanted):
+        raise click.UsageError('when is it due? Give one of --cron "0 2 * * *" and --every 5m')
+    if ("kind" in wanted) == ("template" in wanted):
+        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    app = state.app
+    made = app.create_schedule(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
+    _answer(state, made)
+    if not state.json:
+        warn_of_kind(app, made.kind)
+
+
+@schedules.command()
+@click.argument("name")
+@click.option("--new-name", metavar="NAME", help="Another name.")
+@_timing_options
+@job_options
+@tenant_option
+@pass_state
+def change(state: State, /, name: str, tenant: str | None, **options: Any) -> None:
+    """Change a schedule; what is not given stays. One that is declared in the code is changed there.
+
+    --option goes over the options that it has, --options and --payload replace them; --start none and --end none take
+    those back. What was due and not fired yet when its times change is not caught up on.
+
+    \b
+    headway schedules change nightly --cron "30 3 * * *" --overlap skip
+    headway schedules change nightly --option queue=slow
+    """
+    schedule = find(state, "schedule", name, tenant)
+    changes = options_of(taken_back(options, "start", "end"), schedule.options)
+    if not changes:
+        raise Refused("there is nothing to change: give some of --cron --every --tz --payload …", WRONG)
+    changed = state.existing.change_schedule(name, tenant=schedule.tenant_id, actor=actor(), **changes)
+    _answer(state, changed)
+    if not state.json and "kind" in changes:
+        warn_of_kind(state.existing, changed.kind)
+
+
+@schedules.command("delete")
+@click.argument("name")
+@tenant_option
+@yes_option
+@pass_state
+def delete_(state: State, /, name: str, tenant: str | None, yes: bool) -> None:
+    """Delete a schedule; the jobs that it made stay.
+
+    \b
+    headway schedules delete nightly --yes
+    """
+    delete(state, find(state, "schedule", name, tenant), yes)
+
+
+@schedules.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_state
+def pause(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let schedules fire no more, until they are resumed; what is due meanwhile is not caught up on.
+
+    \b
+    headway schedules pause nightly
+    """
+    _switch(state, names, tenant, enabled=False)
+
+
+@schedules.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_state
+def resume(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let paused schedules fire again, from their next time on.
+
+    \b
+    headway schedules resume nightly
+    """
+    _switch(state, names, tenant, enabled=True)
+
+
+def _switch(state: State, names: tuple[str, ...], tenant: str | None, *, enabled: bool) -> None:
+    app = state.existing
+    found = [find(state, "schedule", name, tenant) for name in names]  # all are known, or none is touched
+    switched = []
+    for before in found:
+        verb = app.resume_schedule if enabled else app.pause_schedule
+        was = before.enabled == enabled
+        after = before if was else verb(before.name, tenant=before.tenant_id, actor=actor())
+        switched.append(after)
+        if not state.json:
+            say(f"{after.name}: {'was not paused' if enabled else 'was paused already'}" if was else _said(after))
+    if state.json:
+        emit(switched)
+
+
+@schedules.command()
+@click.argument("name")
+@tenant_option
+@app_options
+@pass_state
+def run(state: State, /, name: str, tenant: str | None, spec: str | None, app_dir: str | None) -> None:
+    """Fire a schedule once, now, and print the id of its job; its times stay as they are.
+
+    \b
+    headway schedules run nightly
+    """
+    schedule = find(state, "schedule", name, tenant)
+    fire = state.with_kinds(spec, app_dir).run_schedule(name, tenant=schedule.tenant_id, actor=actor())
+    if state.json:
+        emit(fire)
+    else:
+        click.echo(fire.job_id)
+
+
+@schedules.command()
+@click.argument("name", required=False)
+@click.option("--cron", metavar="EXPRESSION", help='What is not stored: five fields, "0 2 * * *", or @daily.')
+@click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
+@click.option("--tz", type=Zone(), help="By which clock. Default: UTC.")
+@click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
+@click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
+@tenant_option
+@pass_state
+def preview(
+    state: State,
+    /,
+    name: str | None,
+    cron: str | None,
+    every: Any,
+    tz: str | None,
+    count: int,
+    after: datetime | None,
+    tenant: str | None,
+) -> None:
+    """Show when a schedule is due, by its own clock and in UTC, also for one that is not stored yet.
+
+    Where that clock is set forward or back, the line says so.
+
+    \b
+    headway schedules preview nightly
+    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin --after 2026-03-27T00:00:00Z
+    headway schedules preview --every 90m -n 3
+    """
+    if (name is not None) + (cron is not None) + (every is not None) != 1:
+        raise click.UsageError('which times? Give the NAME of a schedule, or one of --cron "0 2 * * *" and --every 5m')
+    if name is not None and (" " in name or name.startswith("@")):
+        raise click.UsageError(f"{name!r} is no schedule's name: to preview an expression, give --cron {name!r}")
+    if name is not None and tz is not None:
+        raise click.UsageError(f"{name} has a zone of its own: leave --tz out, or give --cron instead of the name")
+    schedule = None if name is None else find(state, "schedule", name, tenant)
+    if schedule is not None:
+        times = state.existing.preview_schedule(name, count, after=after, tenant=schedule.tenant_id)
+    else:
+        # this needs no database
+        times = state.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
+    from headway.cli.schedule_sheet import changes_of_clock, show_times
+
+    if state.json:
+        marks = changes_of_clock(times, after)
+        found = zip(times, marks, strict=True)
+        emit([{"local": time, "utc": time.astimezone(UTC), "note": mark or None} for time, mark in found])
+        return
+    if times:
+        show_times(times, after)
+    if schedule is not None and not schedule.enabled:
+        note(f"it is paused, and fires at none of them: {state.typed(*words(state, 'resume', schedule))}")
+    if len(times) < count:
+        note("there is no further time" if times else "it is never due after that")
+
+
+@schedules.command()
+@click.argument("name")
+@tenant_option
+@limit_option
+@click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
+@pass_state
+def fires(state: State, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
+    """List what a schedule fired, newest first: the time that was meant, and the job that it made.
+
+    \b
+    headway schedules fires nightly
+    headway schedules fires nightly --json | jq -r '.[] | select(.status == "failed") | .error'
+    """
+    from headway.model.cron import zone
+
+    app = state.existing
+    schedule = find(state, "schedule", name, tenant)
+    found = app.fires(schedule=name, tenant=schedule.tenant_id, limit=min(limit + 1, MOST), before=before)
+    shown = found[:limit]
+    if state.json:
+        emit(fires_as_json(app, shown))
+    elif not shown:
+        note(f"{name} has not fired{' before that' if before else ' yet'}")
+    else:
+        fires_table(app, shown, zone=zone(schedule.tz))
+        if len(found) > limit:
+            flags = {"tenant": tenant, "limit": limit}
+            next_page(state, "schedules", "fires", flags, name, "--before", shown[-1].id)
+
+
+def _answer(state: State, schedule: Trigger) -> None:
+    if state.json:
+        emit(schedule)
+    else:
+        say(_said(schedule))
+
+
+def _said(schedule: Trigger) -> str:
+    from headway.model.cron import zone
+
+    if not schedule.enabled:
+        return f"{schedule.name}: paused"
+    if schedule.next_fire_at is None:
+        return f"{schedule.name}: will not fire, its end has passed"
+    at = local(schedule.next_fire_at, zone(schedule.tz))
+    return f"{schedule.name}: next at {at} ({ago(schedule.next_fire_at)})"
