@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -15,28 +14,11 @@ from headway import secrets
 from headway.commands.argument import BUILT_IN, Argument
 from headway.commands.command import DEFAULT_TIMEOUT, Command, Secret, read_command
 from headway.commands.kind import CommandKind
+from headway.commands.scripts import is_shell, language_of
 from headway.commands.toml import Table
 from headway.errors import ConfigError
 
 Level = Literal["error", "warning", "info"]
-
-_SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|c|tc)?sh|busybox|pwsh")
-_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|Rscript|guile|tclsh)[\d.]*|deno|bun|g?awk")
-_WRAPPERS = (
-    "env",
-    "sudo",
-    "doas",
-    "nice",
-    "ionice",
-    "timeout",
-    "nohup",
-    "setsid",
-    "stdbuf",
-    "chroot",
-    "flock",
-    "xargs",
-)
-_SCRIPT_FLAG = re.compile(r"-[A-Za-z]*[ceEr]|--eval|--command|--execute|-p|--print")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -139,25 +121,8 @@ def _places(*paths: str) -> list[str]:
 
 
 def _scripts(command: Command) -> Iterator[Said]:
-    """A payload that becomes part of a script is code, whatever its type: only whole arguments are safe."""
-    language = _language(os.path.basename(command.program))
-    wrapped = os.path.basename(command.program) in _WRAPPERS
-    script = False  # the next argument is one
-    for argument in command.arguments:
-        if script and argument.field is not None:
-            yield (
-                "error",
-                "argv",
-                f"{{{argument.field}}} stands in a script of {language}: the payload would be run as code. Keep the "
-                "script fixed, and give the value as an argument after it",
-            )
-        script = False
-        if argument.field is None:
-            if wrapped and language is None:
-                language = _language(os.path.basename(argument.before))
-            elif language is not None:
-                script = _SCRIPT_FLAG.fullmatch(argument.before) is not None
-    if language is not None and _SHELLS.fullmatch(language):
+    language = language_of(command.program, command.arguments)
+    if language is not None and is_shell(language):
         yield (
             "warning",
             "argv",
@@ -165,10 +130,6 @@ def _scripts(command: Command) -> Iterator[Said]:
         )
     if os.path.basename(command.program) == "ssh" and any(argument.field for argument in command.arguments):
         yield "warning", "argv", "ssh joins its arguments for a shell on the other side: a value can be code there"
-
-
-def _language(name: str) -> str | None:
-    return name if _SHELLS.fullmatch(name) or _INTERPRETERS.fullmatch(name) else None
 
 
 def _placeholders(command: Command) -> Iterator[Said]:

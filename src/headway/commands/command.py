@@ -11,6 +11,7 @@ import msgspec
 
 from headway.commands.argument import BUILT_IN, Argument, read_argument
 from headway.commands.param import Param, read_param
+from headway.commands.scripts import field_in_script, language_of
 from headway.commands.toml import Table
 
 DEFAULT_TIMEOUT = "3600s"
@@ -159,6 +160,13 @@ def _params(table: Table, arguments: tuple[Argument, ...]) -> dict[str, Param]:
 
 def _check(command: Command, table: Table) -> None:
     """What concerns several keys."""
+    field = field_in_script(command.program, command.arguments)
+    if field is not None:
+        raise table.fault(
+            "argv",
+            f"has {{{field}}} in a script of {language_of(command.program, command.arguments)}: the payload would be "
+            "run as code. Keep the script fixed, and give the value as an argument after it",
+        )
     used = {argument.field for argument in command.arguments}
     for name, param in command.params.items():
         place = table.table("params").table(name) if name in table.table("params") else table
