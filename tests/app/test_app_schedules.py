@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from headway import Headway, Machine, Registry, step
+from headway.clock import HeldClock
 from headway.errors import Duplicate, InvalidJob, InvalidPayload, NotAllowed, NotFound
 from headway.model.outcome import Done
 from headway.testing import drain, held
@@ -332,6 +333,29 @@ def test_a_preview_is_in_local_time_across_a_change_of_the_clock(app: Headway, c
     assert times[0].tzinfo == ZoneInfo("America/New_York")
     with pytest.raises(InvalidJob, match="count"):
         call(app, "preview_schedule", None, 0, every="1m")
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(days=-400), timedelta(days=400)])
+def test_a_host_with_a_wrong_clock_fires_by_the_clock_of_the_database(
+    postgres_migrated_url: str, wrong_by: timedelta
+) -> None:
+    right = Headway(postgres_migrated_url)
+    wrong = Headway(postgres_migrated_url, clock=HeldClock(NOON + wrong_by))
+
+    @wrong.schedule(every="10m", catch_up="all", payload={"at": "{{schedule.nominal_at}}"})
+    @wrong.job
+    def report(at: str) -> None: ...
+
+    with held(right, NOON) as clock:
+        for _ in range(3):
+            drain(wrong)
+            clock.advance("10m")
+        times = sorted(job.payload["at"] for job in wrong.jobs())
+        assert times == ["2026-05-17T12:10:00Z", "2026-05-17T12:20:00Z"]
+        assert wrong.get_schedule("report").next_fire_at == NOON + minutes(30)
+        assert wrong.change_schedule("report", enabled=True).next_fire_at == NOON + minutes(40)
+    right.close()
+    wrong.close()
 
 
 def test_tenants_have_their_own_schedules(app: Headway, clock: Any, ran: list[Any], sync: Any) -> None:

@@ -21,8 +21,9 @@ import docs_pages
 import pytest
 from docs_runner import commands
 
-from headway.app.settings import settings
+from headway.app.settings import secrets_allowed, settings
 from headway.cli.root import main as headway
+from headway.commands import load
 from headway.config import read
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
@@ -132,8 +133,10 @@ def test_blocks_that_do_not_run_are_right_as_far_as_one_can_see(page: Path, tmp_
                 compile(block.text, where, "exec")
             case "json":
                 json.loads(block.text)
-            case "toml":
+            case "toml" if block.file in (None, "headway.toml"):
                 _check_toml(block.text, tmp_path)
+            case "toml":
+                tomllib.loads(block.text)  # what a check of it says stands beside it, and is run
             case "systemd":
                 _check_unit(block.text, where)
             case "console":
@@ -147,7 +150,10 @@ def _check_toml(text: str, folder: Path) -> None:
         return
     file = folder / "headway.toml"
     file.write_text(text, "utf-8")
-    settings(read({"HEADWAY_CONFIG": str(file)}))
+    values = read({"HEADWAY_CONFIG": str(file)})
+    settings(values)
+    secrets_allowed(values)
+    load(values.get("commands", {}), str(file))
 
 
 def _check_unit(text: str, where: str) -> None:

@@ -59,16 +59,24 @@ PRINTS = {
         "trip 2: dead, undone: the trip could not be booked\n"
         "  start → hotel → car → compensate → compensate → compensate\n"
     ),
+    "nightly_sync/nightly_sync.py": (
+        "acme: succeeded, the ledger of acme\n"
+        "globex: succeeded, the ledger of globex\n"
+        "acme: enqueued, deduped\n"
+        "acme: a page more\n"
+        "acme: sync is dead, exited with code 1\n"
+    ),
     "transactional_outbox.py": (
         "rolled back: the card was declined\norders: 1\njobs: 1\norder 1: receipt for order 1 sent\n"
     ),
 }
+ARGUMENTS = {"nightly_sync/nightly_sync.py": ["--once"]}
 
 
 def _run(name: str, folder: Path, *arguments: str) -> str:
     env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments, *ARGUMENTS.get(name, ())],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -81,7 +89,7 @@ def _run(name: str, folder: Path, *arguments: str) -> str:
 
 
 def test_every_example_is_tried_here() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTS)
+    assert {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")} == set(PRINTS)
 
 
 @pytest.mark.parametrize("name", PRINTS)
@@ -92,3 +100,42 @@ def test_an_example_runs_on_a_file_of_its_own(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", sorted({*PRINTS} - {"transactional_outbox.py"}))
 def test_an_example_runs_on_postgresql(name: str, tmp_path: Path, postgres_migrated_url: str) -> None:
     assert _run(name, tmp_path, postgres_migrated_url) == PRINTS[name]
+
+
+def test_the_nightly_sync_runs_its_command_every_minute(tmp_path: Path, headway_url: str) -> None:
+    """By a held clock, as no test waits for minutes: the schedules fire by themselves, each customer's own."""
+    program = f"""
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, {str(EXAMPLES / "nightly_sync")!r})
+import nightly_sync
+from headway.testing import drain, held, on_database
+
+midnight = datetime(2031, 5, 6, tzinfo=UTC)
+with on_database(nightly_sync.app, {headway_url!r}), held(nightly_sync.app, at=midnight) as clock:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        for customer, tz in nightly_sync.CUSTOMERS.items():
+            nightly_sync.set_up(customer, tz, Path(folder))
+        for _ in range(3):
+            clock.advance("1m")
+            drain(nightly_sync.app)
+    for customer in nightly_sync.CUSTOMERS:
+        jobs = nightly_sync.app.jobs(tenant=customer)
+        print(customer, *(f"{{job.source_ref}} {{job.kind}} {{job.status}}" for job in reversed(jobs)), sep=" | ")
+"""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("HEADWAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    times = " | ".join(f"2031-05-06T00:0{minute}:00Z sync succeeded" for minute in (1, 2, 3))
+    assert done.stdout == f"acme | {times}\nglobex | {times}\n"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import docs_generated
@@ -17,12 +19,18 @@ from docs_pages import section, table
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
+from headway.app.events import Rehearsal
 from headway.app.groups import GroupHandle
+from headway.commands import command, param
+from headway.commands.argument import BUILT_IN
 from headway.define import Kind
 from headway.define.change import NAMES as CHANGES
+from headway.define.firing import event_names, schedule_names
 from headway.define.keys import KEYS
 from headway.define.options import KindOptions, Options, UsingOptions, kind_options
 from headway.define.steps import StepOptions
+from headway.model import event as model_event
+from headway.model.definition import Definition
 from headway.model.duration import to_ms
 from headway.model.fleet import Queue
 from headway.model.group import Group
@@ -32,7 +40,9 @@ from headway.model.machine import Chapter, Child
 from headway.model.outcome import Outcomes
 from headway.model.signal import Sent, Signal
 from headway.model.status import ATTEMPT_STATUSES, FINISHED, MOVES, STATUSES
+from headway.model.template import Template
 from headway.model.train import Hold, Moved, Train
+from headway.model.trigger import Fire, Trigger
 from headway.worker import EVENTS, Event
 
 REFERENCE = docs_pages.ROOT / "docs" / "reference"
@@ -75,7 +85,10 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 
 
 def test_every_verb_of_an_app_is_documented() -> None:
-    parts = ("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations")
+    parts = [
+        *("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations"),
+        *("Definitions", "Templates", "Schedules", "Events and triggers"),
+    ]
     names = [name for part in parts for name in _names(API, part)]
     _same(names, _public(Headway))
 
@@ -122,7 +135,10 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [Enqueued, Outcome, Attempt, Signal, Sent, Chapter, Child, Train, Hold, Moved, Group, Limit, Queue, GroupHandle],
+    [
+        *(Enqueued, Outcome, Attempt, Signal, Sent, Chapter, Child, Train, Hold, Moved, Group, Limit, Queue),
+        *(GroupHandle, Definition, Template, Trigger, Fire, model_event.Event, Rehearsal),
+    ],
 )
 def test_every_part_of_a_value_is_documented(value: Any) -> None:
     _same(_names(API, value.__name__), _public(value))
@@ -173,6 +189,35 @@ def test_every_setting_is_documented_with_its_default() -> None:
     assert {row[2] for row in rows.values()} - {"–"} == arguments
     kept = _column(page, "retention", 1)
     assert {status: to_ms(age) for status, age in kept.items()} == default.retention_ms
+
+
+def test_every_key_of_a_command_is_documented_with_its_default() -> None:
+    page = docs_pages.ROOT / "docs" / "how-to" / "commands.md"
+    text = section(page, "The whole of it")
+    (as_in_jobs,) = re.findall(r"^And, as in .*?: (.*?)\. A size", text, re.MULTILINE)
+    _same([*_names(page, "The whole of it"), *re.findall(r"`(\w+)`", as_in_jobs)], command.KEYS)
+    defaults = {row[0]: row[1] for row in table(text)}
+    assert defaults["timeout"] == f'"{command.DEFAULT_TIMEOUT}"'
+    assert defaults["kill_grace"] == f'"{command.DEFAULT_GRACE}"'
+    assert defaults["`stdout_tail`, `stderr_tail`"] == f'"{command.DEFAULT_TAIL}"'
+    rows = {row[0]: row for row in table(section(page, "Arguments"))}
+    _same(_names(page, "Arguments"), param._KEYS)
+    assert set(re.findall(r"`(\w+)`", rows["type"][2])) == {*get_args(param.Type)} - {"none"} | {"stdin"}
+    built_in = re.findall(r"`\{(\w+)\}`", docs_pages.prose_of(page).partition("are built in")[0].rpartition("\n")[2])
+    _same(built_in, BUILT_IN)
+
+
+def test_every_path_of_a_payload_template_is_documented() -> None:
+    now = datetime(2031, 5, 6, tzinfo=UTC)
+    trigger: Any = SimpleNamespace(id="", name="", tz="UTC", last_fired_at=None, tenant="", tenant_id="")
+    event: Any = SimpleNamespace(id="", name="", payload={}, emitted_at=now, correlation_id=None)
+    how_to = docs_pages.ROOT / "docs" / "how-to"
+    for page, heading, names in (
+        (how_to / "schedules.md", "What a payload may look up", schedule_names(trigger, now, now)),
+        (how_to / "events-and-triggers.md", "The payload is a template", event_names(trigger, event)),
+    ):
+        told = set(re.findall(r"`((?:schedule|event|trigger|meta)\.\w+)`", section(page, heading)))
+        assert told == {f"{root}.{name}" for root, inner in names.items() for name in inner}
 
 
 def test_every_error_is_documented_with_its_base() -> None:
