@@ -72,19 +72,40 @@ _SENT = (
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)
+# what most jobs differ in, and everything else
+_PLAIN_FIELDS = ("kind", "queue", "payload", "priority", "max_attempts", "timeout_ms")
+_PLAIN = attrgetter(*_PLAIN_FIELDS)
+_REST_FIELDS = [column for column in _COLUMNS if column[0] not in (*_PLAIN_FIELDS, "max_losses", "tenant")]
+_REST = attrgetter("place", *_MADE_OF_FIELDS, *(column[0] for column in _REST_FIELDS))
+_REST_DEFAULTS = (None, *_NOTHING, *(column[5] for column in _REST_FIELDS))
 _MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
 
 
 def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueued]]:
     """Enqueue the jobs, in call order; `alone`: in a transaction of its own."""
     if len(jobs) == 1:
-        rows = yield enqueue_one(jobs[0], alone)
-        return [Enqueued(str(job_id), status, created) for job_id, status, created in rows]
+        return [(yield from _enqueue_single(jobs[0], alone))]
     outcome = [Enqueued(job.id, "queued", True) for job in jobs]
     if jobs:
         for place, job_id, status, created in (yield enqueue_all(jobs, alone)):
             outcome[place - 1] = Enqueued(str(job_id), status, created)
     return outcome
+
+
+def _enqueue_single(job: NewJob, alone: bool) -> Steps[Enqueued]:
+    if not _is_plain(job):
+        ((job_id, status, created),) = yield enqueue_one(job, alone)
+        return Enqueued(str(job_id), status, created)
+    ((answer,),) = yield Statement(_ENQUEUE_PLAIN, [job.id, *_PLAIN(job)])
+    if answer is None:
+        return Enqueued(job.id, "queued", True)
+    job_id, status, created = answer.split()
+    return Enqueued(job_id, status, created == "true")
+
+
+def _is_plain(job: NewJob) -> bool:
+    """Whether nothing of it differs from a new job of the default tenant but what `_PLAIN` has."""
+    return _REST(job) == _REST_DEFAULTS and job.max_losses == job.max_attempts and job.tenant in (None, "default")
 
 
 def enqueue_one(job: NewJob, alone: bool) -> Statement:
@@ -142,6 +163,7 @@ def _all_sql(used: tuple[int, ...], alone: bool) -> str:
     return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
 
 
+_ENQUEUE_PLAIN = "select headway.enqueue_plain($1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::bigint)"
 _ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
 _ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
 
