@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,7 +52,7 @@ def sync(app: Headway, ran: list[Any]) -> Any:
 
 def resync(app: Any, **fields: Any) -> Any:
     given = {"kind": "sync", "payload": {"folder": "{{event.folder}}", "note": "{{event.note?}}"}, **fields}
-    return app.create_trigger("resync", "provider.folder.updated", **given)
+    return app.create_trigger("resync", given.pop("event", "provider.folder.updated"), **given)
 
 
 def test_an_event_makes_a_job_of_each_trigger_on_it(app: Headway, call: Call, ran: list[Any], sync: Any) -> None:
@@ -123,6 +124,91 @@ def test_the_same_payload_is_enqueued_once_in_the_window(app: Headway, clock: An
     assert len(ran) == 3
 
 
+def test_where_nothing_of_the_event_is_in_the_payload_the_same_event_is_the_same(
+    app: Headway, ran: list[Any], sync: Any
+) -> None:
+    resync(app, payload={"folder": "all"})
+    for number in (1, 2, 2, 3):
+        app.emit("provider.folder.updated", {"number": number})
+    drain(app)
+    assert len(ran) == 3
+
+
+def test_true_is_not_one(app: Headway, ran: list[Any], sync: Any) -> None:
+    resync(app, when={"event.n": 1})
+    app.emit("provider.folder.updated", {"n": True, "folder": "bool"})
+    app.emit("provider.folder.updated", {"n": 1.0, "folder": "number"})
+    drain(app)
+    assert ran == [("number", None)]
+
+
+def test_one_trigger_that_is_refused_does_not_fail_the_others(app: Headway, ran: list[Any], sync: Any) -> None:
+    @app.job
+    def off(folder: str) -> None: ...
+
+    drain(app)
+    app.change_definition("off", active=False)
+    for name, kind in (("a", "sync"), ("b", "off"), ("c", "sync")):
+        payload = {"folder": name + "{{event.folder}}"}
+        app.create_trigger(name, "provider.folder.updated", kind=kind, payload=payload)
+    event_id = app.emit("provider.folder.updated", {"folder": "x"})
+    drain(app)
+    assert sorted(folder for folder, _ in ran) == ["ax", "cx"]
+    event = app.get_event(event_id)
+    assert (event.status, (event.error or "").partition(":")[0]) == ("failed", "b")
+    app.change_definition("off", active=True)
+    app.retry_event(event_id)
+    drain(app)
+    assert app.get_event(event_id).status == "handled"
+    assert len(ran) == 2
+
+
+def test_an_event_of_two_pools_is_handled_by_both(app: Headway, url: str, ran: list[Any]) -> None:
+    other = Headway(url)
+
+    def made_by_code(kind: str) -> Any:
+        def make(x: int) -> None:
+            ran.append((kind, x))
+
+        return make
+
+    app.job(name="ka", partition="{x}")(made_by_code("ka"))
+    other.job(name="kb", partition="{x}")(made_by_code("kb"))
+    drain(app)
+    drain(other)
+    for name in ("ka", "kb"):
+        app.create_trigger(name, "a.b", kind=name, payload={"x": "{{event.x}}"})
+    app.create_trigger("unwanted", "a.b", kind="ka", when={"event.x": 0}, payload={"x": "{{event.x}}"})
+    event_id = app.emit("a.b", {"x": 7})
+    drain(app)
+    assert (app.get_event(event_id).status, ran) == ("pending", [("ka", 7)])
+    drain(app)
+    drain(other)
+    assert (app.get_event(event_id).status, ran) == ("handled", [("ka", 7), ("kb", 7)])
+    other.close()
+
+
+def test_an_event_whose_kind_nobody_knows_any_more_fails_after_a_while(
+    app: Headway, url: str, clock: Any, ran: list[Any], sync: Any
+) -> None:
+    gone = Headway(url)
+    gone.job(name="retired", partition="{x}")(lambda x: None)
+    with held(gone, NOON) if url.startswith("sqlite") else nullcontext():
+        drain(gone)
+    gone.close()
+    resync(app)
+    app.create_trigger("retired", "provider.folder.updated", kind="retired", payload={"x": 1})
+    event_id = app.emit("provider.folder.updated", {"folder": "good"})
+    drain(app)
+    assert (ran, app.get_event(event_id).status) == ([("good", None)], "pending")
+    clock.advance(timedelta(minutes=10))
+    drain(app)
+    event = app.get_event(event_id)
+    assert event.status == "failed"
+    assert 'retired: the keys of "retired" are made by its code' in (event.error or "")
+    assert ran == [("good", None)]
+
+
 def test_a_dedupe_key_says_what_is_the_same(app: Headway, ran: list[Any], sync: Any) -> None:
     resync(app, dedupe_key="{{event.provider}}")
     for provider, folder in [("p1", "a"), ("p1", "b"), ("p2", "a")]:
@@ -143,7 +229,9 @@ def test_a_trigger_that_cannot_fire_keeps_its_error_on_the_event_until_it_is_ret
     app: Headway, call: Call, ran: list[Any], sync: Any
 ) -> None:
     resync(app)
-    app.create_trigger("second", "provider.folder.updated", kind="sync", payload={"folder": "fixed"})
+    app.create_trigger(
+        "second", "provider.folder.updated", kind="sync", payload={"folder": "fixed"}, dedupe_key="always"
+    )
     wrong_path = call(app, "emit", "provider.folder.updated", {"map": "x"})
     wrong_type = call(app, "emit", "provider.folder.updated", {"folder": "x" * 21})
     drain(app)
@@ -168,13 +256,13 @@ def test_a_trigger_that_cannot_fire_keeps_its_error_on_the_event_until_it_is_ret
 
 def test_a_rehearsal_shows_what_would_come_of_an_event(app: Headway, call: Call, sync: Any) -> None:
     resync(app, when={"event.ok": True})
-    assert not call(app, "rehearse_trigger", "resync", {"folder": "x"}).met
-    shown = call(app, "rehearse_trigger", "resync", {"folder": "x", "ok": True, "note": [1]})
+    assert not call(app, "test_trigger", "resync", {"folder": "x"}).met
+    shown = call(app, "test_trigger", "resync", {"folder": "x", "ok": True, "note": [1]})
     assert (shown.met, shown.kind, shown.queue, shown.error) == (True, "sync", "default", None)
     assert shown.payload == {"folder": "x", "note": [1]}
-    assert "leads nowhere" in call(app, "rehearse_trigger", "resync", {"ok": True}).error
-    assert "schema" in call(app, "rehearse_trigger", "resync", {"ok": True, "folder": "x" * 30}).error
-    assert not call(app, "rehearse_trigger", "resync", {"folder": "x", "ok": True}, event="another.one").met
+    assert "leads nowhere" in call(app, "test_trigger", "resync", {"ok": True}).error
+    assert "schema" in call(app, "test_trigger", "resync", {"ok": True, "folder": "x" * 30}).error
+    assert not call(app, "test_trigger", "resync", {"folder": "x", "ok": True}, event="another.one").met
     assert app.events() == []
     assert app.jobs() == []
 
@@ -209,6 +297,9 @@ def test_a_trigger_is_disabled_enabled_changed_and_deleted(app: Headway, call: C
         {"when": {"tenant": 1}},
         {"dedupe_key": "{{nothing}}"},
         {"dedupe_window": "soon"},
+        {"dedupe_window": "8d"},
+        {"event": "headway.job.ded"},
+        {"payload": {"folder": "{{trigger.nothing}}"}},
         {"options": {"conn": 1}},
         {"options": {"priority": "high"}},
     ],
@@ -251,6 +342,32 @@ def test_hostile_events_never_stop_the_others(app: Headway, ran: list[Any], sync
     events = [app.get_event(each) for each in ids]
     assert [event.status for event in events].count("failed") == 10
     assert all(len(event.error or "") < 4_000 for event in events)
+
+
+def test_what_only_sql_can_write_harms_nobody_else(app: Headway, url: str, ran: list[Any], sync: Any) -> None:
+    """A payload that Python cannot read: it fails, with the reason, and the others are handled."""
+    resync(app, dedupe_window=0)
+    before = app.emit("provider.folder.updated", {"folder": "before"})
+    ids = [app.emit("provider.folder.updated", {"folder": "x"}) for _ in range(3)]
+    app.emit("provider.folder.updated", {"folder": "after"})
+    for event_id, text in zip(
+        ids, ['{"folder": 1e400}', '{"folder": "\\ud800"}', "[" * 3_000 + "]" * 3_000], strict=True
+    ):
+        if url.startswith("postgresql"):
+            with psycopg.connect(url, autocommit=True) as conn:
+                conn.execute("update headway.events set payload = %s::json where id = %s", (text, event_id))
+        else:
+            conn = apsw.Connection(url[len("sqlite:///") :])
+            conn.execute("pragma ignore_check_constraints = on")
+            conn.execute("update events set payload = ? where id = ?", (text, event_id))
+            conn.close()
+    drain(app)
+    assert ran == [("before", None), ("after", None)]
+    for event_id in ids:
+        event = app.get_event(event_id)
+        assert (event.status, bool(event.error)) == ("failed", True)
+    assert app.get_event(before).status == "handled"
+    assert len(app.events()) == 5
 
 
 def test_an_event_is_part_of_the_callers_transaction(app: Headway, url: str, ran: list[Any], sync: Any) -> None:

@@ -220,12 +220,12 @@ def test_it_is_run_by_hand_whenever_and_its_times_stay(
     )
     fire = call(app, "run_schedule", "daily", actor="ada")
     assert (fire.status, fire.nominal_at, fire.fired_at) == ("enqueued", None, NOON)
-    again = call(app, "run_schedule", "daily")
+    again = call(app, "run_schedule", "daily", {"folder": "/other"})
     assert again.job_id != fire.job_id
     job = app.get(fire.job_id)
     assert (job.created_by, job.source, job.queue) == ("ada", "schedule", "nightly")
     drain(app)
-    assert ran == [("2026-05-17T12:00:00Z", "/")] * 2
+    assert ran == [("2026-05-17T12:00:00Z", "/"), ("2026-05-17T12:00:00Z", "/other")]
 
 
 @pytest.mark.parametrize(("catch_up", "count"), [("none", 0), ("latest", 1), ("all", 6)])
@@ -260,7 +260,8 @@ def test_a_fire_that_makes_no_job_keeps_its_error_and_the_next_one_comes(
     def strict(n: int) -> None:
         ran.append(n)
 
-    app.create_schedule("broken", every="10m", kind="strict", payload={"n": "{{schedule.name}}"})
+    app.create_schedule("broken", every="10m", kind="later", payload={"n": "{{schedule.name}}"})
+    app.job(name="later")(strict.fn)  # it was not known before, and so not checked
     app.create_schedule("fine", every="10m", kind="strict", payload={"n": 7})
     clock.advance(minutes(10))
     drain(app)
@@ -274,6 +275,76 @@ def test_a_fire_that_makes_no_job_keeps_its_error_and_the_next_one_comes(
     clock.advance(minutes(10))
     drain(app)
     assert sorted(ran) == [7, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"payload": {"att": "x"}},
+        {"payload": {"at": "{{schedule.dat}}"}},
+        {"payload": {"at": 7}},
+        {"payload": {"at": "{{meta.nothing}}"}},
+        {"options": {"priority": "{{schedule.name}}"}},
+        {"start": datetime(1, 1, 1, tzinfo=UTC)},
+        {"end": datetime(9999, 12, 31, tzinfo=UTC)},
+        {"every": "200000w"},
+    ],
+)
+def test_what_would_fail_at_night_is_refused_by_day(app: Headway, sync: Any, mistake: dict[str, Any]) -> None:
+    with pytest.raises((InvalidJob, InvalidPayload)):
+        app.create_schedule("s", **{"every": "1h", "kind": "sync", **mistake})
+    assert app.schedules() == []
+    app.create_schedule("s", every="1h", kind="sync", payload={"at": "x"})
+    with pytest.raises((InvalidJob, InvalidPayload)):
+        app.change_schedule("s", **mistake)
+    assert app.get_schedule("s").payload == {"at": "x"}
+
+
+def test_a_change_that_changes_nothing_of_its_times_keeps_what_is_due(
+    app: Headway, clock: Any, ran: list[Any], sync: Any
+) -> None:
+    app.create_schedule("often", every="1m", kind="sync", catch_up="all")
+    clock.advance(minutes(10))
+    app.resume_schedule("often")
+    app.change_schedule("often", every="1m", description="as it was")
+    drain(app)
+    assert len(ran) == 10
+
+
+def test_what_is_caught_up_on_knows_the_time_before(app: Headway, clock: Any, ran: list[Any], sync: Any) -> None:
+    payload = {"at": "{{schedule.last_fired_at}}", "folder": "{{schedule.nominal_at}}"}
+
+    @app.job
+    def span(at: str | None, folder: str) -> None:
+        ran.append((at, folder))
+
+    app.create_schedule("often", every="10m", kind="span", catch_up="all", payload=payload)
+    clock.advance(minutes(30))
+    drain(app)
+    assert ran == [
+        (None, "2026-05-17T12:10:00Z"),
+        ("2026-05-17T12:10:00Z", "2026-05-17T12:20:00Z"),
+        ("2026-05-17T12:20:00Z", "2026-05-17T12:30:00Z"),
+    ]
+
+
+def test_what_was_skipped_falls_into_the_span_of_the_next(app: Headway, clock: Any, sync: Any) -> None:
+    app.create_schedule("often", every="10m", kind="sync", overlap="skip")
+    app.pause("nightly")
+    for _ in range(3):
+        clock.advance(minutes(10))
+        drain(app, "default")
+    assert app.get_schedule("often").last_fired_at == NOON + minutes(10)
+
+
+def test_more_than_one_round_can_hold_is_fired_in_portions(app: Headway, clock: Any, sync: Any) -> None:
+    for number in range(3):
+        app.create_schedule(f"s{number}", every="1m", kind="sync", catch_up="all", options={"queue": "aside"})
+    clock.advance(minutes(700))
+    drain(app, "default")
+    for number in range(3):
+        fires = app.fires(schedule=f"s{number}", limit=1_000)
+        assert sorted(fire.nominal_at for fire in fires) == [NOON + minutes(n) for n in range(1, 701)]
 
 
 def test_one_refused_job_does_not_stop_the_others_of_its_batch(
@@ -374,6 +445,18 @@ def test_tenants_have_their_own_schedules(app: Headway, clock: Any, ran: list[An
     drain(app)
     assert sorted(at for at, _ in ran) == ["acme", "default"]
     assert {job.tenant for job in acme.jobs()} == {"acme"}
+
+
+def test_a_secret_by_schema_is_not_shown_where_a_template_names_the_kind(app: Headway) -> None:
+    @app.job(schema={"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}})
+    def login(pin: str) -> None: ...
+
+    app.create_template("in", "login", {"pin": "1111"})
+    app.create_schedule("often", every="10m", template="in", payload={"pin": "2222"})
+    assert app.get_schedule("often").payload == {"pin": "[redacted]"}
+    app.create_trigger("t", "a.b", template="in", payload={"pin": "3333"}, when={"event.password": "x", "event.n": 1})
+    trigger = app.get_trigger("t")
+    assert (trigger.payload, trigger.when) == ({"pin": "[redacted]"}, {"event.password": "[redacted]", "event.n": 1})
 
 
 def test_a_secret_in_a_stored_payload_is_not_shown_but_used(app: Headway, clock: Any, ran: list[Any]) -> None:

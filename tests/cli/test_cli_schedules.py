@@ -132,7 +132,8 @@ def test_list_has_next_last_origin_and_what_is_wrong(cli: Cli, either: Headway, 
     for width in (80, 120):
         lines = on_terminal(width, "schedules")
         assert max(map(len, lines)) <= width
-        assert "FROM" in lines[0]
+        assert ("FROM" in lines[0]) == (width >= 100)
+        assert all(any(line.startswith(name) for line in lines) for name in rows)
 
 
 def test_pages_of_schedules_follow_each_other(cli: Cli, app: Headway) -> None:

@@ -217,11 +217,11 @@ def test_the_payload_on_stdin_has_its_defaults_and_whole_values(lite: Workshop, 
 @pytest.mark.parametrize(
     "printed", ["not json", "1 2", "", "[1", '{"a": "\\u0000"}', "1" * 30, '"' + "x" * 70_000 + '"']
 )
-def test_output_that_is_no_result_leaves_a_word_in_the_log(lite: Workshop, declare: Declare, printed: str) -> None:
+def test_output_that_is_no_result_fails(lite: Workshop, declare: Declare, printed: str) -> None:
     text = "import os, sys; sys.stdout.write(os.environ['PRINTED'])"
-    job, _ = run(lite, declare(lite, argv=script(text), set_env={"PRINTED": printed}, result="json"))
-    assert (job.status, job.result) == ("succeeded", {"exit_code": 0})
-    assert "its output" in job.log_tail
+    job, attempt = run(lite, declare(lite, argv=script(text), set_env={"PRINTED": printed}, result="json"))
+    assert (job.status, job.result, attempt.exit_code) == ("scheduled", None, 0)
+    assert "its output is no JSON value" in job.error
 
 
 def test_a_missing_program_is_tried_again_and_runs_when_it_is_there(

@@ -11,7 +11,7 @@ from trigger_words import handling, new_fire
 @pytest.fixture
 def paid(db):
     """A trigger on "paid" that was there before."""
-    made = db.listener("paid", name="on paid", dedupe_window_ms=300_000)
+    made = db.listener("paid", name="on-paid", dedupe_window_ms=300_000)
     db.advance("1s")
     return made
 

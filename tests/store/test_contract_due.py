@@ -103,7 +103,7 @@ def test_a_kind_that_is_computed_is_left_to_those_who_know_it(db, by):
 
 
 @pytest.mark.parametrize("by", ["kind", "template"])
-def test_an_event_with_a_computed_kind_is_left_whole_to_those_who_know_it(db, by):
+def test_a_trigger_of_a_computed_kind_is_marked_for_those_who_do_not_know_it(db, by):
     db.declare(COMPUTED)
     computed = {"template_id": db.template(kind="computed").id} if by == "template" else {"kind": "computed"}
     first = db.listener("paid", kind="plain")
@@ -111,13 +111,43 @@ def test_an_event_with_a_computed_kind_is_left_whole_to_those_who_know_it(db, by
     disabled = db.listener("shipped", enabled=False, **computed)
     db.advance("1s")
     paid, shipped = db.emit("paid"), db.emit("shipped")
-    assert db.heard(kinds=["plain"]) == {shipped: []}
-    found = db.heard(kinds=["computed"])
-    assert set(found) == {paid, shipped}
-    assert set(found[paid]) == {first.id, second.id}
-    assert disabled.id not in found[shipped]
+
+    def met(kinds):
+        return {
+            heard.event.id: {met.trigger.id: met.computed for met in heard.met} for heard in db.due(kinds=kinds).events
+        }
+
+    assert met(["plain"]) == {paid: {first.id: False, second.id: True}, shipped: {}}
+    assert met(["computed"]) == {paid: {first.id: False, second.id: False}, shipped: {}}
+    assert disabled.id not in met([])[shipped]
+
+
+@pytest.mark.parametrize("by", ["kind", "template"])
+def test_an_event_with_computed_kinds_only_is_left_to_those_who_know_them_for_ten_minutes(db, by):
+    db.declare(COMPUTED)
+    computed = {"template_id": db.template(kind="computed").id} if by == "template" else {"kind": "computed"}
+    made = db.listener("paid", **computed)
+    db.advance("1s")
+    event = db.emit("paid")
+    assert (db.heard(kinds=["plain"]), db.heard(kinds=["computed"])) == ({}, {event: [made.id]})
+    db.advance(599.999)
+    assert db.heard(kinds=["plain"]) == {}
+    db.advance(0.001)
+    (heard,) = db.due(kinds=["plain"]).events
+    assert [(met.trigger.id, met.computed) for met in heard.met] == [(made.id, True)]
+
+
+def test_a_crowd_of_others_events_does_not_hide_mine(db):
+    db.declare(COMPUTED)
+    db.listener("theirs", kind="computed")
+    mine = db.listener("mine")
+    db.advance("1s")
+    for _ in range(10):
+        db.emit("theirs")
+    event = db.emit("mine")
+    assert db.heard(limit=3) == {event: [mine.id]}
 
 
 def test_finding_nothing_is_nothing(db):
     due = db.due(kinds=["a"], declared=[new_id()])
-    assert (due.now, due.schedules, due.events, due.next_due_ms, due.defined_at) == (db.now(), (), (), None, None)
+    assert (due.now, due.schedules, due.events, due.next_due_ms, due.defined) == (db.now(), (), (), None, "0/0")

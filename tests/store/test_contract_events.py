@@ -20,7 +20,7 @@ POSTGRES = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 @pytest.fixture
 def paid(db):
     """A trigger on "paid" that was there before."""
-    made = db.listener("paid", name="on paid", dedupe_window_ms=300_000)
+    made = db.listener("paid", name="on-paid", dedupe_window_ms=300_000)
     db.advance("1s")
     return made
 
@@ -34,7 +34,7 @@ def test_every_field_of_an_event_is_stored(db):
         id=new_id(),
         tenant="acme",
         tenant_id=ACME,
-        name="folder.updated \u2603 'x'",
+        name="folder.updated:a/b-c_1",
         payload=ODD_JSON,
         correlation_id="corr-1",
         created_by="ann-2",
@@ -47,7 +47,7 @@ def test_every_field_of_an_event_is_stored(db):
         "id": new.id,
         "tenant_id": ACME,
         "tenant": "acme",
-        "name": "folder.updated \u2603 'x'",
+        "name": "folder.updated:a/b-c_1",
         "payload": msgspec.json.decode(ODD_JSON),
         "status": "pending",
         "emitted_at": emitted_at,
@@ -140,7 +140,7 @@ def test_an_event_is_heard_by_the_triggers_on_its_name_in_its_tenant(db):
     db.listener("paid", enabled=False)
     db.listener("paid", tenant="acme")
     db.listener("PAID")
-    db.listener("pai%")
+    db.listener("pai_")
     db.schedule(name="paid", enabled=False)
     db.advance("1s")
     event = db.emit("paid")
@@ -295,14 +295,14 @@ def test_a_refused_job_takes_everything_of_its_call_back(db, paid):
 def test_a_job_that_meets_another_by_its_key_is_that_one(db, paid):
     there = db.enqueue(unique_key="u").id
     (fire,) = db.handle(handling(db.emit("paid"), new_fire(paid, job=job_of(paid, unique_key="u"))))
-    assert (fire.status, fire.job_id) == ("enqueued", there)
+    assert (fire.status, fire.job_id) == ("deduped", there)
 
 
 # events that fail
 
 
 def test_an_event_with_a_fire_that_failed_is_failed_with_the_errors(db):
-    names = ["first \u2603", "good", "third"]
+    names = ["first_1", "good", "third"]
     made = {name: db.listener("paid", name=name) for name in names}
     db.advance("1s")
     event = db.emit("paid")
@@ -310,7 +310,7 @@ def test_an_event_with_a_fire_that_failed_is_failed_with_the_errors(db):
     fires = db.handle(
         handling(
             event,
-            new_fire(made["first \u2603"], error="no value at event.x"),
+            new_fire(made["first_1"], error="no value at event.x"),
             made["good"],
             new_fire(made["third"], error="not a number"),
         )
@@ -323,7 +323,7 @@ def test_an_event_with_a_fire_that_failed_is_failed_with_the_errors(db):
     after = db.event(event)
     assert (after.status, after.handled_at) == ("failed", failed_at)
     one, two = after.error.split("\n")
-    assert one.startswith("first \u2603")
+    assert one.startswith("first_1")
     assert one.endswith("no value at event.x")
     assert two.startswith("third")
     assert two.endswith("not a number")

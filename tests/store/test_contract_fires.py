@@ -201,9 +201,12 @@ def test_a_job_that_meets_another_by_its_key_is_that_one(db):
     there = db.enqueue(unique_key="u").id
     made = db.schedule()
     (fire,) = db.fire(firing(made, new_fire(made, db.now(), job=job_of(made, unique_key="u")), next_fire_at=None))
-    assert (fire.status, fire.job_id) == ("enqueued", there)
+    assert (fire.status, fire.job_id, fire.error) == ("deduped", there, None)
     assert db.fires() == [fire]
-    assert db.trigger(made.id).last_job_id == there
+    after = db.trigger(made.id)
+    assert (after.last_job_id, after.last_fired_at, after.next_fire_at) == (None, None, None)
+    by_hand = db.run_trigger(new_fire(made, job=job_of(made, unique_key="u")))
+    assert (by_hand.status, by_hand.job_id) == ("deduped", there)
     assert len(db.find()) == 1
 
 

@@ -18,7 +18,7 @@ ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "po
 def test_every_field_of_a_template_is_stored(db):
     new = new_template(
         tenant="acme",
-        name="monthly \u2603 'x'",
+        name="monthly_1.A:b/c-d",
         kind="invoice",
         payload=ODD_JSON,
         options='{"queue": "q", "z": 1, "a": {"delay": "5m"}}',
@@ -31,7 +31,7 @@ def test_every_field_of_a_template_is_stored(db):
         "id": new.id,
         "tenant_id": ACME,
         "tenant": "acme",
-        "name": "monthly \u2603 'x'",
+        "name": "monthly_1.A:b/c-d",
         "kind": "invoice",
         "payload": msgspec.json.decode(ODD_JSON),
         "options": {"queue": "q", "z": 1, "a": {"delay": "5m"}},
@@ -45,13 +45,6 @@ def test_every_field_of_a_template_is_stored(db):
     assert list(answer.options) == ["queue", "z", "a"]
     db.advance("1m")
     assert db.templates() == [answer]
-
-
-@pytest.mark.parametrize("payload", ["null", "[]", "0", "false", '""', "9223372036854775807"])
-def test_a_payload_is_any_json(db, payload):
-    made = db.template(payload=payload)
-    assert made.payload == msgspec.json.decode(payload)
-    assert db.templates() == [made]
 
 
 def test_a_name_is_taken_once_in_its_tenant(db):

@@ -24,10 +24,10 @@ def same_but(row, **values):
 
 @ALL_LIBRARIES
 def test_every_field_of_a_schedule_is_stored(db):
-    template = db.template(tenant="acme")
+    template = db.template(tenant="acme", kind="invoice")
     new = new_schedule(
         tenant="acme",
-        name="nightly \u2603",
+        name="nightly_1.A:b/c-d",
         template_id=template.id,
         payload=ODD_JSON,
         options='{"queue": "q", "z": 1, "a": 2}',
@@ -50,9 +50,10 @@ def test_every_field_of_a_schedule_is_stored(db):
         "tenant_id": ACME,
         "tenant": "acme",
         "type": "schedule",
-        "name": "nightly \u2603",
+        "name": "nightly_1.A:b/c-d",
         "kind": None,
         "template_id": template.id,
+        "template_kind": "invoice",
         "payload": msgspec.json.decode(ODD_JSON),
         "options": {"queue": "q", "z": 1, "a": 2},
         "description": "text-1",
@@ -89,9 +90,9 @@ def test_every_field_of_a_schedule_is_stored(db):
 @ALL_LIBRARIES
 def test_every_field_of_an_event_trigger_is_stored(db):
     new = new_listener(
-        "folder.updated \u2603",
+        "folder.updated:a/b-c_1",
         tenant="acme",
-        name="on update",
+        name="on-update",
         kind="sync",
         enabled=False,
         when='{"event.z": ["x", 1], "event.a": null}',
@@ -99,8 +100,8 @@ def test_every_field_of_an_event_trigger_is_stored(db):
         dedupe_key="{{event.id}}",
     )
     answer = db.create_trigger(new)
-    assert (answer.type, answer.name, answer.kind, answer.template_id) == ("event", "on update", "sync", None)
-    assert (answer.event, answer.enabled, answer.cron) == ("folder.updated \u2603", False, None)
+    assert (answer.type, answer.name, answer.kind, answer.template_id) == ("event", "on-update", "sync", None)
+    assert (answer.event, answer.enabled, answer.cron) == ("folder.updated:a/b-c_1", False, None)
     assert answer.when == {"event.z": ["x", 1], "event.a": None}
     assert (answer.dedupe_window_ms, answer.dedupe_key, answer.next_fire_at) == (2**40, "{{event.id}}", None)
     assert db.triggers() == [answer]
@@ -199,9 +200,11 @@ def test_a_kind_becomes_a_template_and_back(db):
     template = db.template()
     made = db.schedule()
     after = db.change_trigger(made.id, kind=None, template_id=template.id)
-    assert (after.kind, after.template_id) == (None, template.id)
+    assert (after.kind, after.template_id, after.template_kind) == (None, template.id, template.kind)
+    db.change_template(template.id, kind="another")
+    assert db.trigger(made.id).template_kind == "another"
     after = db.change_trigger(made.id, kind="k", template_id=None)
-    assert (after.kind, after.template_id) == ("k", None)
+    assert (after.kind, after.template_id, after.template_kind) == ("k", None, None)
 
 
 def test_an_event_trigger_is_changed(db):
@@ -268,9 +271,9 @@ def test_a_tenant_that_is_named_first_here_gets_its_row(db):
 
 def test_triggers_are_read_by_type_name_event_and_in_pages(db):
     nightly = db.schedule(tenant="acme", name="nightly")
-    paid = db.listener("paid", tenant="acme", name="on paid")
+    paid = db.listener("paid", tenant="acme", name="on-paid")
     other = db.listener("other", tenant="beta", name="nightly")
-    again = db.listener("paid", tenant="beta", name="on paid")
+    again = db.listener("paid", tenant="beta", name="on-paid")
 
     def ids(**where):
         return [each.id for each in db.triggers(**where)]

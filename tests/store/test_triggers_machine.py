@@ -52,11 +52,12 @@ class Model:
         return any(fire["job_id"] in self.jobs for fire in self.fires.values() if fire["trigger_id"] == trigger_id)
 
     def handle(self, handlings: list[Handling], now: datetime) -> None:
+        seen = set()
         for each in handlings:
             event = self.events[each.event_id]
-            if event["status"] != "pending":
+            if event["status"] != "pending" or each.event_id in seen:
                 continue
-            errors = []
+            seen.add(each.event_id)
             for fire in each.fires:
                 row = self.triggers.get(fire.trigger_id)
                 if row is None or not row["enabled"] or row["tenant"] != event["tenant"]:
@@ -68,8 +69,11 @@ class Model:
                     continue
                 same = self.same(fire, row["window"], now)
                 self.write(fire, each.event_id, "deduped" if same else "enqueued", now)
-                errors += [fire.error] if fire.job is None else []
-            event["status"] = "failed" if errors else "handled"
+            failed = any(
+                fire["event_id"] == each.event_id and fire["status"] == "failed" for fire in self.fires.values()
+            )
+            if not each.left:
+                event["status"] = "failed" if failed else "handled"
 
     def same(self, fire: NewFire, window: timedelta, now: datetime) -> bool:
         return fire.job is not None and any(
@@ -82,7 +86,7 @@ class Model:
 
     def write(self, fire: NewFire, event_id: str | None, status: str, now: datetime | None = None) -> None:
         if fire.job is None:
-            status = "failed"
+            status = "failed" if fire.error is not None else "skipped"
         made = status == "enqueued" and fire.job is not None
         self.fires[fire.id] = {
             "trigger_id": fire.trigger_id,
@@ -326,17 +330,25 @@ class Triggers(RuleBasedStateMachine):
             if each.status == "enqueued":
                 assert each.job_id == self.model.fires[each.id]["job_id"]
 
-    @rule(data=st.data(), key=st.sampled_from(["k", "k", "l", None]), fails=st.sampled_from([False, False, True]))
-    def handle(self, data: st.DataObject, key: str | None, fails: bool) -> None:
+    @rule(
+        data=st.data(),
+        key=st.sampled_from(["k", "k", "l", None]),
+        first=st.sampled_from(["fires", "fires", "fails", "unwanted"]),
+        left=st.sampled_from([False, False, False, True]),
+    )
+    def handle(self, data: st.DataObject, key: str | None, first: str, left: bool) -> None:
+        """The first trigger of each may fail or not want it; the last may be left to others."""
+        odd: dict[str, dict[str, Any]] = {"fires": {}, "fails": {"error": "boom"}, "unwanted": {"job": None}}
         if not any(row["status"] == "pending" for row in self.model.events.values()):
             self.emit("default", ["paid", "paid"])
         plans = [
             handling(
                 heard.event.id,
                 *(
-                    new_fire(met.trigger, dedupe_key=key, **({"error": "boom"} if fails and not n else {}))
-                    for n, met in enumerate(heard.met)
+                    new_fire(met.trigger, dedupe_key=key, **(odd[first] if not n else {}))
+                    for n, met in enumerate(heard.met[:-1] if left else heard.met)
                 ),
+                left=left and bool(heard.met),
             )
             for heard in self.due().events
         ]

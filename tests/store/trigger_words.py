@@ -42,7 +42,7 @@ def owned(options: dict[str, Any]) -> dict[str, Any]:
 
 def new_template(**options: Any) -> NewTemplate:
     made = new_id()
-    return NewTemplate(**{"id": made, "name": f"template {made}", "kind": "mail", **owned(options)})
+    return NewTemplate(**{"id": made, "name": f"template-{made}", "kind": "mail", **owned(options)})
 
 
 def new_schedule(**options: Any) -> NewTrigger:
@@ -58,7 +58,7 @@ def new_listener(event: str, **options: Any) -> NewTrigger:
 def _new_trigger(type_: str, base: dict[str, Any], options: dict[str, Any]) -> NewTrigger:
     made = new_id()
     kind = {} if "template_id" in options else {"kind": "mail"}
-    return NewTrigger(**{"id": made, "type": type_, "name": f"{type_} {made}", **kind, **base, **owned(options)})
+    return NewTrigger(**{"id": made, "type": type_, "name": f"{type_}-{made}", **kind, **base, **owned(options)})
 
 
 def new_event(name: str, payload: Any = None, **options: Any) -> NewEvent:
@@ -94,10 +94,10 @@ def firing(trigger: Trigger, *fires: NewFire | datetime, next_fire_at: datetime 
     return Firing(**{**base, "next_fire_at": next_fire_at, "fires": made, **options})
 
 
-def handling(event_id: str, *fires: NewFire | Trigger) -> Handling:
+def handling(event_id: str, *fires: NewFire | Trigger, left: bool = False) -> Handling:
     """What an event comes to; a trigger stands for a fire of it with a job."""
     made = tuple(new_fire(each) if isinstance(each, Trigger) else each for each in fires)
-    return Handling(event_id=event_id, fires=made)
+    return Handling(event_id=event_id, fires=made, left=left)
 
 
 def refused(fire: NewFire) -> NewFire:
@@ -105,6 +105,11 @@ def refused(fire: NewFire) -> NewFire:
     assert fire.job is not None
     job = msgspec.structs.replace(fire.job, unique_key="taken", on_conflict="raise")
     return msgspec.structs.replace(fire, job=job)
+
+
+def unwanted(trigger: Trigger) -> NewFire:
+    """A fire for an event that the trigger does not want."""
+    return NewFire(id=new_id(), trigger_id=trigger.id)
 
 
 def states(db: Any, trigger: Trigger) -> list[tuple[datetime | None, str, str | None]]:
@@ -186,13 +191,16 @@ class TriggerWords:
 
     def templates(
         self,
+        ids: Sequence[str] | None = None,
         *,
         tenant_id: str | None = None,
         name: str | None = None,
         limit: int = 1_000,
         after: str | None = None,
     ) -> list[Template]:
-        answer: list[Template] = self.run(self.ops.templates(tenant_id=tenant_id, name=name, limit=limit, after=after))
+        answer: list[Template] = self.run(
+            self.ops.templates(ids, tenant_id=tenant_id, name=name, limit=limit, after=after)
+        )
         return answer
 
     # triggers

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from headway import secrets
 from headway.app.requests import then
 from headway.app.rules import Rules
 from headway.define.firing import event_job, meets
@@ -18,7 +19,6 @@ from headway.model.duration import Duration
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, new_id, tenant_id
 from headway.model.trigger import Met, Trigger
-from headway.secrets import mask
 from headway.store.ops import Op, Steps
 
 _OWN = "headway."
@@ -180,26 +180,32 @@ class EventVerbs(Rules):
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
         `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
-        `{"event.kind": ["checkout"]}`. The same payload (or `dedupe_key`) is enqueued once in `dedupe_window`. Raises
-        `Duplicate`, `InvalidJob`, `NotFound` (the template).
+        `{"event.kind": ["checkout"]}`. The same payload is enqueued once in `dedupe_window`: the same `dedupe_key`
+        where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
+        `NotFound` (the template).
         """
-        given = {
-            "name": name,
-            "event": event,
-            "kind": kind,
-            "payload": payload,
-            "options": options,
-            "when": when,
-            "dedupe_window": dedupe_window,
-            "dedupe_key": dedupe_key,
-            "enabled": enabled,
-            "description": description,
-        }
+        given = _given(locals())
         return self._read(self._create_trigger(given, template, tenant, actor))
 
-    async def acreate_trigger(self, name: str, event: str, **given: Any) -> Trigger:
-        template, tenant, actor = (given.pop(key, None) for key in ("template", "tenant", "actor"))
-        return await self._aread(self._create_trigger({"name": name, "event": event, **given}, template, tenant, actor))
+    async def acreate_trigger(
+        self,
+        name: str,
+        event: str,
+        *,
+        kind: str | None = None,
+        template: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        when: Mapping[str, Any] | None = None,
+        dedupe_window: Duration = "5m",
+        dedupe_key: str | None = None,
+        enabled: bool = True,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Trigger:
+        given = _given(locals())
+        return await self._aread(self._create_trigger(given, template, tenant, actor))
 
     def get_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
@@ -241,7 +247,7 @@ class EventVerbs(Rules):
         return await self._aread(self._change_rule("event", name, tenant, actor, changes))
 
     def enable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire, also for events that are pending."""
+        """Let it fire, also for events that were emitted before and are pending still."""
         return self.change_trigger(name, tenant=tenant, actor=actor, enabled=True)
 
     async def aenable_trigger(
@@ -250,7 +256,7 @@ class EventVerbs(Rules):
         return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=True)
 
     def disable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire no more; what is emitted meanwhile is not made up for."""
+        """Let it fire no more, also for events that are pending; what is handled meanwhile is not made up for."""
         return self.change_trigger(name, tenant=tenant, actor=actor, enabled=False)
 
     async def adisable_trigger(
@@ -265,14 +271,14 @@ class EventVerbs(Rules):
     async def adelete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         await self._arun(self._delete_rule("event", name, tenant, actor))
 
-    def rehearse_trigger(
+    def test_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
         """What the trigger would make of an event with this payload: the rendered payload, or the error. A dry run."""
         self.learn(None)
         return self._run(self._rehearse(name, payload, event, tenant))
 
-    async def arehearse_trigger(
+    async def atest_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
         await self.alearn(None)
@@ -322,6 +328,7 @@ class EventVerbs(Rules):
 
         def steps() -> Steps[Trigger]:
             fields = dict(given)
+            self._check_window(fields)
             if template is not None:
                 fields["template_id"] = yield from self._template_id(template, owner)
             row = new_trigger(
@@ -363,13 +370,16 @@ class EventVerbs(Rules):
                     limit=self.payload_limit,
                 )
             except HeadwayError as error:
-                return Rehearsal(
-                    met=True, kind=trigger.kind or (None if template is None else template.kind), error=str(error)
-                )
-            shown = mask(decode(job.payload), self._definitions.schema_of(job.kind))
+                reason = secrets.redact(str(error))
+                return Rehearsal(met=True, kind=trigger.kind or trigger.template_kind, error=reason)
+            shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
 
         return Op(steps, writes=False)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}
 
 
 def _missing(event_id: str) -> Any:

@@ -258,6 +258,10 @@ class Headway(Verbs):
         return self.settings.payload_limit
 
     @property
+    def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]
+        return self.settings.retention_ms
+
+    @property
     def _own(self) -> str:  # type: ignore[override]
         return str(self._tenant or self._config.get("tenant") or "default")
 
@@ -337,6 +341,10 @@ class _Tenant(Verbs):
     @property
     def payload_limit(self) -> int:  # type: ignore[override]
         return self._app.payload_limit
+
+    @property
+    def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]
+        return self._app.settings.retention_ms
 
     @property
     def _definitions(self) -> Definitions:  # type: ignore[override]

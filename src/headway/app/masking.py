@@ -13,7 +13,7 @@ from headway.model.machine import Chapter
 from headway.model.signal import Signal
 from headway.model.template import Template
 from headway.model.trigger import Trigger
-from headway.secrets import mask
+from headway.secrets import REDACTED, is_secret_name, mask
 
 T = TypeVar("T")
 
@@ -33,13 +33,26 @@ def masked(value: T, definitions: Definitions) -> T:
             schema = definitions.schema_of(value.kind)
             shown = _replaced(value, payload=mask(value.payload, schema), options=mask(value.options))
         case Trigger():
-            schema = None if value.kind is None else definitions.schema_of(value.kind)
-            shown = _replaced(value, payload=mask(value.payload, schema), options=mask(value.options))
+            kind = value.kind or value.template_kind
+            schema = None if kind is None else definitions.schema_of(kind)
+            shown = _replaced(
+                value,
+                payload=mask(value.payload, schema),
+                options=mask(value.options),
+                when=_masked_paths(value.when),
+            )
         case Event() | Signal():
             shown = _replaced(value, payload=mask(value.payload))
         case Attempt() | Chapter():
             shown = _replaced(value, state=mask(value.state))
     return shown  # type: ignore[no-any-return]
+
+
+def _masked_paths(when: dict[str, Any]) -> dict[str, Any]:
+    """Conditions by path, without the values of those that lead to a secret."""
+    if not any(is_secret_name(path.rpartition(".")[2]) for path in when):
+        return when
+    return {path: REDACTED if is_secret_name(path.rpartition(".")[2]) else value for path, value in when.items()}
 
 
 def _replaced(value: msgspec.Struct, **fields: Any) -> msgspec.Struct:

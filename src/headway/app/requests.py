@@ -38,6 +38,7 @@ class Requests:
 
     clock: Clock
     payload_limit: int
+    _retention_ms: Mapping[str, int]
     _registry: Registry
     _wake: Wake
     _emitted: Wake
@@ -211,10 +212,9 @@ class Requests:
             checked = change
             if not isinstance(change.payload, msgspec.UnsetType):
                 job = yield from self._get(key).steps()
-                kind = self._registry.get(job.kind)
-                if kind is not None:
-                    # as strict as an enqueue: what the handler cannot take would only end dead
-                    checked = msgspec.structs.replace(change, payload=kind.build_from(changes["payload"]).payload)
+                # as strict as an enqueue: what the handler cannot take would only end dead
+                payload = self._definitions.checked(job.kind, changes["payload"], limit=self.payload_limit)
+                checked = msgspec.structs.replace(change, payload=payload)
             op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)
             return (yield from op.steps()) or missing(key)
 
@@ -222,7 +222,7 @@ class Requests:
 
     def _everyones(self, what: str, op: Op[T]) -> Op[T]:
         if self._seen is not None:
-            raise NotAllowed(f"queues are shared by all tenants: {what} with the app itself, not for one tenant")
+            raise NotAllowed(f"these are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
 
 

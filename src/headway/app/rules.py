@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,13 +13,12 @@ from headway.app.requests import Requests, then
 from headway.define.checks import name as checked_name
 from headway.define.firing import schedule_job
 from headway.define.triggers import changed_trigger
-from headway.errors import NotAllowed, NotFound
+from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
+from headway.model.duration import show_ms, to_ms
 from headway.model.ids import as_id, new_id, tenant_id
 from headway.model.template import Template
 from headway.model.trigger import Fire, Met, NewFire, Trigger, TriggerType
 from headway.store.ops import Op, Steps
-
-_PAGE = 1_000
 
 
 class Rules(Requests):
@@ -94,11 +94,39 @@ class Rules(Requests):
             now = yield from self._store.ops.now().steps()
             if template is not None:
                 given["template_id"] = yield from self._template_id(template, found.tenant_id)
+            self._check_window(given)
             change = changed_trigger(found, given, now=now, limit=self.payload_limit)
             op = self._store.ops.change_trigger(found.id, change, tenant_id=found.tenant_id, actor=actor)
-            return (yield from op.steps()) or _missing(type_, name, found.tenant)
+            changed = (yield from op.steps()) or _missing(type_, name, found.tenant)
+            if not {"payload", "options", "kind", "template_id"}.isdisjoint(given):
+                yield from self._check_schedule(changed, now)
+            return changed
 
-        return Op(steps, writes=True, refusable=True)
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _check_schedule(self, schedule: Trigger, now: datetime) -> Steps[None]:
+        """Raise now what its fires would fail with later; not what only a process with its kind's code can tell."""
+        if schedule.type != "schedule":
+            return
+        template = yield from self._template_of(schedule)
+        kind = schedule.kind or schedule.template_kind or ""
+        definition = self._definitions.get(kind)
+        if kind not in self._registry and definition is not None and definition.computed:
+            return
+        met = Met(trigger=schedule, template=template)
+        try:
+            schedule_job(met, now, self._definitions, now=now, limit=self.payload_limit)
+        except RenderError as error:
+            raise InvalidJob(f"{schedule.name}: {error}") from None
+
+    def _check_window(self, given: Mapping[str, Any]) -> None:
+        window = given.get("dedupe_window")
+        kept_ms = self._retention_ms["events"]
+        if window is not None and to_ms(window, "dedupe_window") > kept_ms:
+            raise InvalidJob(
+                f"dedupe_window={window!r} is longer than events are kept, {show_ms(kept_ms)}: give a shorter one, or "
+                "a longer retention of events"
+            )
 
     def _delete_rule(self, type_: TriggerType, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
         def steps() -> Steps[bool]:
@@ -134,9 +162,13 @@ class Rules(Requests):
 
         return Op(steps, writes=False)
 
-    def _fire_now(self, trigger: Trigger, actor: str | None) -> Steps[tuple[Fire, str]]:
+    def _fire_now(
+        self, trigger: Trigger, payload: Mapping[str, Any] | None, actor: str | None
+    ) -> Steps[tuple[Fire, str]]:
         """Fire a schedule by hand: the job, and the queue that it went to."""
         now = yield from self._store.ops.now().steps()
+        if payload is not None:
+            trigger = msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
         met = Met(trigger=trigger, template=(yield from self._template_of(trigger)))
         job = schedule_job(met, now, self._definitions, now=now, limit=self.payload_limit)
         job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
@@ -149,20 +181,13 @@ class Rules(Requests):
     def _template_of(self, trigger: Trigger) -> Steps[Template | None]:
         if trigger.template_id is None:
             return None
-        after = None
-        while True:
-            op = self._store.ops.templates(tenant_id=trigger.tenant_id, name=None, limit=_PAGE, after=after)
-            page = yield from op.steps()
-            for each in page:
-                if each.id == trigger.template_id:
-                    return each
-            if len(page) < _PAGE:
-                return None
-            after = page[-1].id
+        ids = [trigger.template_id]
+        op = self._store.ops.templates(ids, tenant_id=trigger.tenant_id, name=None, limit=1, after=None)
+        return next(iter((yield from op.steps())), None)
 
     def _template_id(self, name: str, tenant: str) -> Steps[str]:
         op = self._store.ops.templates(
-            tenant_id=tenant_id(tenant), name=checked_name(name, "template"), limit=1, after=None
+            None, tenant_id=tenant_id(tenant), name=checked_name(name, "template"), limit=1, after=None
         )
         found = yield from op.steps()
         if not found:

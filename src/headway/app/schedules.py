@@ -55,9 +55,30 @@ class ScheduleVerbs(Rules):
         given = _given(locals())
         return self._read(self._create_schedule(given, template, tenant, actor))
 
-    async def acreate_schedule(self, name: str, cron: str | None = None, **given: Any) -> Trigger:
-        template, tenant, actor = (given.pop(key, None) for key in ("template", "tenant", "actor"))
-        return await self._aread(self._create_schedule({"name": name, "cron": cron, **given}, template, tenant, actor))
+    async def acreate_schedule(
+        self,
+        name: str,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        kind: str | None = None,
+        template: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        tz: str = "UTC",
+        catch_up: CatchUp = "latest",
+        catch_up_window: Duration = "1d",
+        overlap: Overlap = "allow",
+        jitter: Duration = 0,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        enabled: bool = True,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Trigger:
+        given = _given(locals())
+        return await self._aread(self._create_schedule(given, template, tenant, actor))
 
     def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
@@ -90,7 +111,8 @@ class ScheduleVerbs(Rules):
         return await self._aread(self._change_rule("schedule", name, tenant, actor, changes))
 
     def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire no more, until it is resumed; what would have been due meanwhile is not caught up on."""
+        """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
+        due meanwhile."""
         return self.change_schedule(name, tenant=tenant, actor=actor, enabled=False)
 
     async def apause_schedule(
@@ -114,16 +136,33 @@ class ScheduleVerbs(Rules):
     async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         await self._arun(self._delete_rule("schedule", name, tenant, actor))
 
-    def run_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Fire:
-        """Fire it once, now, whatever its times; gives the fire, with its `job_id`. Its next time stays."""
+    def run_schedule(
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Fire:
+        """Fire it once, now, whatever its times, with these fields over its payload; gives the fire, with its `job_id`.
+
+        Its next time stays.
+        """
         self.learn(None)
-        fire, queue = self._run(self._run_schedule(name, tenant, actor))
+        fire, queue = self._run(self._run_schedule(name, payload, tenant, actor))
         self._wake.poke(queue)
         return fire
 
-    async def arun_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Fire:
+    async def arun_schedule(
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Fire:
         await self.alearn(None)
-        fire, queue = await self._arun(self._run_schedule(name, tenant, actor))
+        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor))
         self._wake.poke(queue)
         return fire
 
@@ -185,14 +224,21 @@ class ScheduleVerbs(Rules):
                 limit=self.payload_limit,
                 created_by=actor,
             )
-            return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
+            made = yield from self._store.ops.create_trigger(row, actor=actor).steps()
+            yield from self._check_schedule(made, now)
+            return made
 
-        return Op(steps, writes=True, refusable=True)
+        return Op(steps, writes=True, refusable=True, atomic=True)
 
-    def _run_schedule(self, name: str, tenant: str | UUID | None, actor: str | None) -> Op[tuple[Fire, str]]:
+    def _run_schedule(
+        self, name: str, payload: Mapping[str, Any] | None, tenant: str | UUID | None, actor: str | None
+    ) -> Op[tuple[Fire, str]]:
+        if payload is not None and not isinstance(payload, Mapping):
+            raise InvalidJob(f"the payload is a mapping of what goes over the schedule's, not {type(payload).__name__}")
+
         def steps() -> Steps[tuple[Fire, str]]:
             trigger = yield from self._rule("schedule", name, tenant).steps()
-            return (yield from self._fire_now(trigger, actor))
+            return (yield from self._fire_now(trigger, payload, actor))
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 

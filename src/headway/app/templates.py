@@ -169,13 +169,17 @@ class TemplateVerbs(Requests):
     def _template(self, name: str, tenant: str | UUID | None) -> Op[Template]:
         owner = self._whose(tenant)
         op = self._store.ops.templates(
-            tenant_id=tenant_id(owner), name=checked_name(name, "template"), limit=1, after=None
+            None, tenant_id=tenant_id(owner), name=checked_name(name, "template"), limit=1, after=None
         )
         return then(op, lambda found: found[0] if found else _missing(name, owner))
 
     def _templates(self, tenant: str | UUID | None, limit: int, after: str | UUID | None) -> Op[list[Template]]:
         return self._store.ops.templates(
-            tenant_id=self._narrowed(tenant), name=None, limit=limit, after=None if after is None else as_id(after)
+            None,
+            tenant_id=self._narrowed(tenant),
+            name=None,
+            limit=limit,
+            after=None if after is None else as_id(after),
         )
 
     def _change_template(

@@ -169,7 +169,7 @@ def emit_(state: State, /, name: str, payload: Any, correlation_id: str | None, 
         return
     click.echo(made)
     if not any(trigger.enabled for trigger in app.triggers(event=name, tenant=tenant or state.tenant, limit=MOST)):
-        note(f"no enabled trigger of tenant {tenant or state.tenant} waits for {name}: nothing will come of it")
+        note(f"no enabled trigger of tenant {tenant or state.tenant} waits for {name} now: nothing comes of it")
 
 
 @events.command()

@@ -139,7 +139,7 @@ def with_id(app: Headway, type_: TriggerType, trigger_id: str, tenant: str) -> T
 
 def template_with_id(app: Headway, template_id: str, tenant: str) -> Template | None:
     """A template by its id, if it is there still; `tenant` is its tenant's id."""
-    page = app.store.ops.templates(tenant_id=tenant, name=None, limit=1, after=_before(template_id))
+    page = app.store.ops.templates(None, tenant_id=tenant, name=None, limit=1, after=_before(template_id))
     return next((template for template in app.store.run(page) if template.id == template_id), None)
 
 

@@ -22,6 +22,7 @@ from headway.cli.rules import (
     limit_option,
     next_page,
     options_of,
+    payload_option,
     target,
     template_names,
     tenant_option,
@@ -88,7 +89,7 @@ def list_(state: State, /, tenant: str | None, limit: int, after: str | None) ->
 
 def _columns(state: State, found: list[Trigger]) -> list[Column]:
     return [
-        Column("NAME", shrink=True),
+        Column("NAME"),
         Column("TENANT", shrink=True, wide=foreign(state, found)),
         Column("DUE", shrink=True),
         Column("ZONE", shrink=True, wide=130),
@@ -96,7 +97,7 @@ def _columns(state: State, found: list[Trigger]) -> list[Column]:
         Column("NEXT"),
         Column("IN", right=True),
         Column("LAST", right=True, wide=90),
-        Column("FROM"),
+        Column("FROM", wide=100),
         Column("NOTE", shrink=True, spare=True),
     ]
 
@@ -243,7 +244,7 @@ def delete_(state: State, /, name: str, tenant: str | None, yes: bool) -> None:
 @tenant_option
 @pass_state
 def pause(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let schedules fire no more, until they are resumed; what is due meanwhile is not caught up on.
+    """Let schedules fire no more, until they are resumed; what is due, then or meanwhile, is not caught up on.
 
     \b
     headway schedules pause nightly
@@ -281,17 +282,19 @@ def _switch(state: State, names: tuple[str, ...], tenant: str | None, *, enabled
 
 @schedules.command()
 @click.argument("name")
+@payload_option
 @tenant_option
 @app_options
 @pass_state
-def run(state: State, /, name: str, tenant: str | None, spec: str | None, app_dir: str | None) -> None:
+def run(state: State, /, name: str, payload: Any, tenant: str | None, spec: str | None, app_dir: str | None) -> None:
     """Fire a schedule once, now, and print the id of its job; its times stay as they are.
 
     \b
     headway schedules run nightly
+    headway schedules run nightly --payload '{"day": "2031-05-06"}'
     """
     schedule = find(state, "schedule", name, tenant)
-    fire = state.with_kinds(spec, app_dir).run_schedule(name, tenant=schedule.tenant_id, actor=actor())
+    fire = state.with_kinds(spec, app_dir).run_schedule(name, payload, tenant=schedule.tenant_id, actor=actor())
     if state.json:
         emit(fire)
     else:

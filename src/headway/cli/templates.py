@@ -68,7 +68,7 @@ def list_(state: State, /, tenant: str | None, limit: int, after: str | None) ->
         note(f"no templates in {app.store.describe()}: headway templates create --help")
         return
     columns = [
-        Column("NAME", shrink=True),
+        Column("NAME"),
         Column("TENANT", shrink=True, wide=foreign(state, shown)),
         Column("KIND", shrink=True),
         Column("REVISION", right=True, wide=90),
@@ -227,7 +227,7 @@ def _find(state: State, name: str, tenant: str | None) -> Template:
     try:
         return app.get_template(name, tenant=tenant)
     except NotFound as error:
-        namesakes = app.store.run(app.store.ops.templates(tenant_id=None, name=name, limit=1, after=None))
+        namesakes = app.store.run(app.store.ops.templates(None, tenant_id=None, name=name, limit=1, after=None))
         if not namesakes:
             raise
         whose = namesakes[0].tenant

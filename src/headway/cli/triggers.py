@@ -80,7 +80,7 @@ def list_(state: State, /, event: str | None, tenant: str | None, limit: int, af
         return
     names = template_names(app, shown)
     columns = [
-        Column("NAME", shrink=True),
+        Column("NAME"),
         Column("TENANT", shrink=True, wide=foreign(state, shown)),
         Column("EVENT", shrink=True),
         Column("ENQUEUES", shrink=True),
@@ -270,7 +270,7 @@ def enable(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
 @tenant_option
 @pass_state
 def disable(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let triggers fire no more; what is emitted meanwhile is not made up for.
+    """Let triggers fire no more, also for events that are pending; what is handled meanwhile is not made up for.
 
     \b
     headway triggers disable sync
@@ -312,7 +312,7 @@ def test(state: State, /, name: str, payload: Any, tenant: str | None, spec: str
     """
     trigger = find(state, "event", name, tenant)
     app = state.with_kinds(spec, app_dir)
-    found = app.rehearse_trigger(name, payload, tenant=trigger.tenant_id)
+    found = app.test_trigger(name, payload, tenant=trigger.tenant_id)
     if state.json:
         emit(found)
         if found.error is not None or not found.met:

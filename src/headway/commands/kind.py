@@ -223,7 +223,7 @@ class CommandKind(Kind[..., Any]):
         if ended.left:
             ctx.log(f"{ended.left} of its processes could not be killed")
         if code in command.success_codes and not ended.flooded:
-            return {"exit_code": code} | self._value(ctx, known, ended)
+            return {"exit_code": code} | self._value(known, ended)
         if ended.flooded:
             reason = f"killed: it wrote more than max_output, {command.max_output:,} bytes"
         elif code < 0:
@@ -234,19 +234,22 @@ class CommandKind(Kind[..., Any]):
         retry = command.retry_codes is None or code in command.retry_codes
         raise CommandFailed(f"{reason}: {last}" if last else reason, exit_code=code, retry=retry)
 
-    def _value(self, ctx: Context, known: Program, ended: Ended) -> dict[str, Any]:
-        """What it wrote, where the command says that this is one JSON value."""
+    def _value(self, known: Program, ended: Ended) -> dict[str, Any]:
+        """What it wrote, where the command says that this is one JSON value; raises `CommandFailed` where it is not."""
         if self.command.result != "json":
             return {}
-        if ended.stdout_size > min(_RESULT_LIMIT, self.command.stdout_tail):
-            ctx.log(f"its output, {ended.stdout_size:,} bytes, is too long for a result")
-            return {}
+        limit = min(_RESULT_LIMIT, self.command.stdout_tail)
         try:
+            if ended.stdout_size > limit:
+                raise InvalidPayload(f"it has {ended.stdout_size:,} bytes, and {limit:,} is the most")
             value = msgspec.json.decode(known.stdout_tail or "")
             encode(value, limit=_RESULT_LIMIT, what="result")
         except (msgspec.MsgspecError, InvalidPayload, RecursionError) as error:
-            ctx.log(f"its output is no JSON value that can be a result: {error}")
-            return {}
+            raise CommandFailed(
+                f'its output is no JSON value, as result = "json" wants it: {error}',
+                exit_code=ended.exit_code,
+                retry=self.command.retry_codes is None,
+            ) from None
         return {"value": value}
 
 

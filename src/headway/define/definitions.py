@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -56,7 +55,7 @@ class Definitions:
         self._known: dict[str, Definition] = {}
         self._schemas: dict[str, Schema] = {}
         self._heard_at = -HEARD_S
-        self.defined_at: datetime | None = None  # when one of them changed last
+        self.heard: str | None = None  # how many there were, and the sum of their revisions
 
     @property
     def are_old(self) -> bool:
@@ -70,7 +69,7 @@ class Definitions:
     def hear(self, found: list[Definition]) -> None:
         """Take what was read: all that there is."""
         self._heard_at = time.monotonic()
-        self.defined_at = max((each.updated_at for each in found), default=None)
+        self.heard = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}
         self._schemas.clear()
         for kind in self._registry:
@@ -106,10 +105,24 @@ class Definitions:
                 f'the keys of "{kind}" are made by its code, which is not here: enqueue it where it is defined (on the '
                 "command line: add --app module:app)"
             )
+        self._check(definition, text)
+        return new_job(kind, text, options, now=now, default=_options(definition))
+
+    def checked(self, kind: str, payload: Mapping[str, Any], *, limit: int) -> str:
+        """A payload as JSON text, as strict as an enqueue; raises `InvalidJob`, `InvalidPayload`."""
+        known = self._registry.get(kind)
+        if known is not None:
+            return known.build_from(payload).payload
+        text = encode(payload, limit=limit)
+        definition = self._known.get(kind)
+        if definition is not None:
+            self._check(definition, text)
+        return text
+
+    def _check(self, definition: Definition, text: str) -> None:
         schema = self._schema(definition)
         if schema is not None:
-            schema.check(text, kind)
-        return new_job(kind, text, options, now=now, default=_options(definition))
+            schema.check(text, definition.kind)
 
     def _schema(self, definition: Definition) -> Schema | None:
         if definition.schema is None:

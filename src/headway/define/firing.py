@@ -15,7 +15,7 @@ from headway.model.codec import KEY_LIMIT
 from headway.model.cron import zone
 from headway.model.event import Event
 from headway.model.job import NewJob, Source
-from headway.model.render import look_up, render
+from headway.model.render import look_up, places, render
 from headway.model.schedule import jittered
 from headway.model.template import Template
 from headway.model.trigger import Met, Trigger
@@ -40,9 +40,12 @@ def event_job(met: Met, event: Event, definitions: Definitions, *, now: datetime
     job = _job(met, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
     if job.correlation_id is None:
         job = msgspec.structs.replace(job, correlation_id=event.correlation_id or event.id)
-    key = job.payload
     if trigger.dedupe_key is not None:
         key = str(render(trigger.dedupe_key, names, limit=limit))
+    elif places(trigger.payload):
+        key = job.payload
+    else:
+        key = msgspec.json.encode(event.payload).decode()  # every job of it is the same, but not every event
     return job, hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -51,9 +54,14 @@ def meets(trigger: Trigger, event: Event) -> bool:
     names = event_names(trigger, event)
     for path, wanted in trigger.when.items():
         found, value = look_up(names, path)
-        if not found or (value not in wanted if isinstance(wanted, list) else value != wanted):
+        if not found or not any(_same(value, each) for each in (wanted if isinstance(wanted, list) else [wanted])):
             return False
     return True
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As JSON has it: true is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def template_job(

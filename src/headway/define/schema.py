@@ -11,6 +11,8 @@ import msgspec
 from headway import secrets
 from headway.errors import InvalidJob, InvalidPayload
 
+_MOST_CHOICES = 30
+
 
 class Schema:
     """A compiled JSON Schema: formats are asserted, references stay inside the schema."""
@@ -42,7 +44,7 @@ class Schema:
         for error in errors:
             path = tuple(error.instance_path)
             if not any(_comes_of(reference, path, error.kind.name) for reference in references):
-                reason = error.message
+                reason = _reason(error)
                 if _is_masked(secrets.mask(payload, self.source), path):
                     reason = f"it fails {error.kind.name} (a secret, which is not shown)"
                 raise InvalidPayload(f"{kind}: the payload does not fit the schema at {secrets.show(path)}: {reason}")
@@ -57,6 +59,13 @@ def _comes_of(reference: secrets.Path, path: tuple[str | int, ...], fault: str) 
     if path[: len(reference)] == reference:
         return True
     return fault in _OF_THE_WHOLE and reference[: len(path)] == path
+
+
+def _reason(error: jsonschema_rs.ValidationError) -> str:
+    choices = getattr(error.kind, "options", None)
+    if error.kind.name == "enum" and isinstance(choices, list) and len(choices) <= _MOST_CHOICES:
+        return f"{msgspec.json.encode(error.instance).decode()[:100]} is none of {', '.join(map(repr, choices))}"
+    return error.message
 
 
 def _is_masked(shown: Any, path: tuple[str | int, ...]) -> bool:

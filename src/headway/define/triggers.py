@@ -14,6 +14,7 @@ from headway.errors import InvalidJob, RenderError
 from headway.model.codec import check_text, encode
 from headway.model.cron import Cron, zone
 from headway.model.duration import Duration, to_ms
+from headway.model.event import ENGINE_EVENTS
 from headway.model.ids import new_id
 from headway.model.render import places
 from headway.model.schedule import next_time
@@ -30,6 +31,13 @@ ROOTS = {
     "event": ("event", "trigger", "meta"),
 }
 """What the paths of a payload template begin with."""
+_KNOWN = {
+    "schedule": ("id", "name", "nominal_at", "local_at", "date", "tz", "fired_at", "last_fired_at"),
+    "trigger": ("id", "name"),
+    "meta": ("tenant", "tenant_id", "event_id", "event_name", "emitted_at", "correlation_id"),
+}
+"""And what these have."""
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 def new_schedule(
@@ -80,9 +88,10 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
     if trigger.type == "schedule":
         whole = msgspec.structs.replace(trigger, **{name: to for name, to in changes.items() if name in _TIMING})
         _check_timing(whole)
-        if not _TIMING.isdisjoint(changes):
+        # one that stays as it is keeps what is due
+        if any(getattr(whole, name) != getattr(trigger, name) for name in _TIMING):
             changes["next_fire_at"] = _first_time(whole, now) if whole.enabled else None
-    return TriggerChange(**changes)
+    return TriggerChange(**changes, of_revision=trigger.revision)
 
 
 def _checked(
@@ -92,7 +101,9 @@ def _checked(
     changes: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
-            raise InvalidJob(checks.unknown_option(name, list(known), f"a {type_}", elsewhere=()))
+            word = "a schedule" if type_ == "schedule" else "an event trigger"
+            shown = ["new_name" if changing and each == "name" else each for each in known]
+            raise InvalidJob(checks.unknown_option(name, shown, word))
         if value is None and not changing:
             continue
         changes |= _CHECKS[name](value, name, type_, limit)
@@ -126,7 +137,13 @@ def _first_time(row: NewTrigger | Trigger, now: datetime) -> datetime | None:
 
 
 def _moment(value: Any, name: str) -> datetime | None:
-    return None if value is None else checks.moment(value, name)[name].astimezone(UTC)
+    if value is None:
+        return None
+    checks.moment(value, name)
+    if not _FIRST_YEAR < value.year < _LAST_YEAR:
+        raise InvalidJob(f"{name}={value.isoformat()} is out of range: give a time after {_FIRST_YEAR}")
+    moment: datetime = value.astimezone(UTC)
+    return moment
 
 
 def _cron(value: Any) -> str | None:
@@ -176,7 +193,10 @@ def _check_places(value: Any, type_: str) -> None:
     roots = ROOTS[type_]
     try:
         for path in places(value):
-            if path.partition(".")[0] not in roots:
+            root, _, name = path.partition(".")
+            if root in _KNOWN and root in roots and name.partition(".")[0] not in _KNOWN[root]:
+                raise InvalidJob(f"{{{{{path}}}}} is not known: {root} has {', '.join(_KNOWN[root])}")
+            if root not in roots:
                 raise InvalidJob(f"{{{{{path}}}}} begins with none of {', '.join(roots)}: write {{{{{roots[0]}.…}}}}")
     except RenderError as error:
         raise InvalidJob(str(error)) from None
@@ -199,6 +219,13 @@ def _when(value: Any, limit: int) -> str:
 def event_name(value: Any, name: str = "event") -> str:
     """The name of an event: dotted words, like provider.folder.updated."""
     return checks.name(value, name)
+
+
+def _awaited(value: Any) -> str:
+    event = event_name(value)
+    if event.startswith("headway.") and event not in ENGINE_EVENTS:
+        raise InvalidJob(f"event={event!r} is none of the engine's own, which are {', '.join(ENGINE_EVENTS)}")
+    return event
 
 
 def _dedupe_key(value: Any) -> str | None:
@@ -225,7 +252,7 @@ _CHECKS: dict[str, Any] = {
     "jitter": lambda value, name, _type, _limit: {"jitter_ms": to_ms(value or 0, name)},
     "start": lambda value, name, _type, _limit: {"start_at": _moment(value, name)},
     "end": lambda value, name, _type, _limit: {"end_at": _moment(value, name)},
-    "event": lambda value, _name, _type, _limit: {"event": event_name(value)},
+    "event": lambda value, _name, _type, _limit: {"event": _awaited(value)},
     "when": lambda value, _name, _type, limit: {"when": _when(value, limit)},
     "dedupe_window": lambda value, name, _type, _limit: {"dedupe_window_ms": to_ms(value or 0, name)},
     "dedupe_key": lambda value, _name, _type, _limit: {"dedupe_key": _dedupe_key(value)},

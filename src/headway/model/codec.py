@@ -75,7 +75,9 @@ def fault_of(error: Exception) -> tuple[str, str]:
     if isinstance(error, RecursionError):
         return "$", "it is nested too deeply"
     reason, _, path = str(error).partition(" - at `")
-    return path.rstrip("`") or "$", reason[:1].lower() + reason[1:]
+    if not reason.startswith("JSON"):
+        reason = reason[:1].lower() + reason[1:]
+    return path.rstrip("`") or "$", reason
 
 
 def revive(type: Any, value: Any) -> Any:  # noqa: A002 - msgspec's dec_hook

@@ -19,6 +19,13 @@ ALIASES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
+_FIELDS = {
+    "minute": "0-59",
+    "hour": "0-23",
+    "day-of-month": "1-31, or L for the last",
+    "month": "1-12, or JAN to DEC",
+    "day-of-week": "0-7 (0 and 7 are Sunday), or SUN to SAT",
+}
 _MINUTE = timedelta(minutes=1)
 _LONGEST_SHIFT = timedelta(hours=3)  # no zone has set its clock back by more since 1970
 
@@ -54,17 +61,16 @@ class Cron:
             raise InvalidJob(f"cron={text!r} is not text: use five fields like '0 2 * * *'")
         fields = ALIASES.get(text.strip().lower(), text).split()
         if len(fields) != 5:
-            known = "@reboot is not known here; use " if "@reboot" in text else ""
+            said = "is not known" if text.strip().startswith("@") else f"has {len(fields)} fields, not five"
             raise InvalidJob(
-                f"cron={text!r} has {len(fields)} fields: {known}minute hour day month weekday, like '0 2 * * *', or "
-                + ", ".join(ALIASES)
+                f"cron={text!r} {said}: write minute hour day month weekday, like '0 2 * * *', or {', '.join(ALIASES)}"
             )
         self._fields = " ".join(fields)
         self.by_clock = fields[0].startswith("*") or fields[1].startswith("*")
         try:
             CronSim(self._fields, datetime(2000, 1, 1))  # noqa: DTZ001
         except (CronSimError, ValueError, AssertionError) as error:
-            raise InvalidJob(f"cron={text!r} cannot be read: {str(error).lower() or 'bad field'}") from None
+            raise InvalidJob(f"cron={text!r} cannot be read: {_explained(str(error), fields)}") from None
 
     def after(self, moment: datetime, tz: ZoneInfo) -> datetime | None:
         """The first time after this moment, in UTC; None: never again (within fifty years)."""
@@ -80,6 +86,16 @@ class Cron:
                 break  # the first of each come in order
             found = min((time for time in (*instants, found) if time is not None and time > moment), default=None)
         return found
+
+
+def _explained(fault: str, fields: list[str]) -> str:
+    name = fault.removeprefix("Bad ").lower()
+    if name not in _FIELDS:
+        return name or "a field is wrong"
+    place = list(_FIELDS).index(name)
+    if name == "day-of-month" and fields[place].isdigit() and 1 <= int(fields[place]) <= 31:
+        return f"no month of {fields[3]} has a day {fields[place]}"
+    return f"{fields[place]!r} is no {name}: use {_FIELDS[name]}"
 
 
 def _first(shown: datetime, tz: ZoneInfo) -> datetime:

@@ -11,7 +11,8 @@ import msgspec
 from headway.errors import RenderError
 from headway.model.codec import DEEPEST
 
-_PLACE = re.compile(r"\\\{\{|\{\{(.*?)\}\}", re.DOTALL)
+# linear: what is between braces holds none, and is no longer than a path can be
+_PLACE = re.compile(r"\\\{\{|\{\{([^{}]{0,1024})\}\}")
 _PATH = re.compile(r"\s*([A-Za-z_][\w-]*(?:\.[\w-]+){0,31})(\?)?\s*\Z")
 _MISSING = object()
 
@@ -55,10 +56,11 @@ class _Rendering:
 
     def _text(self, text: str, where: str) -> Any:
         alone = _PLACE.fullmatch(text)
-        if alone is not None and alone[1] is not None and "{{" not in alone[1]:
+        if alone is not None and alone[1] is not None:
             return self._value(alone[1], where)
         if "{{" not in text:
             return text
+        _check_closed(text)
         return _PLACE.sub(lambda match: "{{" if match[1] is None else _shown(self._value(match[1], where)), text)
 
     def _value(self, inner: str, where: str) -> Any:
@@ -124,9 +126,12 @@ def _inners(text: str) -> Iterator[str]:
     for match in _PLACE.finditer(text):
         if match[1] is not None:
             yield match[1]
-    rest = _PLACE.sub("", text)
-    if "{{" in rest:
-        raise RenderError("a text has {{ without }}: write \\{{ where two braces are meant")
+    _check_closed(text)
+
+
+def _check_closed(text: str) -> None:
+    if "{{" in _PLACE.sub("", text):
+        raise RenderError("a text has {{ without }}, or braces inside: write \\{{ where two braces are meant")
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:

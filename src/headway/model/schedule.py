@@ -79,26 +79,27 @@ def upcoming(timing: Timing, after: datetime) -> Iterator[datetime]:
         time = next_time(timing, time)
 
 
-def plan(schedule: CatchingUp, now: datetime) -> Plan:
-    """What a schedule that is due fires now, by its `catch_up`.
+def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
+    """What a schedule that is due fires now, by its `catch_up`; `most` times at once.
 
-    none: what is due for a minute at most. latest: the last time that has come. all: every time since, as far back as
-    the window goes.
+    latest: the last time that has come. none: that one too, unless it is more than a minute late. all: every time
+    since, as far back as the window goes.
     """
     due = schedule.next_fire_at
     if due is None or due > now:
         return Plan((), due)
-    just_before = due - timedelta(microseconds=1)
+    latest = _latest(schedule, due, now)
     match schedule.catch_up:
-        case "latest":
-            return Plan((_latest(schedule, due, now),), next_time(schedule, now))
-        case "none":
-            since = max(just_before, now - ON_TIME)
+        case "none" if now - latest > ON_TIME:
+            return Plan((), next_time(schedule, now))
+        case "none" | "latest":
+            return Plan((latest,), next_time(schedule, now))
         case "all":
-            since = max(just_before, now - timedelta(milliseconds=schedule.catch_up_window_ms))
+            window = timedelta(milliseconds=schedule.catch_up_window_ms)
+            since = max(due - timedelta(microseconds=1), now - window)
     times: list[datetime] = []
     for time in upcoming(schedule, since):
-        if time > now or len(times) == MOST:
+        if time > now or len(times) == most:
             return Plan(tuple(times), time)
         times.append(time)
     return Plan(tuple(times), None)
@@ -106,19 +107,24 @@ def plan(schedule: CatchingUp, now: datetime) -> Plan:
 
 def _latest(schedule: CatchingUp, due: datetime, now: datetime) -> datetime:
     """The last time that has come; found from the end, as there may be millions since `due`."""
+    end = now if schedule.end_at is None else min(now, schedule.end_at)
+    if schedule.every_ms is not None:
+        every = timedelta(milliseconds=schedule.every_ms)
+        anchor = schedule.start_at or _EPOCH
+        return max(due, anchor + (end - anchor) // every * every)
     for back in _BACK:
-        if now - back <= due:
+        if end - back <= due:
             break
-        last = _last(schedule, now - back, now)
+        last = _last(schedule, end - back, end)
         if last is not None:
             return last
-    return _last(schedule, due, now) or due
+    return _last(schedule, due, end) or due
 
 
-def _last(schedule: CatchingUp, since: datetime, now: datetime) -> datetime | None:
+def _last(schedule: CatchingUp, since: datetime, until: datetime) -> datetime | None:
     last = None
     for time in upcoming(schedule, since):
-        if time > now:
+        if time > until:
             break
         last = time
     return last

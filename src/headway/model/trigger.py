@@ -61,6 +61,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str | None
     template_id: str | None
+    template_kind: str | None  # the kind of the template that it points at
     payload: Any
     options: dict[str, Any]
     description: str
@@ -85,7 +86,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     when: dict[str, Any]
     dedupe_window_ms: int
     dedupe_key: str | None
-    last_fired_at: datetime | None  # the time by which it fired last: a schedule's nominal one
+    last_fired_at: datetime | None  # the time by which it last made a job: a schedule's nominal one
     last_job_id: str | None
     error: str | None  # why its last fire made no job, if it failed
 
@@ -93,6 +94,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerChange(msgspec.Struct, frozen=True, kw_only=True):
     """What `change_trigger` sets; UNSET leaves it as it is. Every change counts the revision up."""
 
+    of_revision: int | msgspec.UnsetType = msgspec.UNSET  # refused where the row has another one by now
     name: str | msgspec.UnsetType = msgspec.UNSET
     kind: str | msgspec.UnsetType | None = msgspec.UNSET
     template_id: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -129,7 +131,7 @@ class NewFire(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     trigger_id: str
     nominal_at: datetime | None = None  # a schedule's, unless it is fired by hand; with the trigger, it is unique
-    job: NewJob | None = None
+    job: NewJob | None = None  # None with an error: it failed; None without: an event's that its trigger does not want
     dedupe_key: str | None = None  # an event's: its digest
     error: str | None = None  # why there is no job
 
@@ -149,6 +151,7 @@ class Handling(msgspec.Struct, frozen=True, kw_only=True):
 
     event_id: str
     fires: tuple[NewFire, ...] = ()
+    left: bool = False  # a trigger is left to a worker that knows its kind: the event stays pending
 
 
 class Fire(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,13 +173,15 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
 
     trigger: Trigger
     template: Template | None
+    computed: bool = False  # its kind's keys are made by code, which the caller does not have
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that waits, with the enabled triggers on it that have not fired for it yet."""
+    """An event that waits, with the enabled triggers on it that have no fire for it yet."""
 
     event: Event
     met: tuple[Met, ...]
+    fault: str | None = None  # why its payload (None then) cannot be read
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,4 +191,4 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     schedules: tuple[Met, ...]  # soonest first
     events: tuple[Heard, ...]  # oldest first
     next_due_ms: int | None  # until the next schedule is due (one of those that the caller may fire)
-    defined_at: datetime | None  # when a definition changed last
+    defined: str  # differs when a definition was written or deleted: how many there are, and the sum of their revisions

@@ -201,7 +201,8 @@ class Ops(Protocol):
         self, trigger_id: str, change: TriggerChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Trigger | None]:
         """Change a trigger, revision + 1: a firing that was planned before is void. Sets `error` back. None if there is
-        no such trigger. Raises `Duplicate` and `NotFound` as `create_trigger`. Audited."""
+        no such trigger. Raises `Duplicate` and `NotFound` as `create_trigger`, and `NotAllowed` where it has another
+        revision than the change was made for. Audited."""
         ...
 
     def delete_trigger(self, trigger_id: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
@@ -221,7 +222,8 @@ class Ops(Protocol):
 
     def emit(self, events: Sequence[NewEvent]) -> Op[list[str]]:
         """Store events, all or none; gives the ids. One whose id is there already is left as it is. Takes no lock
-        that others wait for, so it may be part of a caller's long transaction."""
+        that others wait for, so it may be part of a caller's long transaction. Raises `InvalidJob` for a name that
+        begins with `headway.`: these are the engine's own."""
         ...
 
     def retry_events(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
@@ -383,18 +385,22 @@ class Ops(Protocol):
     def due(self, *, kinds: Sequence[str], declared: Sequence[str], limit: int) -> Op[Due]:
         """What is to be fired now: enabled schedules whose next_fire_at has come, those of origin code only if they are
         among `declared`; and events that are pending, with the enabled triggers of their tenant on their name that were
-        created before they were emitted and have no fire for them. `kinds` are those that the caller knows: a schedule,
-        or an event with a trigger, whose kind (or template's kind) is not among them and whose definition is `computed`
-        is left to others. Up to `limit` of each. Writes nothing; finding nothing is a few probes."""
+        created before they were emitted and have no fire for them. `kinds` are those that the caller knows: a schedule
+        whose kind (or template's kind) is not among them and whose definition is `computed` is left to others; such a
+        trigger of an event is given as `computed`, and an event that has no other is left to others for ten minutes.
+        Up to `limit` of each. An event whose payload cannot be read is given with the fault. Writes nothing; finding
+        nothing is a few probes."""
         ...
 
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
         """Write that schedules fired: their fires, the jobs of these, and when they are due again; all or none.
-        A firing whose row is not enabled, or has another revision or next_fire_at than it was planned by, is void; a
-        nominal time that is there already is left as it is. With overlap skip, a fire whose trigger still has an
-        unfinished job (of its last 20 fires, or the job that retries one of those) is written as skipped, also where
-        that job is of the same firing. A fire without a job is written as failed, and its error kept on the trigger; a
-        fire that succeeds takes the error back. Gives the fires that were written. Raises what `enqueue` raises."""
+        A firing whose row is locked by somebody, is not enabled, or has another revision or next_fire_at than it was
+        planned by, is void; a nominal time that is there already is left as it is. With overlap skip, a fire whose
+        trigger still has an unfinished job (of its last 20 fires that made one, or the job that retries one of those)
+        is written as skipped, also where that job is of the same firing. A fire without a job is written as failed, and
+        its error kept on the trigger; a fire that makes a job takes the error back, and moves last_fired_at and
+        last_job_id; one whose enqueue met an existing job is written as deduped. Gives the fires that were written.
+        Waits for nobody longer than a quarter of a second (`StoreBusy`). Raises what `enqueue` raises."""
         ...
 
     def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
@@ -407,8 +413,10 @@ class Ops(Protocol):
         is not pending any more is void. A fire whose trigger is gone, disabled or has fired for the event is not
         written; one whose dedupe_key the trigger enqueued a job by, less than its dedupe window ago (also in this
         call), is written as deduped (trigger rows are locked, in order of id, before this is looked at). An event with
-        a fire that failed is failed, with the errors, one a line, each after its trigger's name. Gives the fires that
-        were written. Raises what `enqueue` raises."""
+        a fire that failed, in this call or before, is failed, with the errors, one a line, each after its trigger's
+        name; one that is `left` stays pending. A fire without a job and without an error is written as skipped. Gives
+        the fires that were written. An event with a trigger that somebody has locked is void. Waits for nobody longer
+        than a quarter of a second (`StoreBusy`). Raises what `enqueue` raises."""
         ...
 
     def prune_fires(self, *, events_ms: int, failed_ms: int, fires_ms: int, limit: int) -> Op[int]:
@@ -490,7 +498,7 @@ class Ops(Protocol):
         ...
 
     def templates(
-        self, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
+        self, ids: Sequence[str] | None, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
     ) -> Op[list[Template]]:
         """Templates in order of id; `after` is the last id of the page before."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -14,7 +14,14 @@ from headway import secrets
 from headway.config import Settings
 from headway.define.definitions import Definitions
 from headway.define.firing import event_job, meets, schedule_job
-from headway.errors import HeadwayError, StoreError
+from headway.errors import (
+    HeadwayError,
+    RenderError,
+    SchemaMissing,
+    SchemaOutdated,
+    StoreBusy,
+    StoreUnavailable,
+)
 from headway.logs import get_logger
 from headway.model.ids import new_id
 from headway.model.schedule import Plan, plan
@@ -24,15 +31,22 @@ from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.pace import spread
 from headway.worker.reach import Reach
+from headway.worker.verdict import clean
 
 log = get_logger("headway.worker")
 
 T = TypeVar("T", Firing, Handling)
 
 BATCH = 100
-_REASON_LIMIT = 2_000
+FIRES = 1_000
+"""How many fires one round makes at most: what is to be caught up on may be much, and comes in portions."""
 ROUNDS = 100
-"""How often it looks again at once, where there was as much as it takes at a time."""
+"""How often it looks again at once, where there was more than it takes at a time."""
+AGAIN_S = 1.0
+"""When it looks again at what somebody held."""
+LEFT_FOR = timedelta(minutes=10)
+"""For how long an event waits for a worker that knows the kind of a trigger on it."""
+_REASON_LIMIT = 2_000
 
 
 class Firer:
@@ -82,13 +96,16 @@ class Firer:
             for _ in range(ROUNDS):
                 due = await self._reach.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
-                if due.defined_at != self._definitions.defined_at:
+                if due.defined != self._definitions.heard:
                     await self._learn()
                 if not (due.schedules or due.events):
                     break
-                fired, more = await self._fire(due)
-                made += fired
+                fires, more = await self._fire(due)
+                made += sum(fire.status == "enqueued" for fire in fires)
                 if not more:
+                    break
+                if not fires:
+                    self._next_due_ms = int(AGAIN_S * 1_000)  # others are at it, or hold what it needs
                     break
         if made:
             self._on_fired()
@@ -113,56 +130,92 @@ class Firer:
         found = await self._reach.run(self._ops.definitions(None))
         self._definitions.hear(found)
 
-    async def _fire(self, due: Due) -> tuple[int, bool]:
-        """How many jobs that made, and whether there may be more to fire at once."""
-        limit = self._settings.payload_limit
-        firings = [_firing(met, due.now, self._definitions, limit) for met in due.schedules]
-        handlings = [_handling(heard, due.now, self._definitions, limit) for heard in due.events]
-        names = {met.trigger.id: met.trigger for met in due.schedules}
-        names |= {met.trigger.id: met.trigger for heard in due.events for met in heard.met}
+    async def _fire(self, due: Due) -> tuple[list[Fire], bool]:
+        """What was written, and whether there may be more to fire at once."""
+        firings, handlings = await self._planned(due)
+        triggers = {met.trigger.id: met.trigger for met in due.schedules}
+        triggers |= {met.trigger.id: met.trigger for heard in due.events for met in heard.met}
         fires = await self._all_or_each(firings, self._ops.fire, _each_time)
-        fires += await self._all_or_each(handlings, self._ops.handle, _each_alone)
+        fires += await self._all_or_each(handlings, self._ops.handle, _each_fire)
         for fire in fires:
-            _tell(fire, names.get(fire.trigger_id))
-        more = max(len(due.schedules), len(due.events)) == BATCH or any(
-            each.next_fire_at is not None and each.next_fire_at <= due.now for each in firings
+            _tell(fire, triggers.get(fire.trigger_id))
+        more = (
+            max(len(due.schedules), len(due.events)) == BATCH
+            or len(firings) < len(due.schedules)
+            or any(each.next_fire_at is not None and each.next_fire_at <= due.now for each in firings)
         )
-        return sum(fire.status == "enqueued" for fire in fires), more
+        return fires, more
+
+    async def _planned(self, due: Due) -> tuple[list[Firing], list[Handling]]:
+        limit = self._settings.payload_limit
+        room = FIRES
+        firings: list[Firing] = []
+        for met in due.schedules:
+            if room <= 0:
+                break  # the next round has them
+            firing = _firing(met, due.now, self._definitions, limit, room)
+            room -= max(1, len(firing.fires))
+            firings.append(firing)
+            await asyncio.sleep(0)  # jobs here go on meanwhile
+        handlings: list[Handling] = []
+        for heard in due.events:
+            handlings.append(_handling(heard, due.now, self._definitions, limit))
+            await asyncio.sleep(0)
+        return firings, handlings
 
     async def _all_or_each(
         self, batch: list[T], verb: Callable[[Sequence[T]], Op[list[Fire]]], split: Callable[[T], list[T]]
     ) -> list[Fire]:
-        """Write the batch; where one of its jobs is refused, each alone, and that one as failed."""
+        """Write the batch; where one of its jobs is refused, each alone, and that one as failed. What waits for
+        somebody's transaction is left for later."""
         if not batch:
             return []
         try:
             return await self._reach.run(verb(batch))
-        except StoreError:
-            raise
-        except HeadwayError:
-            fires: list[Fire] = []
-            for each in (part for one in batch for part in split(one)):
+        except HeadwayError as error:
+            if _is_away(error):
+                raise
+        fires: list[Fire] = []
+        for one in batch:
+            for part in split(one):
                 try:
-                    written = await self._reach.run(verb([each]))
-                except StoreError:
-                    raise
-                except HeadwayError as error:
-                    written = await self._reach.run(verb([_refused(each, str(error))]))
-                fires += written
-            return fires
+                    fires += await self._one(part, verb)
+                except StoreBusy:
+                    break  # the parts that follow build on it
+        return fires
+
+    async def _one(self, part: T, verb: Callable[[Sequence[T]], Op[list[Fire]]]) -> list[Fire]:
+        try:
+            return await self._reach.run(verb([part]))
+        except HeadwayError as error:
+            if _is_away(error) or isinstance(error, StoreBusy):
+                raise
+            return await self._reach.run(verb([_refused(part, error)]))
 
 
-def _firing(met: Met, now: datetime, definitions: Definitions, limit: int) -> Firing:
+def _is_away(error: HeadwayError) -> bool:
+    """Whether it is the database, and nothing that was asked of it."""
+    return isinstance(error, StoreUnavailable | SchemaMissing | SchemaOutdated) and not isinstance(error, StoreBusy)
+
+
+# whatever is wrong with one row, wherever it came from, is written down, and must not stop the others: hence Exception
+
+
+def _firing(met: Met, now: datetime, definitions: Definitions, limit: int, most: int) -> Firing:
     trigger = met.trigger
     assert trigger.next_fire_at is not None
     try:
-        planned = plan(trigger, now)
-    except HeadwayError as error:
+        planned = plan(trigger, now, most)
+    except Exception as error:
         # its row was written by hand: it stops, and says why
         fires: tuple[NewFire, ...] = (_failed(trigger.id, error, nominal_at=trigger.next_fire_at),)
         planned = Plan((), None)
     else:
-        fires = tuple(_fire_at(met, time, definitions, now, limit) for time in planned.times)
+        before = (trigger.last_fired_at, *planned.times)
+        fires = tuple(
+            _fire_at(met, time, last, definitions, now, limit)
+            for time, last in zip(planned.times, before, strict=False)
+        )
     return Firing(
         trigger_id=trigger.id,
         revision=trigger.revision,
@@ -172,36 +225,50 @@ def _firing(met: Met, now: datetime, definitions: Definitions, limit: int) -> Fi
     )
 
 
-def _fire_at(met: Met, nominal_at: datetime, definitions: Definitions, now: datetime, limit: int) -> NewFire:
+def _fire_at(
+    met: Met, nominal_at: datetime, last: datetime | None, definitions: Definitions, now: datetime, limit: int
+) -> NewFire:
     try:
+        met = msgspec.structs.replace(met, trigger=msgspec.structs.replace(met.trigger, last_fired_at=last))
         job = schedule_job(met, nominal_at, definitions, now=now, limit=limit)
-    except HeadwayError as error:
+    except Exception as error:
         return _failed(met.trigger.id, error, nominal_at=nominal_at)
     return NewFire(id=new_id(), trigger_id=met.trigger.id, nominal_at=nominal_at, job=job)
 
 
 def _handling(heard: Heard, now: datetime, definitions: Definitions, limit: int) -> Handling:
-    fires = []
+    """A fire for each trigger that wants the event; one whose kind only others know is left to them."""
+    fires: list[NewFire] = []
+    unwanted: list[NewFire] = []
+    left = False
+    late = now - heard.event.emitted_at >= LEFT_FOR
     for met in heard.met:
+        trigger = met.trigger
         try:
-            if not meets(met.trigger, heard.event):
-                continue
-            job, dedupe_key = event_job(met, heard.event, definitions, now=now, limit=limit)
-        except HeadwayError as error:
-            fires.append(_failed(met.trigger.id, error))
-        else:
-            fires.append(NewFire(id=new_id(), trigger_id=met.trigger.id, job=job, dedupe_key=dedupe_key))
-    return Handling(event_id=heard.event.id, fires=tuple(fires))
+            if heard.fault is not None:
+                raise RenderError(heard.fault)
+            if not meets(trigger, heard.event):
+                unwanted.append(NewFire(id=new_id(), trigger_id=trigger.id))
+            elif met.computed and not late:
+                left = True
+            else:
+                job, dedupe_key = event_job(met, heard.event, definitions, now=now, limit=limit)
+                fires.append(NewFire(id=new_id(), trigger_id=trigger.id, job=job, dedupe_key=dedupe_key))
+        except Exception as error:
+            fires.append(_failed(trigger.id, error))
+    # that one does not want it is worth a row only where the event is looked at again
+    return Handling(event_id=heard.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
 
 
-def _failed(trigger_id: str, error: HeadwayError, nominal_at: datetime | None = None) -> NewFire:
-    return NewFire(id=new_id(), trigger_id=trigger_id, nominal_at=nominal_at, error=_cut(str(error)))
+def _failed(trigger_id: str, error: Exception, nominal_at: datetime | None = None) -> NewFire:
+    return NewFire(id=new_id(), trigger_id=trigger_id, nominal_at=nominal_at, error=reason_of(error))
 
 
-def _refused(one: T, reason: str) -> T:
+def _refused(one: T, error: HeadwayError) -> T:
     """The same, with nothing to enqueue."""
+    reason = reason_of(error)
     fires = tuple(
-        fire if fire.job is None else msgspec.structs.replace(fire, job=None, dedupe_key=None, error=_cut(reason))
+        fire if fire.job is None else msgspec.structs.replace(fire, job=None, dedupe_key=None, error=reason)
         for fire in one.fires
     )
     return msgspec.structs.replace(one, fires=fires)
@@ -218,19 +285,25 @@ def _each_time(firing: Firing) -> list[Firing]:
     return parts or [firing]
 
 
-def _each_alone(handling: Handling) -> list[Handling]:
-    return [handling]
+def _each_fire(handling: Handling) -> list[Handling]:
+    """One handling for each of its fires, of which only the last ends the event."""
+    if len(handling.fires) < 2:
+        return [handling]
+    parts = [msgspec.structs.replace(handling, fires=(fire,), left=True) for fire in handling.fires]
+    return [*parts, msgspec.structs.replace(handling, fires=())]
 
 
-def _cut(reason: str) -> str:
+def reason_of(error: Exception) -> str:
     """What is kept of an error, which may quote what an event holds."""
-    text = secrets.redact_head(reason, _REASON_LIMIT)
+    text = str(error) if isinstance(error, HeadwayError) else f"{type(error).__name__}: {error}"
+    text = clean(secrets.redact_head(text, _REASON_LIMIT))
     return text if len(text) < _REASON_LIMIT else text + " …"
 
 
 def _tell(fire: Fire, trigger: Trigger | None) -> None:
     said = {
         ("schedule" if fire.event_id is None else "trigger"): trigger.name if trigger else fire.trigger_id,
+        "tenant": trigger.tenant if trigger else None,
         "tenant_id": fire.tenant_id,
         "job_id": fire.job_id,
         "event_id": fire.event_id,
@@ -240,12 +313,12 @@ def _tell(fire: Fire, trigger: Trigger | None) -> None:
     said = {name: value for name, value in said.items() if value is not None}
     if fire.status == "failed":
         log.warning("a fire made no job", **said)
-    else:
+    elif fire.status != "skipped" or fire.event_id is None:
         log.info(_SAID[fire.status], **said)
 
 
 _SAID = {
     "enqueued": "fired",
     "skipped": "not fired: the job before is not over",
-    "deduped": "not fired: the same was enqueued a moment ago",
+    "deduped": "not fired: that job is there already",
 }

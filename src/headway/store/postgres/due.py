@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import msgspec
+
+from headway.errors import InvalidPayload
+from headway.model import codec
 from headway.model.event import Event
 from headway.model.trigger import Due, Heard, Met, Trigger
 from headway.store.ops import Op, Row, Rows, Statement, Steps
@@ -11,7 +15,10 @@ from headway.store.postgres.events import EVENT_COLUMNS, read_event
 from headway.store.postgres.reads import utc
 from headway.store.postgres.triggers import TEMPLATE_COLUMNS, TRIGGER_COLUMNS, read_template, read_trigger
 
-_DUE = "select now, schedules, events, next_due_ms, defined_at from headway.due($1::text[], $2::uuid[], $3::integer)"
+_DUE = (
+    "select now, schedules, events, next_due_ms, computed, defined"
+    " from headway.due($1::text[], $2::uuid[], $3::integer)"
+)
 # of what was due a moment ago: what is due still
 _DUE_SCHEDULES = f"""
 select {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
@@ -25,19 +32,30 @@ select {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
  order by t.next_fire_at, t.id
 """  # noqa: S608 - texts of these files
 _DUE_EVENTS = f"""
-select {EVENT_COLUMNS}, {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
+select {EVENT_COLUMNS}
   from headway.events e
   left join headway.tenants en on en.id = e.tenant_id
-  left join headway.triggers t
-    on t.tenant_id = e.tenant_id and t.event = e.name and t.enabled and t.type = 'event'
-   and t.created_at <= e.emitted_at
-   and not exists (select from headway.fires f where f.event_id = e.id and f.trigger_id = t.id)
+ where e.id = any ($1::uuid[])
+   and e.status = 'pending'
+ order by e.id
+"""  # noqa: S608 - texts of these files
+# each trigger once, however many of the events it is on
+_LISTENING = f"""
+select h.events, {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
+  from (select t.id, array_agg(e.id) as events
+          from headway.events e
+          join headway.triggers t
+            on t.tenant_id = e.tenant_id and t.event = e.name and t.enabled and t.type = 'event'
+           and t.created_at <= e.emitted_at
+           and not exists (select from headway.fires f where f.event_id = e.id and f.trigger_id = t.id)
+         where e.id = any ($1::uuid[])
+           and e.status = 'pending'
+         group by t.id) h
+  join headway.triggers t on t.id = h.id
   left join headway.tenants n on n.id = t.tenant_id
   left join headway.templates m on m.id = t.template_id
   left join headway.tenants mn on mn.id = m.tenant_id
- where e.id = any ($1::uuid[])
-   and e.status = 'pending'
- order by e.id, t.id
+ order by t.id
 """  # noqa: S608 - texts of these files
 
 
@@ -46,37 +64,57 @@ class DueOps:
 
     def due(self, *, kinds: Sequence[str], declared: Sequence[str], limit: int) -> Op[Due]:
         def steps() -> Steps[Due]:
-            ((now, schedules, events, next_due_ms, defined_at),) = yield Statement(
+            ((now, schedules, events, next_due_ms, computed, defined),) = yield Statement(
                 _DUE, [list(kinds), list(declared), limit]
             )
-            met = (yield Statement(_DUE_SCHEDULES, [schedules, now])) if schedules else []
-            heard = (yield Statement(_DUE_EVENTS, [events])) if events else []
+            rows = (yield Statement(_DUE_SCHEDULES, [schedules, now])) if schedules else []
+            met = tuple(each for row in rows if (each := _met(row)) is not None)
+            # listeners after the events: one that has fired meanwhile is not met by an event that still waits
+            waiting = (yield Statement(_DUE_EVENTS, [events])) if events else []
+            listening = (yield Statement(_LISTENING, [events])) if waiting else []
             return Due(
                 now=utc(now),
-                schedules=tuple(_met(row) for row in met),
-                events=_heard(heard),
-                next_due_ms=next_due_ms,
-                defined_at=utc(defined_at),
+                schedules=met,
+                events=_heard(waiting, listening, computed),
+                # what cannot be read stays due: nobody is to look for it at once, again and again
+                next_due_ms=None if rows and not met else next_due_ms,
+                defined=defined,
             )
 
         return Op(steps, writes=False)
 
 
-_OF_TRIGGER, _OF_EVENT = len(Trigger.__struct_fields__), len(Event.__struct_fields__)
+_OF_TRIGGER = len(Trigger.__struct_fields__)
+_PAYLOAD = Event.__struct_fields__.index("payload")
 
 
-def _met(row: Row) -> Met:
-    template = row[_OF_TRIGGER:]
-    return Met(
-        trigger=read_trigger(row[:_OF_TRIGGER]), template=None if template[0] is None else read_template(template)
-    )
+def _met(row: Row, computed: Collection[str] = ()) -> Met | None:
+    """A trigger with its template, or None where one of them cannot be read: it must not stop the others."""
+    trigger = read_trigger(row[:_OF_TRIGGER])
+    template = None if row[_OF_TRIGGER] is None else read_template(row[_OF_TRIGGER:])
+    texts = [trigger.payload, trigger.options, trigger.when]
+    if template is not None:
+        texts += [template.payload, template.options]
+    if not all(isinstance(each, dict) for each in texts):
+        return None
+    return Met(trigger=trigger, template=template, computed=(trigger.kind or trigger.template_kind) in computed)
 
 
-def _heard(rows: Rows) -> tuple[Heard, ...]:
-    """Events, in order, with the triggers on them: a row each, or one without a trigger."""
-    events: dict[str, tuple[Row, list[Met]]] = {}
-    for row in rows:
-        _, met = events.setdefault(row[0], (row, []))
-        if row[_OF_EVENT] is not None:
-            met.append(_met(row[_OF_EVENT:]))
-    return tuple(Heard(event=read_event(row[:_OF_EVENT]), met=tuple(met)) for row, met in events.values())
+def _heard(waiting: Rows, listening: Rows, computed: Collection[str]) -> tuple[Heard, ...]:
+    """Events, in order, with the triggers on them."""
+    met_by: dict[str, list[Met]] = {str(row[0]): [] for row in waiting}
+    for row in listening:
+        met = _met(row[1:], computed)
+        if met is not None:
+            for event_id in map(str, row[0]):
+                met_by.setdefault(event_id, []).append(met)
+    return tuple(_hear(row, tuple(met_by[str(row[0])])) for row in waiting)
+
+
+def _hear(row: Row, met: tuple[Met, ...]) -> Heard:
+    event = read_event(row)
+    try:
+        codec.decode(row[_PAYLOAD])
+    except InvalidPayload as error:
+        return Heard(event=msgspec.structs.replace(event, payload=None), met=met, fault=str(error))
+    return Heard(event=event, met=met)

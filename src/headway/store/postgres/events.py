@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.enqueue import column
-from headway.store.postgres.reads import call, decode, plain, read
+from headway.store.postgres.reads import call, plain, read, shown
 
 EVENT_COLUMNS = """
        e.id, e.tenant_id, coalesce(en.slug, e.tenant_id::text), e.name, e.payload::text, e.status, e.emitted_at,
@@ -75,7 +75,7 @@ class EventOps:
 
 
 def read_event(row: Row) -> Event:
-    """An event from EVENT_COLUMNS."""
+    """An event from EVENT_COLUMNS; a payload that cannot be read is shown as its text."""
     fields = dict(zip(Event.__struct_fields__, map(plain, row), strict=True))
-    fields["payload"] = decode(fields["payload"])
+    fields["payload"] = shown(fields["payload"])
     return Event(**fields)

@@ -26,6 +26,10 @@ _RECORD = (
     "select * from headway.record_fires($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[],"
     " $6::timestamptz[], $7::uuid[], $8::text[], $9::uuid[], $10::timestamptz[], $11::uuid[])"
 )
+_RUN = (
+    "select headway.run_trigger("
+    "$1::uuid, $2::uuid, $3::uuid, $4, $5::timestamptz, $6::uuid, $7, p_created => $8::boolean)"
+)
 _FIRE_COLUMNS = "f.id, f.trigger_id, f.tenant_id, f.nominal_at, f.event_id, f.fired_at, f.status, f.job_id, f.error"
 _FIRE = f"select {_FIRE_COLUMNS} from headway.fires f where f.id = $1::uuid"  # noqa: S608 - texts of this file
 _FIRES = f"""
@@ -101,7 +105,9 @@ class FireOps:
             verdicts = yield from _judge_keys(
                 [(place, planned[place - 1][1], same_id, dedupes) for _, place, same_id, dedupes in rows if place]
             )
-            return (yield from _record(planned, verdicts, handled=list({str(event_id) for event_id, *_ in rows})))
+            left = {handling.event_id for handling in once if handling.left}
+            handled = {str(event_id) for event_id, *_ in rows} - left
+            return (yield from _record(planned, verdicts, handled=sorted(handled)))
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
@@ -112,7 +118,7 @@ class FireOps:
                 return None
             jobs = yield from enqueue([fire.job] if fire.job is not None else [])
             yield Statement(
-                "select headway.run_trigger($1::uuid, $2::uuid, $3::uuid, $4, $5::timestamptz, $6::uuid, $7)",
+                _RUN,
                 [
                     fire.id,
                     fire.trigger_id,
@@ -121,6 +127,7 @@ class FireOps:
                     fire.nominal_at,
                     tenant_id,
                     actor,
+                    all(job.created for job in jobs),
                 ],
             )
             return _fire((yield Statement(_FIRE, [fire.id]))[0])
@@ -188,37 +195,45 @@ def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> St
                 now.append((place, fire, fire.job, skips))
         enqueued = yield from enqueue([job for _, _, job, _ in now])
         for (place, fire, _, skips), job in zip(now, enqueued, strict=True):
-            verdicts[place] = ("enqueued", job.id)
-            if skips and job.status in UNFINISHED:
+            verdicts[place] = ("enqueued" if job.created else "deduped", job.id)
+            if skips and job.created and job.status in UNFINISHED:
                 busy[fire.trigger_id] = job.id
         todo = later
     return verdicts
 
 
 def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
-    """Enqueue the jobs of an event's fires, each with the job of the same key, and whether its trigger has a window."""
+    """Enqueue the jobs of an event's fires, each with the job of the same key, and whether its trigger has a window.
+
+    One whose key comes twice is decided after the one before it: that may have made no job.
+    """
     verdicts: _Verdicts = {}
-    now: list[tuple[int, NewJob]] = []
-    firsts: dict[tuple[str, str], int] = {}
-    repeats: dict[int, int] = {}
-    for place, fire, same_id, dedupes in fires:
-        if fire.job is None:
-            verdicts[place] = ("failed", None)
-        elif same_id is not None:
-            verdicts[place] = ("deduped", str(same_id))
-        elif (
-            dedupes
-            and fire.dedupe_key is not None
-            and (before := firsts.setdefault((fire.trigger_id, fire.dedupe_key), place)) != place
-        ):
-            repeats[place] = before
-        else:
-            now.append((place, fire.job))
-    enqueued = yield from enqueue([job for _, job in now])
-    for (place, _), job in zip(now, enqueued, strict=True):
-        verdicts[place] = ("enqueued", job.id)
-    for place, before in repeats.items():
-        verdicts[place] = ("deduped", verdicts[before][1])
+    made: dict[tuple[str, str], str] = {}
+    todo = list(fires)
+    while todo:
+        now: list[tuple[int, NewJob, tuple[str, str] | None]] = []
+        asked: set[tuple[str, str]] = set()
+        later = []
+        for each in todo:
+            place, fire, same_id, dedupes = each
+            key = (fire.trigger_id, fire.dedupe_key) if dedupes and fire.dedupe_key is not None else None
+            if fire.job is None:
+                verdicts[place] = ("skipped" if fire.error is None else "failed", None)
+            elif same_id is not None:
+                verdicts[place] = ("deduped", str(same_id))
+            elif key is not None and key in made:
+                verdicts[place] = ("deduped", made[key])
+            elif key is not None and key in asked:
+                later.append(each)
+            else:
+                now.append((place, fire.job, key))
+                asked |= {key} if key is not None else set()
+        enqueued = yield from enqueue([job for _, job, _ in now])
+        for (place, _, key), job in zip(now, enqueued, strict=True):
+            verdicts[place] = ("enqueued" if job.created else "deduped", job.id)
+            if key is not None and job.created:
+                made[key] = job.id
+        todo = later
     return verdicts
 
 

@@ -9,6 +9,8 @@ from uuid import UUID
 
 import msgspec
 
+from headway.errors import InvalidPayload
+from headway.model import codec
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
 from headway.model.status import Status
@@ -232,6 +234,14 @@ def read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
 
 def decode(text: str | None) -> Any:
     return None if text is None else msgspec.json.decode(text)
+
+
+def shown(text: str | None) -> Any:
+    """What JSON text stands for; the text itself where it cannot be read, as SQL may have written it."""
+    try:
+        return None if text is None else codec.decode(text)
+    except InvalidPayload:
+        return text
 
 
 def utc(value: Any) -> Any:

@@ -11,18 +11,19 @@ from headway.model.definition import Definition, DefinitionChange
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.model.trigger import Declaration, NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.postgres.reads import call, decode, first, plain, read
+from headway.store.postgres.reads import call, first, plain, read, shown
 
 # JSON as text: on a caller's connection, its library would decode it
 TEMPLATE_COLUMNS = """
        m.id, m.tenant_id, coalesce(mn.slug, m.tenant_id::text), m.name, m.kind, m.payload::text, m.options::text,
        m.description, m.revision, m.created_by, m.created_at, m.updated_at
 """
+# with its template as m
 TRIGGER_COLUMNS = """
-       t.id, t.tenant_id, coalesce(n.slug, t.tenant_id::text), t.type, t.name, t.kind, t.template_id, t.payload::text,
-       t.options::text, t.description, t.enabled, t.origin, t.created_by, t.created_at, t.updated_at, t.declared_at,
-       t.revision, t.cron, t.every_ms, t.tz, t.catch_up, t.catch_up_window_ms, t.overlap, t.jitter_ms, t.start_at,
-       t.end_at, t.next_fire_at, t.event, t."when"::text, t.dedupe_window_ms, t.dedupe_key, t.last_fired_at,
+       t.id, t.tenant_id, coalesce(n.slug, t.tenant_id::text), t.type, t.name, t.kind, t.template_id, m.kind,
+       t.payload::text, t.options::text, t.description, t.enabled, t.origin, t.created_by, t.created_at, t.updated_at,
+       t.declared_at, t.revision, t.cron, t.every_ms, t.tz, t.catch_up, t.catch_up_window_ms, t.overlap, t.jitter_ms,
+       t.start_at, t.end_at, t.next_fire_at, t.event, t."when"::text, t.dedupe_window_ms, t.dedupe_key, t.last_fired_at,
        t.last_job_id, t.error
 """
 _TEMPLATES = f"""
@@ -34,17 +35,19 @@ _TEMPLATE = _TEMPLATES + " where m.id = $1::uuid"
 _FIND_TEMPLATES = (
     _TEMPLATES
     + """
- where ($1::uuid is null or m.tenant_id = $1)
-   and ($2::text is null or m.name = $2)
-   and ($3::uuid is null or m.id > $3)
+ where ($1::uuid[] is null or m.id = any ($1))
+   and ($2::uuid is null or m.tenant_id = $2)
+   and ($3::text is null or m.name = $3)
+   and ($4::uuid is null or m.id > $4)
  order by m.id
- limit $4::integer
+ limit $5::integer
 """
 )
 _TRIGGERS = f"""
 select {TRIGGER_COLUMNS}
   from headway.triggers t
   left join headway.tenants n on n.id = t.tenant_id
+  left join headway.templates m on m.id = t.template_id
 """  # noqa: S608 - texts of this file
 _TRIGGER = _TRIGGERS + " where t.id = $1::uuid"
 _FIND_TRIGGERS = (
@@ -61,7 +64,7 @@ _FIND_TRIGGERS = (
 )
 _DEFINITIONS = """
 select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.queue, d.policy::text, d.computed,
-       d.active, d.changed, d.origin, d.created_at, d.updated_at
+       d.active, d.changed, d.origin, d.revision, d.created_at, d.updated_at
   from headway.definitions d
  where $1::text[] is null or d.kind = any ($1)
  order by d.kind
@@ -126,9 +129,13 @@ class TriggerOps:
         return Op(steps, writes=True, refusable=True)
 
     def templates(
-        self, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
+        self, ids: Sequence[str] | None, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
     ) -> Op[list[Template]]:
-        return read(_FIND_TEMPLATES, [tenant_id, name, after, limit], lambda rows: [read_template(row) for row in rows])
+        return read(
+            _FIND_TEMPLATES,
+            [None if ids is None else list(ids), tenant_id, name, after, limit],
+            lambda rows: [read_template(row) for row in rows],
+        )
 
     # triggers
 
@@ -190,7 +197,7 @@ def read_trigger(row: Row) -> Trigger:
 def _fields(struct: type[msgspec.Struct], row: Row) -> dict[str, Any]:
     fields = dict(zip(struct.__struct_fields__, map(plain, row), strict=True))
     for name in _JSON & fields.keys():
-        fields[name] = decode(fields[name])
+        fields[name] = shown(fields[name])
     return fields
 
 

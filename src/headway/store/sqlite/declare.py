@@ -38,7 +38,7 @@ def _declare(schedule: NewTrigger, now: int) -> Steps[str | None]:
     if trigger_id is None:
         yield insert_trigger(schedule, "code", now)
         return schedule.id
-    ((_, _, origin, *current),) = yield Statement(_SQL["changing"], (trigger_id, None))
+    ((_, _, origin, _, *current),) = yield Statement(_SQL["changing"], (trigger_id, None))
     if origin != "code":
         return None
     before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))

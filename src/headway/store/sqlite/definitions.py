@@ -45,8 +45,8 @@ class DefinitionVerbs(Verbs):
             values = given(change, but=("reset",))
             row |= values
             changed = (_changed(row) - set(change.reset)) | (values.keys() & set(FIELDS))
-            row |= {"changed": json_list([name for name in FIELDS if name in changed]), "updated_at": now}
-            yield Statement(_SQL["put"], tuple(row.values()))
+            row["changed"] = json_list([name for name in FIELDS if name in changed])
+            row = yield from _write(row, now)
             yield Statement(_AUDIT, (now, None, None, actor, "definition.changed", _detail(kind, values, change.reset)))
             return _to_definition(row)
 
@@ -77,15 +77,20 @@ def declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps
         kept = _changed(row)
         row = row | {name: value for name, value in _said(said).items() if name not in kept}
         if row != before:
-            row["updated_at"] = now
-            yield Statement(_SQL["put"], tuple(row.values()))
-            rows[said.kind] = row
+            rows[said.kind] = yield from _write(row, now)
 
 
 def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:
     """The rows as they are stored, in order of kind."""
     rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
     return {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in rows}
+
+
+def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
+    """Gives the row as it is stored now."""
+    row = row | {"revision": row["revision"] + 1, "updated_at": now}
+    yield Statement(_SQL["put"], tuple(row.values()))
+    return row
 
 
 def _to_definition(row: dict[str, Any]) -> Definition:
@@ -95,7 +100,7 @@ def _to_definition(row: dict[str, Any]) -> Definition:
 def _unwritten(kind: str, now: int) -> dict[str, Any]:
     """The row of a kind of which nothing is stored."""
     said = _said(NewDefinition(kind=kind))
-    row = {"kind": kind, "active": 1, "changed": "[]", "created_at": now, "updated_at": now}
+    row = {"kind": kind, "active": 1, "changed": "[]", "revision": 0, "created_at": now, "updated_at": now}
     row = said | row | {"origin": "stored", "code": None}
     return {name: row[name] for name in _COLUMNS}
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from headway.clock import from_micros
+from headway.model.event import Event
 from headway.model.template import Template
 from headway.model.trigger import Due, Heard, Met, Trigger
 from headway.store.ops import Op, Statement, Steps
@@ -15,6 +18,7 @@ from headway.store.sqlite.templates import read_templates
 from headway.store.sqlite.triggers import read_triggers
 
 _SQL = statements("due")
+_LEFT_TO_OTHERS_US = 600_000_000  # how long an event is that only others can handle
 
 
 class DueVerbs(Verbs):
@@ -23,44 +27,65 @@ class DueVerbs(Verbs):
 
         def steps() -> Steps[Due]:
             now = self._clock.now()
-            ((next_due, pending, defined_at),) = yield Statement(_SQL["probe"], (known, ours))
+            ((next_due, pending, defined),) = yield Statement(_SQL["probe"], (known, ours))
             ids: list[str] = []
             if next_due is not None and next_due <= now:
                 rows = yield Statement(_SQL["schedules"], (known, ours, now, limit))
                 ids = [trigger_id for (trigger_id,) in rows]
-            heard = (yield from _hear(known, limit)) if pending else {}
-            names = {*ids, *(trigger_id for met in heard.values() for trigger_id in met)}
-            triggers = yield from read_triggers(sorted(names))
-            templates = yield from _templates(triggers.values())
+            heard = (yield from _hear(known, now, limit)) if pending else {}
+            met = yield from _met({*ids, *(trigger_id for listeners in heard.values() for trigger_id in listeners)})
             events = yield from read_events(list(heard))
-
-            def met(trigger_id: str) -> Met:
-                trigger = triggers[trigger_id]
-                return Met(trigger=trigger, template=templates.get(trigger.template_id or ""))
-
+            schedules = tuple(met[trigger_id] for trigger_id in ids if trigger_id in met)
+            if ids and not schedules:
+                next_due = None  # what is due cannot be read: nobody should look again at once because of that
             return Due(
                 now=from_micros(now),
-                schedules=tuple(met(trigger_id) for trigger_id in ids),
-                events=tuple(
-                    Heard(event=events[event_id], met=tuple(met(trigger_id) for trigger_id in listeners))
-                    for event_id, listeners in heard.items()
-                ),
+                schedules=schedules,
+                events=tuple(_heard(*events[event_id], met, listeners) for event_id, listeners in heard.items()),
                 next_due_ms=None if next_due is None else max(0, -((now - next_due) // 1000)),
-                defined_at=None if defined_at is None else from_micros(defined_at),
+                defined=defined,
             )
 
         return SqliteOp(steps, writes=False)
 
 
-def _hear(kinds: str, limit: int) -> Steps[dict[str, list[str]]]:
-    """The oldest events that wait, each with the ids of the triggers that are to fire for it."""
-    rows = yield Statement(_SQL["events"], (kinds, limit))
-    heard: dict[str, list[str]] = {event_id: [] for (event_id,) in rows}
-    for event_id, trigger_id in (yield Statement(_SQL["met"], (json_list(list(heard)),))):
-        heard[event_id].append(trigger_id)
+def _hear(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
+    """The oldest events that wait, each with the ids of the triggers on it, and which the caller cannot fire."""
+    rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
+    heard: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
+    for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(heard)), kinds))):
+        heard[event_id][trigger_id] = bool(computed)
     return heard
 
 
-def _templates(triggers: Iterable[Trigger]) -> Steps[dict[str, Template]]:
-    ids = {trigger.template_id for trigger in triggers if trigger.template_id is not None}
-    return (yield from read_templates(sorted(ids)))
+def _met(ids: Iterable[str]) -> Steps[dict[str, Met]]:
+    """Those of these triggers that can be read, with their templates."""
+    triggers = yield from read_triggers(sorted(ids))
+    names = {trigger.template_id for trigger in triggers.values() if trigger.template_id is not None}
+    templates = yield from read_templates(sorted(names))
+    found: dict[str, Met] = {}
+    for trigger_id, trigger in triggers.items():
+        template = templates.get(trigger.template_id or "")
+        if _legible(trigger, template):
+            found[trigger_id] = Met(trigger=trigger, template=template)
+    return found
+
+
+def _legible(trigger: Trigger, template: Template | None) -> bool:
+    """Whether the objects of both are objects: what cannot be read is text."""
+    objects = [trigger.payload, trigger.options, trigger.when]
+    if template is not None:
+        objects += [template.payload, template.options]
+    return all(isinstance(each, dict) for each in objects)
+
+
+def _heard(event: Event, fault: str | None, met: Mapping[str, Met], listeners: Mapping[str, bool]) -> Heard:
+    return Heard(
+        event=event if fault is None else msgspec.structs.replace(event, payload=None),
+        met=tuple(
+            msgspec.structs.replace(met[trigger_id], computed=computed) if computed else met[trigger_id]
+            for trigger_id, computed in listeners.items()
+            if trigger_id in met
+        ),
+        fault=fault,
+    )

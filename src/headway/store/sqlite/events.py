@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.errors import InvalidJob
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
@@ -14,6 +15,7 @@ from headway.store.sqlite.tenants import name_tenants
 _SQL = statements("events")
 _AUDIT = statements("operate")["audit"]
 _AFTER_EVERY_ID = "g"
+_ENGINE = "headway."
 
 
 class EventVerbs(Verbs):
@@ -21,6 +23,7 @@ class EventVerbs(Verbs):
         def steps() -> Steps[list[str]]:
             if not events:
                 return []
+            _refuse_engine(events)
             now = self._clock.now()
             yield from name_tenants(events, now)
             yield Batch(
@@ -65,14 +68,24 @@ class EventVerbs(Verbs):
                 rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
             else:
                 rows = yield Statement(_SQL["page_of_pending" if status == "pending" else "page"], page)
-            return list((yield from read_events([event_id for (event_id,) in rows])).values())
+            found = yield from read_events([event_id for (event_id,) in rows])
+            return [event for event, _ in found.values()]
 
         return SqliteOp(steps, writes=False)
 
 
-def read_events(ids: Sequence[str]) -> Steps[dict[str, Event]]:
-    """Those of these events that exist, newest first."""
+def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]]:
+    """Those of these events that exist, newest first, and why a payload (its text then) cannot be read."""
     if not ids:
         return {}
     rows = yield Statement(_SQL["read"], (json_list(ids),))
     return {row[0]: to_event(row) for row in rows}
+
+
+def _refuse_engine(events: Sequence[NewEvent]) -> None:
+    for each in events:
+        if each.name.startswith(_ENGINE):
+            raise InvalidJob(
+                f'event "{each.name}" is not yours to emit: names that begin with {_ENGINE} are the engine\'s own; '
+                "nothing was stored, take another name"
+            )

@@ -12,6 +12,7 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.enqueue import enqueue_jobs
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rows import to_fire
+from headway.store.sqlite.sound import due_again
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tying import any_tied
 
@@ -54,8 +55,7 @@ class FireVerbs(Verbs):
                         written += yield from _fire_alone(fire, trigger, now)
                 else:
                     written += yield from _fire(fires, trigger, now)
-                next_at = None if firing.next_fire_at is None else to_micros(firing.next_fire_at)
-                yield Statement(_SQL["set_due"], (trigger.id, next_at))
+                yield Statement(_SQL["set_due"], (trigger.id, due_again(trigger.name, firing.next_fire_at)))
             return written
 
         return SqliteOp(steps, writes=True)
@@ -87,7 +87,6 @@ class FireVerbs(Verbs):
                 tenant_id = pending.pop(handling.event_id, None)
                 if tenant_id is None:
                     continue
-                errors: list[str] = []
                 for fire in handling.fires:
                     trigger = triggers.get(fire.trigger_id)
                     if trigger is None or not trigger.enabled or trigger.tenant_id != tenant_id:
@@ -95,12 +94,9 @@ class FireVerbs(Verbs):
                     if (handling.event_id, trigger.id) in fired:
                         continue
                     fired.add((handling.event_id, trigger.id))
-                    one = yield from _fire_once(fire, trigger, handling.event_id, now)
-                    written.append(one)
-                    if one.status == "failed":
-                        errors.append(f"{trigger.name}: {one.error}")
-                end = ("failed", now, "\n".join(errors)) if errors else ("handled", now, None)
-                yield Statement(_SQL["handled"], (handling.event_id, *end))
+                    written.append((yield from _fire_once(fire, trigger, handling.event_id, now)))
+                if not handling.left:
+                    yield from _end(handling.event_id, now)
             return written
 
         return SqliteOp(steps, writes=True)
@@ -147,6 +143,13 @@ class FireVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
+def _end(event_id: str, now: int) -> Steps[None]:
+    """The event is over: failed, if a fire of it is."""
+    rows = yield Statement(_SQL["errors"], (event_id,))
+    errors = "\n".join(f"{name}: {error}" for name, error in rows)
+    yield Statement(_SQL["handled"], (event_id, "failed" if rows else "handled", now, errors if rows else None))
+
+
 def _triggers(ids: Iterable[str]) -> Steps[dict[str, _Firer]]:
     rows = yield Statement(_SQL["triggers"], (json_list(sorted(set(ids))),))
     return {row[0]: _Firer(*row) for row in rows}
@@ -177,7 +180,9 @@ def _fire_alone(fire: NewFire, trigger: _Firer, now: int) -> Steps[list[Fire]]:
 
 
 def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
-    """Fire for an event, unless the trigger made the same job a short time ago."""
+    """Fire for an event, unless the trigger does not want it or made the same job a short time ago."""
+    if fire.job is None and fire.error is None:
+        return (yield from _write(fire, trigger, now, "skipped", None, event_id=event_id))
     if fire.job is not None and fire.dedupe_key is not None:
         since = now - trigger.dedupe_window_ms * 1000
         rows = yield Statement(_SQL["deduped"], (trigger.id, fire.dedupe_key, since))
@@ -196,7 +201,9 @@ def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | N
         if fire.job is None:
             written.append((yield from _write(fire, trigger, now, "failed", None, event_id=event_id)))
         else:
-            written.append((yield from _write(fire, trigger, now, "enqueued", next(made).id, event_id=event_id)))
+            job = next(made)
+            status: FireStatus = "enqueued" if job.created else "deduped"
+            written.append((yield from _write(fire, trigger, now, status, job.id, event_id=event_id)))
     return written
 
 
@@ -207,5 +214,8 @@ def _write(
     error = fire.error if status == "failed" else None
     row = (fire.id, trigger.id, trigger.tenant_id, nominal, event_id, now, status, job_id, error)
     yield Statement(_SQL["put"], (*row, fire.dedupe_key))
-    yield Statement(_SQL["note"], (trigger.id, now if nominal is None else nominal, status, job_id, error))
+    if status == "enqueued":
+        yield Statement(_SQL["note_made"], (trigger.id, now if nominal is None else nominal, job_id))
+    elif status == "failed":
+        yield Statement(_SQL["note_failed"], (trigger.id, error))
     return to_fire(row)

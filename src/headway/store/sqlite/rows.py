@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from headway.clock import from_micros
+from headway.errors import InvalidPayload
+from headway.model import codec
 from headway.model.definition import Definition
 from headway.model.event import Event
 from headway.model.fleet import Worker
@@ -74,11 +76,18 @@ def to_definition(row: Row) -> Definition:
 
 
 def to_template(row: Row) -> Template:
-    return Template(**_values(_TEMPLATE, row, json=("payload", "options")))
+    """A template; what cannot be read of its objects is given as its text."""
+    values = _values(_TEMPLATE, row, json=())
+    for name in ("payload", "options"):
+        values[name], _ = read_json(values[name])
+    return Template(**values)
 
 
 def to_trigger(row: Row) -> Trigger:
-    values = _values(_TRIGGER, row, json=("payload", "options", "when"))
+    """A trigger; what cannot be read of its objects is given as its text."""
+    values = _values(_TRIGGER, row, json=())
+    for name in ("payload", "options", "when"):
+        values[name], _ = read_json(values[name])
     values["enabled"] = bool(values["enabled"])
     return Trigger(**values)
 
@@ -87,8 +96,11 @@ def to_fire(row: Row) -> Fire:
     return Fire(**_values(_FIRE, row, json=()))
 
 
-def to_event(row: Row) -> Event:
-    return Event(**_values(_EVENT, row, json=("payload",)))
+def to_event(row: Row) -> tuple[Event, str | None]:
+    """An event, and why its payload cannot be read, which then is given as its text."""
+    values = _values(_EVENT, row, json=())
+    values["payload"], fault = read_json(values["payload"])
+    return Event(**values), fault
 
 
 def to_audit(row: Row) -> AuditEntry:
@@ -98,6 +110,18 @@ def to_audit(row: Row) -> AuditEntry:
 
 def decode_json(text: str | None) -> Any:
     return None if text is None else _decode(text)
+
+
+def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | None]:
+    """What this text stands for; or, where it cannot be read, the text itself and why.
+
+    SQL of others may have stored it: numbers beyond a double, half a surrogate pair, thousands of levels.
+    """
+    try:
+        return codec.decode(stored, what=what), None
+    except InvalidPayload as error:
+        text = stored if isinstance(stored, str) else stored.decode("utf-8", "replace")
+        return text, str(error)
 
 
 def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.rows import to_template
+from headway.store.sqlite.sound import check_objects
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tenants import name_tenants
 
@@ -26,6 +27,7 @@ class TemplateVerbs(Verbs):
             there = yield from read_templates([template.id])
             if there:
                 return _same(there[template.id], template)
+            check_objects(f'template "{template.name}"', {"payload": template.payload, "options": template.options})
             yield from name_tenants([template], now)
             yield from _refuse_taken(template.tenant_id, template.name)
             yield Statement(_SQL["insert"], (*_row(template), now))
@@ -46,6 +48,7 @@ class TemplateVerbs(Verbs):
             before: dict[str, Any] = dict(zip(_CHANGEABLE, current, strict=True))
             values = given(change)
             after = before | values
+            check_objects(f'template "{after["name"]}"', values)
             if after["name"] != before["name"]:
                 yield from _refuse_taken(tenant, after["name"])
             yield Statement(_SQL["change"], (template_id, *after.values(), now))
@@ -76,13 +79,16 @@ class TemplateVerbs(Verbs):
         return SqliteOp(steps, writes=True)
 
     def templates(
-        self, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
+        self, ids: Sequence[str] | None, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
     ) -> Op[list[Template]]:
         def steps() -> Steps[list[Template]]:
-            if tenant_id and name and not after:
+            page = (tenant_id, name, after or "", limit)
+            if ids is not None:
+                rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
+            elif tenant_id and name and not after:
                 rows = yield Statement(_SQL["named"], (tenant_id, name))
             else:
-                rows = yield Statement(_SQL["page"], (tenant_id, name, after or "", limit))
+                rows = yield Statement(_SQL["page"], page)
             return list((yield from read_templates([template_id for (template_id,) in rows])).values())
 
         return SqliteOp(steps, writes=False)

@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from headway.clock import to_micros
-from headway.errors import Duplicate, NotFound, StoreError
+from headway.errors import Duplicate, NotAllowed, NotFound, StoreError
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.rows import to_trigger
+from headway.store.sqlite.sound import check_objects, check_trigger
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tenants import name_tenants
 
 _SQL = statements("triggers")
 _AUDIT = statements("operate")["audit"]
-CHANGEABLE = TriggerChange.__struct_fields__
+CHANGEABLE = tuple(name for name in TriggerChange.__struct_fields__ if name != "of_revision")
 
 
 class TriggerVerbs(Verbs):
@@ -44,10 +47,13 @@ class TriggerVerbs(Verbs):
             rows = yield Statement(_SQL["changing"], (trigger_id, tenant_id))
             if not rows:
                 return None
-            tenant, type_, _, *current = rows[0]
+            tenant, type_, _, revision, *current = rows[0]
             before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))
-            values = given(change)
+            values = given(change, but=("of_revision",))
             after = before | values
+            _refuse_changed(before["name"], change, revision)
+            check_objects(f'trigger "{after["name"]}"', values)
+            check_trigger(type_, after)
             if after["name"] != before["name"]:
                 yield from _refuse_taken(tenant, type_, after["name"])
             if "template_id" in values:
@@ -103,9 +109,8 @@ def find_trigger(tenant_id: str, type_: TriggerType, name: str) -> Steps[str | N
 
 
 def insert_trigger(trigger: NewTrigger, origin: str, now: int) -> Statement:
-    values = (stored(trigger)[name] for name in CHANGEABLE)
     head = (trigger.id, trigger.tenant_id, trigger.type, origin, trigger.created_by, now)
-    return Statement(_SQL["insert"], (*head, now if origin == "code" else None, *values))
+    return Statement(_SQL["insert"], (*head, now if origin == "code" else None, *stored(trigger).values()))
 
 
 def write_trigger(trigger_id: str, values: Mapping[str, Any], now: int, declared_at: int | None = None) -> Statement:
@@ -114,9 +119,12 @@ def write_trigger(trigger_id: str, values: Mapping[str, Any], now: int, declared
 
 
 def stored(trigger: NewTrigger) -> dict[str, Any]:
-    """What can be changed of a trigger, as it is stored."""
-    values = {name: getattr(trigger, name) for name in CHANGEABLE}
-    return {name: to_micros(value) if isinstance(value, datetime) else value for name, value in values.items()}
+    """What can be changed of a trigger, as it is stored; raises `InvalidJob` for what cannot be."""
+    said = {name: getattr(trigger, name) for name in CHANGEABLE}
+    values = {name: to_micros(value) if isinstance(value, datetime) else value for name, value in said.items()}
+    check_objects(f'trigger "{trigger.name}"', values)
+    check_trigger(trigger.type, values)
+    return values
 
 
 def _check_template(tenant_id: str, template_id: str | None) -> Steps[None]:
@@ -128,6 +136,14 @@ def _same(there: Trigger, trigger: NewTrigger) -> Trigger:
     if there.tenant_id != trigger.tenant_id:
         raise StoreError(f"trigger id {trigger.id} belongs to another tenant: nothing was stored; ids must be new")
     return there
+
+
+def _refuse_changed(name: str, change: TriggerChange, revision: int) -> None:
+    if change.of_revision not in (UNSET, revision):
+        raise NotAllowed(
+            f'trigger "{name}" was changed meanwhile (it has revision {revision}, the change was made for '
+            f"{change.of_revision}): nothing was stored; read it again, then change it"
+        )
 
 
 def _refuse_taken(tenant_id: str, type_: TriggerType, name: str) -> Steps[None]:

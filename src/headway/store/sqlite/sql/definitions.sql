@@ -2,8 +2,8 @@
 
 -- name: read
 select
-  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, created_at,
-  updated_at, code
+  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, revision,
+  created_at, updated_at, code
 from definitions
 where ?1 is null
   or kind in (select value from json_each(?1))
@@ -11,10 +11,10 @@ order by kind;
 
 -- name: put
 insert or replace into definitions (
-  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, created_at,
-  updated_at, code
+  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, revision,
+  created_at, updated_at, code
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
 
 -- name: delete
 delete from definitions

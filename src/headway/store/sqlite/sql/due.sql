@@ -2,7 +2,7 @@
 -- and only then the rows.
 
 -- name: probe
--- when the first schedule is due that the caller may fire; is there a pending event; when a definition changed last
+-- when the first schedule is due that the caller may fire; is there a pending event; how definitions are
 select
   (
     select g.next_fire_at
@@ -25,8 +25,8 @@ select
     where status = 'pending'
   ),
   (
-    select max(updated_at)
-    from definitions
+    select count(*) || '/' || coalesce(sum(revision), 0)
+    from definitions indexed by definitions_revision
   );
 
 -- name: schedules
@@ -46,37 +46,41 @@ order by g.next_fire_at, g.id
 limit ?4;
 
 -- name: events
--- the oldest, but those that only others can handle
+-- the oldest; but those of which all triggers are for others to fire, for a while
 select e.id
 from events as e indexed by events_pending
 where e.status = 'pending'
-  and not exists (
-    select 1
-    from triggers as g indexed by triggers_event
-    left join templates as m
-      on m.id = g.template_id
-    join definitions as d
-      on d.kind = coalesce(g.kind, m.kind)
-    where g.tenant_id = e.tenant_id
-      and g.event = e.name
-      and g.enabled = 1
-      and g.type = 'event'
-      and g.created_at <= e.emitted_at
-      and d.computed = 1
-      and d.kind not in (select value from json_each(?1))
-      and not exists (
-        select 1
-        from fires indexed by fires_event
-        where event_id = e.id
-          and trigger_id = g.id
-      )
+  and (
+    e.emitted_at <= ?3
+    or coalesce(
+      (
+        select min(coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?1)))
+        from triggers as g indexed by triggers_event
+        left join templates as m
+          on m.id = g.template_id
+        left join definitions as d
+          on d.kind = coalesce(g.kind, m.kind)
+        where g.tenant_id = e.tenant_id
+          and g.event = e.name
+          and g.enabled = 1
+          and g.type = 'event'
+          and g.created_at <= e.emitted_at
+          and not exists (
+            select 1
+            from fires indexed by fires_event
+            where event_id = e.id
+              and trigger_id = g.id
+          )
+      ),
+      0
+    ) = 0
   )
 order by e.id
 limit ?2;
 
 -- name: met
--- the triggers on these events that have not fired for them
-select e.id, g.id
+-- the triggers on these events that have no fire for them, and which of them the caller cannot fire
+select e.id, g.id, coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?2))
 from events as e
 join triggers as g indexed by triggers_event
   on g.tenant_id = e.tenant_id
@@ -84,6 +88,10 @@ join triggers as g indexed by triggers_event
   and g.enabled = 1
   and g.type = 'event'
   and g.created_at <= e.emitted_at
+left join templates as m
+  on m.id = g.template_id
+left join definitions as d
+  on d.kind = coalesce(g.kind, m.kind)
 where e.id in (select value from json_each(?1))
   and not exists (
     select 1

@@ -57,8 +57,9 @@ order by id desc
 limit ?5;
 
 -- name: read
+-- a blob: a text that is no UTF-8 would stop the whole read
 select
-  e.id, e.tenant_id, coalesce(t.slug, e.tenant_id), e.name, e.payload, e.status, e.emitted_at, e.handled_at,
+  e.id, e.tenant_id, coalesce(t.slug, e.tenant_id), e.name, cast(e.payload as blob), e.status, e.emitted_at, e.handled_at,
   e.correlation_id, e.created_by, e.job_id, e.error
 from events as e
 left join tenants as t

@@ -14,17 +14,18 @@ where trigger_id = ?1
   and nominal_at in (select value from json_each(?2));
 
 -- name: unfinished
--- a job of the trigger's last fires that is not over, or one that retries such a job
+-- a job that the trigger's last fires made and that is not over, or one that retries such a job
 with recursive made (id) as (
   select job_id
   from (
     select job_id
-    from fires indexed by fires_trigger
+    from fires indexed by fires_made
     where trigger_id = ?1
+      and status = 'enqueued'
+      and event_id is null
     order by id desc
     limit 20
   )
-  where job_id is not null
   union
   select jobs.id
   from made
@@ -54,12 +55,17 @@ limit 1;
 insert into fires (id, trigger_id, tenant_id, nominal_at, event_id, fired_at, status, job_id, error, dedupe_key)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
--- name: note
--- what a fire leaves on its trigger
+-- name: note_made
+-- what a fire that made a job leaves on its trigger
 update triggers
 set last_fired_at = ?2,
-  last_job_id = case when ?3 = 'enqueued' then ?4 else last_job_id end,
-  error = case ?3 when 'enqueued' then null when 'failed' then ?5 else error end
+  last_job_id = ?3,
+  error = null
+where id = ?1;
+
+-- name: note_failed
+update triggers
+set error = ?2
 where id = ?1;
 
 -- name: set_due
@@ -77,6 +83,16 @@ where id in (select value from json_each(?1))
 select event_id, trigger_id
 from fires indexed by fires_event
 where event_id in (select value from json_each(?1));
+
+-- name: errors
+-- of all fires of the event, also those before
+select coalesce(triggers.name, fires.trigger_id), fires.error
+from fires indexed by fires_event
+left join triggers
+  on triggers.id = fires.trigger_id
+where fires.event_id = ?1
+  and fires.status = 'failed'
+order by fires.id;
 
 -- name: handled
 update events

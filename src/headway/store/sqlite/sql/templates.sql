@@ -9,10 +9,21 @@ where (?1 is null or tenant_id = ?1)
 order by id
 limit ?4;
 
+-- name: page_of_ids
+select id
+from templates
+where id in (select value from json_each(?5))
+  and (?1 is null or tenant_id = ?1)
+  and (?2 is null or name = ?2)
+  and id > ?3
+order by id
+limit ?4;
+
 -- name: read
+-- blobs: a text that is no UTF-8 would stop the whole read
 select
-  m.id, m.tenant_id, coalesce(t.slug, m.tenant_id), m.name, m.kind, m.payload, m.options, m.description, m.revision,
-  m.created_by, m.created_at, m.updated_at
+  m.id, m.tenant_id, coalesce(t.slug, m.tenant_id), m.name, m.kind, cast(m.payload as blob), cast(m.options as blob),
+  m.description, m.revision, m.created_by, m.created_at, m.updated_at
 from templates as m
 left join tenants as t
   on t.id = m.tenant_id

@@ -12,14 +12,17 @@ order by id
 limit ?6;
 
 -- name: read
+-- blobs: a text that is no UTF-8 would stop the whole read
 select
-  g.id, g.tenant_id, coalesce(t.slug, g.tenant_id), g.type, g.name, g.kind, g.template_id, g.payload, g.options,
-  g.description, g.enabled, g.origin, g.created_by, g.created_at, g.updated_at, g.declared_at, g.revision, g.cron,
+  g.id, g.tenant_id, coalesce(t.slug, g.tenant_id), g.type, g.name, g.kind, g.template_id, m.kind,
+  cast(g.payload as blob), cast(g.options as blob), g.description, g.enabled, g.origin, g.created_by, g.created_at, g.updated_at, g.declared_at, g.revision, g.cron,
   g.every_ms, g.tz, g.catch_up, g.catch_up_window_ms, g.overlap, g.jitter_ms, g.start_at, g.end_at, g.next_fire_at,
-  g.event, g."when", g.dedupe_window_ms, g.dedupe_key, g.last_fired_at, g.last_job_id, g.error
+  g.event, cast(g."when" as blob), g.dedupe_window_ms, g.dedupe_key, g.last_fired_at, g.last_job_id, g.error
 from triggers as g
 left join tenants as t
   on t.id = g.tenant_id
+left join templates as m
+  on m.id = g.template_id
 where g.id in (select value from json_each(?1))
 order by g.id;
 
@@ -44,9 +47,9 @@ values (
 
 -- name: changing
 select
-  tenant_id, type, origin, name, kind, template_id, payload, options, description, enabled, cron, every_ms, tz,
-  catch_up, catch_up_window_ms, overlap, jitter_ms, start_at, end_at, next_fire_at, event, "when", dedupe_window_ms,
-  dedupe_key
+  tenant_id, type, origin, revision, name, kind, template_id, payload, options, description, enabled, cron, every_ms,
+  tz, catch_up, catch_up_window_ms, overlap, jitter_ms, start_at, end_at, next_fire_at, event, "when",
+  dedupe_window_ms, dedupe_key
 from triggers
 where id = ?1
   and (?2 is null or tenant_id = ?2);

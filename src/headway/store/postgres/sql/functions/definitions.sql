@@ -3,7 +3,7 @@
 
 -- Set what an operator wants of a kind, also of one that no code has written yet. p_change has only what is to be set:
 -- description, schema, timeout_ms, max_attempts, queue, which no longer follow the code then; active; and reset, a list of
--- those fields that follow it again, which goes first. Locks the kind's row. Audited.
+-- those fields that follow it again, which goes first. Revision + 1. Locks the kind's row. Audited. Raises HW004.
 create function headway.change_definition(p_kind text, p_change json, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -15,9 +15,11 @@ declare
   v_reset text[] := headway.texts((p_change -> 'reset')::jsonb);
   v_row headway.definitions;
   v_code json;
+  v_constraint text;
+  v_message text;
 begin
-  insert into headway.definitions (kind, created_at, updated_at)
-  values (p_kind, v_now, v_now)
+  insert into headway.definitions (kind, created_at, updated_at, revision)
+  values (p_kind, v_now, v_now, 0)
   on conflict do nothing;
   select d.* into strict v_row from headway.definitions d where d.kind = p_kind for update;
   v_code := coalesce(v_row.code, v_default);
@@ -33,6 +35,7 @@ begin
     (select json_object_agg(c.key, c.value)
        from json_each(p_change) as c (key, value)
       where c.key = any (v_fields) or c.key = 'active'));
+  perform headway.check_json('schema', v_row.schema);
   update headway.definitions d
      set description = v_row.description,
          -- a json null would be a value
@@ -47,10 +50,14 @@ begin
             where p_change -> f is not null
                or f = any (v_row.changed) and (f = any (v_reset)) is not true
             order by u.place),
+         revision = d.revision + 1,
          updated_at = v_now
    where d.kind = p_kind;
   insert into headway.audit (at, actor, action, detail)
   values (v_now, p_actor, 'definition.changed', headway.changes(p_kind, p_change));
+exception when check_violation or not_null_violation or data_exception or statement_too_complex then
+  get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+  raise exception using errcode = 'HW004', message = headway.not_valid('definition', v_constraint, v_message);
 end
 $$;
 
@@ -60,6 +67,7 @@ language sql immutable
 as $$
   select p_name || coalesce(': ' || pg_catalog.string_agg(k, ', '), '')
     from pg_catalog.json_object_keys(p_change) k
+   where k <> 'of_revision'
 $$;
 
 -- Forget a kind, with what an operator changed; false if there is none. Audited.
@@ -84,6 +92,7 @@ $$;
 -- only declared_at is written. Gives the ids of the schedules that are the code's, in order of the call: a name that
 -- belongs to a stored schedule is left alone.
 -- One at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as fires do.
+-- Raises HW004 (a value that cannot be).
 create function headway.declare(p_definitions json, p_schedules json) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -93,6 +102,8 @@ declare
   v_new headway.triggers;
   v_old headway.triggers;
   v_moved boolean;
+  v_constraint text;
+  v_message text;
 begin
   perform pg_advisory_xact_lock(hashtextextended('headway.declare', 748295));
   insert into headway.definitions as d (
@@ -118,6 +129,7 @@ begin
         computed = excluded.computed,
         origin = 'code',
         code = excluded.code,
+        revision = d.revision + 1,
         updated_at = excluded.updated_at
     -- whoever reads definitions reads them again when one was written
     where (d.code::text, d.policy::text, d.computed, d.origin)
@@ -136,7 +148,6 @@ begin
   for v_new in
     select g.* from json_populate_recordset(null::headway.triggers, p_schedules) g order by g.tenant_id, g.name
   loop
-    v_new.payload := coalesce(v_new.payload, 'null');
     v_new.type := 'schedule';
     v_new.origin := 'code';
     v_new.created_at := v_now;
@@ -192,5 +203,8 @@ begin
         on t.tenant_id = (g.schedule ->> 'tenant_id')::uuid and t.type = 'schedule' and t.name = g.schedule ->> 'name'
      where t.origin = 'code'
      order by g.place);
+exception when check_violation or not_null_violation or data_exception then
+  get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+  raise exception using errcode = 'HW004', message = headway.not_valid('declaration', v_constraint, v_message);
 end
 $$;

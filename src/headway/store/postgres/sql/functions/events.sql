@@ -2,7 +2,8 @@
 -- to is decided after its commit, by whoever handles it (fires.sql).
 
 -- Store events, all or none; one whose id is there already is left as it is. An array may be null, or shorter than p_ids.
--- Locks nothing that others wait for. Raises HW003, HW004 (no name).
+-- Locks nothing that others wait for. Raises HW003, HW004 (no name, one that is not valid, or that begins with "headway.":
+-- those are the engine's).
 create function headway.emit_many(
   p_ids uuid[],
   p_names text[],
@@ -21,10 +22,21 @@ declare
   v_own uuid := coalesce(headway.scope(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_tenant uuid;
   v_slug text;
+  v_name text;
 begin
-  if exists (select from unnest(p_names) as u (name) where u.name is null or u.name = '')
-     or cardinality(p_names) is distinct from cardinality(p_ids) then
-    raise exception 'an event has no name: nothing was emitted' using errcode = 'HW004';
+  if cardinality(p_names) is distinct from cardinality(p_ids)
+     or exists (
+          select
+            from unnest(p_names) as u (name)
+           where (u.name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true) then
+    raise exception 'an event name is missing or not valid: 1 to 128 letters, digits and . _ - : /. Nothing was emitted'
+      using errcode = 'HW004';
+  end if;
+  select u.name into v_name from unnest(p_names) as u (name) where u.name like 'headway.%' limit 1;
+  if found then
+    raise exception 'event name "%" begins with "headway.", which only the engine''s own events do: nothing was emitted',
+      v_name
+      using errcode = 'HW004';
   end if;
   if p_tenants is not null then
     for v_tenant, v_slug in
@@ -47,7 +59,7 @@ end
 $$;
 
 -- Store one event; gives its id: select headway.emit('order.paid', '{"order_id": 7}'). tenant: null is the session's own, or
--- the default one. Raises HW003, HW004 (also for a name that begins with "headway.": those are the engine's).
+-- the default one. Raises HW003, HW004 as emit_many.
 create function headway.emit(
   name text, payload json default 'null', tenant uuid default null, correlation_id text default null
 ) returns uuid
@@ -58,11 +70,6 @@ as $$
 declare
   v_id uuid := headway.uuid7();
 begin
-  if name like 'headway.%' then
-    raise exception 'event name "%" begins with "headway.", which only the engine''s own events do: nothing was emitted',
-      name
-      using errcode = 'HW004';
-  end if;
   perform headway.emit_many(array[v_id], array[name], array[payload], array[tenant], null, array[correlation_id]);
   return v_id;
 end

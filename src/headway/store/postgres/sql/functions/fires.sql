@@ -2,11 +2,12 @@
 -- and see what is to be done (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
 
 -- What is to be fired now: the schedules that are due (those that code declared only if they are in p_declared) and the
--- events that wait, up to p_limit of each, in order; how long until the next schedule is due; and when a definition was
--- changed last. What would make a job of a kind whose keys are computed by code is left to who knows that kind (p_kinds).
--- Writes and locks nothing; where nothing is due it is a few probes.
+-- events that wait, up to p_limit of each, in order; how long until the next schedule is due; the kinds whose keys are
+-- computed by code that the caller does not have (who knows p_kinds); and how many definitions there are, with the sum of
+-- their revisions. A schedule of such a kind is left to others, and so is, for ten minutes, an event that meets no other
+-- trigger. Writes and locks nothing; where nothing is due it is a few probes.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
-returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, defined_at timestamptz)
+returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, computed text[], defined text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -18,7 +19,12 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_next timestamptz;
+  v_computed text[];
 begin
+  select count(*) || '/' || coalesce(sum(d.revision), 0),
+         coalesce(array_agg(d.kind) filter (where d.computed and d.kind <> all (p_kinds)), '{}')
+    into defined, v_computed
+    from headway.definitions d;
   select t.next_fire_at
     into v_next
     from headway.triggers t
@@ -26,7 +32,8 @@ begin
      and t.type = 'schedule'
      and t.next_fire_at is not null
      and (t.origin = 'stored' or t.id = any (p_declared))
-     and headway.can_make(t.kind, t.template_id, p_kinds)
+     and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id)) = any (v_computed))
+         is not true
    order by t.next_fire_at
    limit 1;
   if v_next <= v_now then
@@ -38,7 +45,8 @@ begin
          and t.next_fire_at is not null
          and t.next_fire_at <= v_now
          and (t.origin = 'stored' or t.id = any (p_declared))
-         and headway.can_make(t.kind, t.template_id, p_kinds)
+         and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id)) = any (v_computed))
+             is not true
        order by t.next_fire_at, t.id
        limit p_limit);
   end if;
@@ -48,44 +56,36 @@ begin
       select e.id
         from headway.events e
        where e.status = 'pending'
-         and (select 1
-                from headway.triggers t
-               where t.enabled
-                 and t.type = 'event'
-                 and t.tenant_id = e.tenant_id
-                 and t.event = e.name
-                 and t.created_at <= e.emitted_at
-                 and not headway.can_make(t.kind, t.template_id, p_kinds)
-                 and (select 1 from headway.fires f where f.event_id = e.id and f.trigger_id = t.id limit 1) is null
-               limit 1) is null
+         and (v_computed = '{}'
+              or e.emitted_at <= v_now - interval '10 minutes'
+              or (select bool_and(
+                           coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id))
+                           = any (v_computed))
+                    from headway.triggers t
+                   where t.enabled
+                     and t.type = 'event'
+                     and t.tenant_id = e.tenant_id
+                     and t.event = e.name
+                     and t.created_at <= e.emitted_at
+                     and (select 1 from headway.fires f where f.event_id = e.id and f.trigger_id = t.id limit 1) is null
+                 ) is not true)
        order by e.id
        limit p_limit);
   end if;
-  select max(d.updated_at) into defined_at from headway.definitions d;
   now := v_now;
   next_due_ms := case when v_next is not null then greatest(0, ceil(extract(epoch from v_next - v_now) * 1000)) end;
+  computed := v_computed;
   return next;
 end
-$$;
-
--- Whether somebody who knows these kinds can make jobs of this kind, or of this template's: nobody else has to compute keys.
-create function headway.can_make(p_kind text, p_template uuid, p_kinds text[]) returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-  select (select 1
-            from headway.definitions d
-           where d.kind = coalesce(p_kind, (select m.kind from headway.templates m where m.id = p_template))
-             and d.computed
-             and d.kind <> all (p_kinds)
-           limit 1) is null
 $$;
 
 -- The first step of `fire`. p_triggers are schedules, as they were read (revision, next_fire_at); p_of and p_nominal_at the
 -- fires that are planned. Gives a row for each planned fire of a schedule that still stands so, unless its nominal time is
 -- there already: its place in p_of (from 1), the unfinished job that it must not overlap, and whether it minds; and a row
 -- without a place for a schedule without such. Gives nothing while another transaction fires schedules.
--- Locks the triggers in order of id, and looks in a new statement.
+-- Locks the triggers in order of id, but for those that somebody has locked, which are void, and looks in a new statement.
+-- From here on the transaction waits for nobody longer than a quarter of a second (55P03): an enqueue may meet the key of
+-- a job that is not committed.
 create function headway.begin_fires(
   p_triggers uuid[], p_revisions integer[], p_due_at timestamptz[], p_of uuid[], p_nominal_at timestamptz[]
 ) returns table (trigger_id uuid, place bigint, busy_id uuid, skips boolean)
@@ -100,13 +100,14 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('headway.fire', 748295)) then
     return;
   end if;
+  perform set_config('lock_timeout', '250ms', true);
   v_valid := array(
     select l.id
       from (select t.id, t.type, t.enabled, t.revision, t.next_fire_at
               from headway.triggers t
              where t.id = any (p_triggers)
              order by t.id
-               for update) l
+               for update skip locked) l
       join unnest(p_triggers, p_revisions, p_due_at) as u (id, revision, due_at)
         on u.id = l.id and u.revision = l.revision and u.due_at = l.next_fire_at
      where l.enabled
@@ -126,7 +127,7 @@ begin
 end
 $$;
 
--- A job of this trigger's last 20 fires, or one that retries such a job, that is not over.
+-- A job of this trigger's last 20 fires that made one, or one that retries such a job, that is not over.
 create function headway.unfinished(p_trigger uuid) returns uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -139,7 +140,8 @@ as $$
       from (select f.job_id
               from headway.fires f
              -- as a range, which only the index of a trigger's fires serves: the planner would walk back through all fires
-             where (f.trigger_id, f.id) >= (p_trigger, '00000000-0000-0000-0000-000000000000'::uuid)
+             where f.status = 'enqueued'
+               and (f.trigger_id, f.id) >= (p_trigger, '00000000-0000-0000-0000-000000000000'::uuid)
                and (f.trigger_id, f.id) <= (p_trigger, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
              order by f.trigger_id desc, f.id desc
              limit 20) l
@@ -160,8 +162,9 @@ $$;
 -- The first step of `handle`. p_of, p_triggers and p_keys are the fires that are planned: event, trigger, dedupe key. Gives
 -- a row for each of an event that is still pending, whose trigger is enabled and has not fired for it: its place in p_of
 -- (from 1), the job that the trigger enqueued by this key less than its window ago, and whether it has a window; and a row
--- without a place for an event without such.
--- Locks the triggers, and then the events, both in order of id, and looks in a new statement.
+-- without a place for an event without such. An event that somebody has locked, or one of its triggers, is void.
+-- Locks the triggers, and then the events, both in order of id and but for those that somebody has locked, and looks in a
+-- new statement. From here on the transaction waits for nobody longer than a quarter of a second (55P03).
 create function headway.begin_handling(p_events uuid[], p_of uuid[], p_triggers uuid[], p_keys text[])
 returns table (event_id uuid, place bigint, same_id uuid, dedupes boolean)
 language plpgsql security definer
@@ -171,12 +174,26 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz;
+  v_locked uuid[];
   v_valid uuid[];
 begin
-  perform from headway.triggers t where t.id = any (p_triggers) order by t.id for update;
+  perform set_config('lock_timeout', '250ms', true);
+  v_locked := array(
+    select t.id from headway.triggers t where t.id = any (p_triggers) order by t.id for update skip locked);
   v_valid := array(
-    select e.id from headway.events e where e.id = any (p_events) and e.status = 'pending' order by e.id for update);
-  -- after the locks: a fire that was waited for is not of the future
+    select e.id
+      from headway.events e
+     where e.id = any (p_events)
+       and e.status = 'pending'
+       and e.id not in (
+             select u.event_id
+               from unnest(p_of, p_triggers) as u (event_id, trigger_id)
+               join headway.triggers t on t.id = u.trigger_id
+              where t.id <> all (v_locked)
+                and u.event_id is not null)
+     order by e.id
+       for update skip locked);
+  -- after the locks: a fire of who had them before is not of the future
   v_now := headway.now();
   return query
     select e.id, f.place, f.same_id, f.dedupes
@@ -193,7 +210,8 @@ begin
                  order by o.fired_at desc
                  limit 1) as same_id
           from unnest(p_of, p_triggers, p_keys) with ordinality as u (event_id, trigger_id, key, place)
-          join headway.triggers t on t.id = u.trigger_id and t.tenant_id = e.tenant_id and t.enabled
+          join headway.triggers t
+            on t.id = u.trigger_id and t.id = any (v_locked) and t.tenant_id = e.tenant_id and t.enabled
          where u.event_id = e.id
            and (select 1 from headway.fires o where o.event_id = e.id and o.trigger_id = t.id limit 1) is null
       ) f on true
@@ -203,8 +221,9 @@ end
 $$;
 
 -- The last step: write these fires, with what they mean for their triggers, whose rows the transaction has locked; when
--- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed. Gives the fires in
--- order of the call. Only a fire that enqueued takes the trigger's error back, and only one that failed sets it.
+-- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed, if one of all their
+-- fires did. Gives the fires in order of the call. Only a fire that enqueued moves last_fired_at and last_job_id and takes
+-- the trigger's error back, and only one that failed sets it. Raises HW004 (a time that cannot be).
 create function headway.record_fires(
   p_ids uuid[],
   p_triggers uuid[],
@@ -229,6 +248,12 @@ as $$
 declare
   v_now timestamptz := headway.now();
 begin
+  perform
+     from unnest(p_next || p_nominal_at) as n (at)
+    where n.at not between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00';
+  if found then
+    raise exception 'a nominal time and next_fire_at are from 1970 to 9998: nothing was written' using errcode = 'HW004';
+  end if;
   insert into headway.fires (
     id, trigger_id, tenant_id, nominal_at, event_id, fired_at, status, job_id, error, dedupe_key)
   select u.id, t.id, t.tenant_id, u.nominal_at, u.event_id, v_now, u.status, u.job_id, u.error, u.key
@@ -246,7 +271,8 @@ begin
             from unnest(p_scheduled, p_next) as s (id, next)
             full join (
               select u.trigger_id,
-                     (array_agg(coalesce(u.nominal_at, v_now) order by u.place desc))[1] as at,
+                     (array_agg(coalesce(u.nominal_at, v_now) order by u.place desc)
+                        filter (where u.status = 'enqueued'))[1] as at,
                      (array_agg(u.job_id order by u.place desc) filter (where u.status = 'enqueued'))[1] as job_id,
                      (array_agg(u.status order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as status,
                      (array_agg(u.error order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as error
@@ -262,12 +288,13 @@ begin
            handled_at = v_now,
            error = f.errors
       from unnest(p_handled) as h (id)
-      left join (select u.event_id, string_agg(t.name || ': ' || coalesce(u.error, ''), e'\n' order by u.place) as errors
-                   from unnest(p_events, p_triggers, p_statuses, p_errors) with ordinality
-                        as u (event_id, trigger_id, status, error, place)
-                   join headway.triggers t on t.id = u.trigger_id
-                  where u.status = 'failed'
-                  group by u.event_id) f on f.event_id = h.id
+      cross join lateral (
+        select string_agg(coalesce(t.name, o.trigger_id::text) || ': ' || coalesce(o.error, ''), e'\n' order by o.id)
+                 as errors
+          from headway.fires o
+          left join headway.triggers t on t.id = o.trigger_id
+         where o.event_id = h.id
+           and o.status = 'failed') f
      where e.id = h.id;
   end if;
 
@@ -297,10 +324,11 @@ end
 $$;
 
 -- The last step of `run_trigger`: write a fire that somebody asked for by hand, with the job of the same tenant that it made,
--- or why it made none. A repeat with the same id changes nothing. Audited. Raises HW003.
+-- or that it met (p_created is false), or why there is none. A repeat with the same id changes nothing. Locks the trigger.
+-- Audited. Raises HW003, HW004 (a time that cannot be).
 create function headway.run_trigger(
   p_id uuid, p_trigger uuid, p_job uuid, p_error text, p_nominal_at timestamptz, p_tenant uuid default null,
-  p_actor text default null
+  p_actor text default null, p_created boolean default true
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -323,7 +351,8 @@ begin
     raise exception 'job % is not there, or is another tenant''s than its trigger', p_job using errcode = 'HW003';
   end if;
   perform headway.record_fires(
-    array[p_id], array[p_trigger], array[case when p_job is null then 'failed' else 'enqueued' end], array[p_job],
+    array[p_id], array[p_trigger],
+    array[case when p_job is null then 'failed' when p_created then 'enqueued' else 'deduped' end], array[p_job],
     array[p_error], array[p_nominal_at]);
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_trigger.tenant_id, headway.now(), p_actor, 'trigger.run', v_trigger.name);

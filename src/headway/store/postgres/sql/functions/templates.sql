@@ -1,7 +1,7 @@
 -- Templates: a kind, a payload and options under a name, which is unique in its tenant.
 
 -- Store a template: model/template.py's NewTemplate; of what is missing it has the default. Gives its id. A repeat with the
--- same id changes nothing. Audited. Raises HW001 (the name is taken), HW003.
+-- same id changes nothing. Audited. Raises HW001 (the name is taken), HW003, HW004 (a value that cannot be).
 create function headway.create_template(p_template json, p_actor text default null) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -9,20 +9,30 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_new headway.templates;
+  v_made boolean;
+  v_constraint text;
+  v_message text;
 begin
   v_new.id := headway.uuid7();
   v_new.description := '';
   v_new.payload := '{}';
   v_new.options := '{}';
-  v_new := json_populate_record(v_new, p_template);
-  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
-  v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
-  v_new.revision := 1;
-  v_new.created_at := v_now;
-  v_new.updated_at := v_now;
-  perform headway.name_tenant(v_new.tenant_id, coalesce(p_template ->> 'tenant', v_new.tenant_id::text), v_now);
-  insert into headway.templates select v_new.* on conflict do nothing;
-  if found then
+  begin
+    v_new := json_populate_record(v_new, p_template);
+    v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+    v_new.revision := 1;
+    v_new.created_at := v_now;
+    v_new.updated_at := v_now;
+    perform headway.check_json('payload', v_new.payload);
+    perform headway.check_json('options', v_new.options);
+    perform headway.name_tenant(v_new.tenant_id, coalesce(p_template ->> 'tenant', v_new.tenant_id::text), v_now);
+    insert into headway.templates select v_new.* on conflict do nothing;
+    v_made := found;
+  exception when check_violation or not_null_violation or data_exception or statement_too_complex then
+    get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+    raise exception using errcode = 'HW004', message = headway.not_valid('template', v_constraint, v_message);
+  end;
+  if v_made then
     insert into headway.audit (tenant_id, at, actor, action, detail)
     values (v_new.tenant_id, v_now, p_actor, 'template.created', v_new.name);
     return v_new.id;
@@ -41,7 +51,7 @@ end
 $$;
 
 -- Change a template: p_change has only what is to be set of name, kind, payload, options, description. Revision + 1; jobs
--- that were made of it stay as they are. False if there is no such one. Locks its row. Audited. Raises HW001, HW003.
+-- that were made of it stay as they are. False if there is no such one. Locks its row. Audited. Raises HW001, HW003, HW004.
 create function headway.change_template(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns boolean
 language plpgsql security definer
@@ -52,6 +62,8 @@ declare
   v_tenant uuid := headway.scope(p_tenant);
   v_old headway.templates;
   v_new headway.templates;
+  v_constraint text;
+  v_message text;
 begin
   select m.*
     into v_old
@@ -62,9 +74,10 @@ begin
   if not found then
     return false;
   end if;
-  v_new := json_populate_record(v_old, p_change);
-  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
   begin
+    v_new := json_populate_record(v_old, p_change);
+    perform headway.check_json('payload', v_new.payload);
+    perform headway.check_json('options', v_new.options);
     update headway.templates m
        set name = v_new.name,
            kind = v_new.kind,
@@ -74,9 +87,13 @@ begin
            revision = m.revision + 1,
            updated_at = v_now
      where m.id = p_id;
-  exception when unique_violation then
-    raise exception 'there is a template "%" already: nothing was changed; choose another name', v_new.name
-      using errcode = 'HW001';
+  exception
+    when unique_violation then
+      raise exception 'there is a template "%" already: nothing was changed; choose another name', v_new.name
+        using errcode = 'HW001';
+    when check_violation or not_null_violation or data_exception or statement_too_complex then
+      get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+      raise exception using errcode = 'HW004', message = headway.not_valid('template', v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_old.tenant_id, v_now, p_actor, 'template.changed', headway.changes(v_old.name, p_change));

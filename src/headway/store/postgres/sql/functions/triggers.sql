@@ -2,7 +2,8 @@
 
 -- Store a trigger: model/trigger.py's NewTrigger; of what is missing it has the default. Gives its id. A repeat with the
 -- same id changes nothing. Shares the lock of its template's row. Audited.
--- Raises HW001 (the name is taken), HW003, HW006 (the template is not there, or another tenant's).
+-- Raises HW001 (the name is taken), HW003, HW004 (a value that cannot be), HW006 (the template is not there, or another
+-- tenant's).
 create function headway.create_trigger(p_trigger json, p_actor text default null) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,6 +11,9 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_new headway.triggers;
+  v_made boolean;
+  v_constraint text;
+  v_message text;
 begin
   v_new.id := headway.uuid7();
   v_new.description := '';
@@ -23,21 +27,29 @@ begin
   v_new.overlap := 'allow';
   v_new.jitter_ms := 0;
   v_new.dedupe_window_ms := 300000;
-  v_new := json_populate_record(v_new, p_trigger);
-  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
-  v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
-  v_new.origin := 'stored';
-  v_new.revision := 1;
-  v_new.created_at := v_now;
-  v_new.updated_at := v_now;
-  v_new.declared_at := null;
-  v_new.last_fired_at := null;
-  v_new.last_job_id := null;
-  v_new.error := null;
-  perform headway.name_tenant(v_new.tenant_id, coalesce(p_trigger ->> 'tenant', v_new.tenant_id::text), v_now);
-  perform headway.use_template(v_new.template_id, v_new.tenant_id);
-  insert into headway.triggers select v_new.* on conflict do nothing;
-  if found then
+  begin
+    v_new := json_populate_record(v_new, p_trigger);
+    v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+    v_new.origin := 'stored';
+    v_new.revision := 1;
+    v_new.created_at := v_now;
+    v_new.updated_at := v_now;
+    v_new.declared_at := null;
+    v_new.last_fired_at := null;
+    v_new.last_job_id := null;
+    v_new.error := null;
+    perform headway.check_json('payload', v_new.payload);
+    perform headway.check_json('options', v_new.options);
+    perform headway.check_json('when', v_new."when");
+    perform headway.name_tenant(v_new.tenant_id, coalesce(p_trigger ->> 'tenant', v_new.tenant_id::text), v_now);
+    perform headway.use_template(v_new.template_id, v_new.tenant_id);
+    insert into headway.triggers select v_new.* on conflict do nothing;
+    v_made := found;
+  exception when check_violation or not_null_violation or data_exception or statement_too_complex then
+    get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+    raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_constraint, v_message);
+  end;
+  if v_made then
     insert into headway.audit (tenant_id, at, actor, action, detail)
     values (v_new.tenant_id, v_now, p_actor, 'trigger.created', v_new.name);
     return v_new.id;
@@ -75,7 +87,7 @@ $$;
 
 -- Change a trigger: p_change has only what is to be set, as model/trigger.py's TriggerChange. Revision + 1, so that a firing
 -- that was planned before is void; its error is forgotten. False if there is no such one. Locks its row, and shares its
--- template's. Audited. Raises HW001, HW003, HW006.
+-- template's. Audited. Raises HW001, HW003 (also where it has another revision than of_revision), HW004, HW006.
 create function headway.change_trigger(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns boolean
 language plpgsql security definer
@@ -86,6 +98,8 @@ declare
   v_tenant uuid := headway.scope(p_tenant);
   v_old headway.triggers;
   v_new headway.triggers;
+  v_constraint text;
+  v_message text;
 begin
   select t.*
     into v_old
@@ -96,12 +110,20 @@ begin
   if not found then
     return false;
   end if;
-  v_new := json_populate_record(v_old, p_change);
-  v_new.payload := coalesce(v_new.payload, 'null'); -- a null that was given is a value
-  if v_new.template_id is distinct from v_old.template_id then
-    perform headway.use_template(v_new.template_id, v_old.tenant_id);
-  end if;
   begin
+    if p_change ->> 'of_revision' <> v_old.revision::text then
+      raise exception '% "%" was changed meanwhile (it has revision %, not %): nothing was changed now; look at it again',
+        case v_old.type when 'schedule' then 'schedule' else 'event trigger' end, v_old.name, v_old.revision,
+        p_change ->> 'of_revision'
+        using errcode = 'HW003';
+    end if;
+    v_new := json_populate_record(v_old, p_change);
+    perform headway.check_json('payload', v_new.payload);
+    perform headway.check_json('options', v_new.options);
+    perform headway.check_json('when', v_new."when");
+    if v_new.template_id is distinct from v_old.template_id then
+      perform headway.use_template(v_new.template_id, v_old.tenant_id);
+    end if;
     update headway.triggers t
        set name = v_new.name,
            kind = v_new.kind,
@@ -128,10 +150,14 @@ begin
            revision = t.revision + 1,
            updated_at = v_now
      where t.id = p_id;
-  exception when unique_violation then
-    raise exception 'there is % "%" already: nothing was changed; choose another name',
-      case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
-      using errcode = 'HW001';
+  exception
+    when unique_violation then
+      raise exception 'there is % "%" already: nothing was changed; choose another name',
+        case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
+        using errcode = 'HW001';
+    when check_violation or not_null_violation or data_exception or statement_too_complex then
+      get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
+      raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_old.tenant_id, v_now, p_actor, 'trigger.changed', headway.changes(v_old.name, p_change));
@@ -158,5 +184,41 @@ begin
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_old.tenant_id, headway.now(), p_actor, 'trigger.deleted', v_old.name);
   return true;
+end
+$$;
+
+-- What is said of a row that a constraint, or a type, refuses.
+create function headway.not_valid(p_what text, p_constraint text, p_message text) returns text
+language sql immutable
+as $$
+  select 'the ' || p_what || ' is not valid: '
+         || case pg_catalog.substr(p_constraint, pg_catalog.strpos(p_constraint, '_') + 1)
+              when 'names' then 'names, kinds, queues and events are 1 to 128 letters, digits and . _ - : /'
+              when 'json' then 'payload, options, when and policy are JSON objects'
+              when 'numbers' then 'a number is out of its range (every_ms: 1000 to 3162240000000)'
+              when 'times' then 'start_at, end_at and next_fire_at are from 1970 to 9998'
+              when 'makes' then 'give exactly one of kind and template_id'
+              when 'fires' then 'a schedule has exactly one of cron and every_ms, an event trigger has an event'
+              else p_message
+            end
+         || '. Nothing was written'
+$$;
+
+-- Refuse a JSON text that the type takes, but that others cannot read: numbers beyond a double, halves of characters, NUL,
+-- more than 64 levels (model/codec.py). Raises HW004.
+create function headway.check_json(p_name text, p_json json) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if jsonb_path_exists(p_json::jsonb, 'strict $.**{64 to last} ? (@.type() == "object" || @.type() == "array")')
+     or jsonb_path_exists(
+          p_json::jsonb,
+          'strict $.** ? (@.type() == "number" && (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308))') then
+    raise exception 'the % cannot be read: it is nested deeper than 64 levels, or has a number beyond 1.8e308', p_name
+      using errcode = 'HW004';
+  end if;
+exception when data_exception or statement_too_complex then
+  raise exception 'the % cannot be read: %', p_name, sqlerrm using errcode = 'HW004';
 end
 $$;

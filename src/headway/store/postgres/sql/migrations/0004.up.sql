@@ -14,6 +14,7 @@ create table headway.definitions (
   updated_at timestamptz not null,
   timeout_ms bigint,
   max_attempts integer not null default 5,
+  revision integer not null default 1, -- counts what was written of it
   computed boolean not null default false,
   active boolean not null default true,
   queue text collate "C" not null default 'default',
@@ -24,11 +25,14 @@ create table headway.definitions (
   policy json not null default '{}',
   code json, -- what the code said last of the fields that can be changed; null: nothing
   constraint definitions_origin check (origin in ('code', 'stored')),
-  constraint definitions_numbers check (max_attempts > 0 and timeout_ms > 0)
+  constraint definitions_numbers check (max_attempts > 0 and timeout_ms > 0),
+  constraint definitions_names check (
+    kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  ),
+  constraint definitions_json check (json_typeof(policy) = 'object')
 );
 -- empty as a rule: every enqueue looks here
 create index definitions_inactive on headway.definitions (kind) where not active;
-create index definitions_updated on headway.definitions (updated_at);
 
 create table headway.templates (
   id uuid primary key,
@@ -41,7 +45,11 @@ create table headway.templates (
   description text not null default '',
   created_by text,
   payload json not null default '{}',
-  options json not null default '{}'
+  options json not null default '{}',
+  constraint templates_names check (
+    name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  ),
+  constraint templates_json check (json_typeof(payload) = 'object' and json_typeof(options) = 'object')
 );
 create unique index templates_name on headway.templates (tenant_id, name);
 
@@ -87,8 +95,26 @@ create table headway.triggers (
   constraint triggers_fires check (
     case type when 'schedule' then num_nonnulls(cron, every_ms) = 1 else event is not null end
   ),
+  -- what whoever fires cannot read or count with would stop it for everybody
+  constraint triggers_names check (
+    name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+    and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+    and event ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+  ),
+  constraint triggers_json check (
+    json_typeof(payload) = 'object' and json_typeof(options) = 'object' and json_typeof("when") = 'object'
+  ),
   constraint triggers_numbers check (
-    every_ms > 0 and catch_up_window_ms >= 0 and jitter_ms >= 0 and dedupe_window_ms >= 0
+    every_ms between 1000 and 3162240000000
+    and catch_up_window_ms between 0 and 3162240000000
+    and jitter_ms between 0 and 3162240000000
+    and dedupe_window_ms between 0 and 3162240000000
+  ),
+  constraint triggers_times check (
+    start_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
+    and end_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
+    and next_fire_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
+    and last_fired_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
   )
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 create unique index triggers_name on headway.triggers (tenant_id, type, name);
@@ -111,7 +137,8 @@ create table headway.fires (
   status text collate "C" not null,
   dedupe_key text collate "C",
   error text,
-  constraint fires_status check (status in ('enqueued', 'skipped', 'deduped', 'failed'))
+  constraint fires_status check (status in ('enqueued', 'skipped', 'deduped', 'failed')),
+  constraint fires_times check (nominal_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00')
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.05,
@@ -124,6 +151,8 @@ create unique index fires_event on headway.fires (event_id, trigger_id) where ev
 create index fires_dedupe on headway.fires (trigger_id, dedupe_key, fired_at)
   where status = 'enqueued' and dedupe_key is not null;
 create index fires_trigger on headway.fires (trigger_id, id);
+-- those that made a job: there may be any number of others after them
+create index fires_made on headway.fires (trigger_id, id) where status = 'enqueued';
 create index fires_prune on headway.fires (fired_at) where event_id is null;
 
 create table headway.events (
@@ -138,7 +167,8 @@ create table headway.events (
   created_by text,
   error text,
   payload json not null default 'null',
-  constraint events_status check (status in ('pending', 'handled', 'failed'))
+  constraint events_status check (status in ('pending', 'handled', 'failed')),
+  constraint events_names check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$')
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.05,

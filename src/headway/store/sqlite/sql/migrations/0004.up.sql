@@ -23,6 +23,7 @@ create table definitions (
   active integer not null,
   changed text not null,
   origin text not null check (origin in ('code', 'stored')),
+  revision integer not null default 1,
   code text,
   created_at integer not null,
   updated_at integer not null
@@ -33,9 +34,11 @@ create index definitions_inactive
 on definitions (kind)
 where active = 0;
 
-create index definitions_updated
-on definitions (updated_at);
+-- every look at what is due asks whether one was written
+create index definitions_revision
+on definitions (revision);
 
+-- one row that cannot be read would be in the way of all others: the checks keep out what SQL might bring
 create table templates (
   id text not null primary key,
   tenant_id text not null,
@@ -48,7 +51,11 @@ create table templates (
   created_by text,
   created_at integer not null,
   updated_at integer not null,
-  unique (tenant_id, name)
+  unique (tenant_id, name),
+  check (json_valid(payload) and json_type(payload) = 'object'),
+  check (json_valid(options) and json_type(options) = 'object'),
+  check (created_at between 0 and 253370764800000000),
+  check (updated_at between 0 and 253370764800000000)
 ) strict, without rowid;
 
 create table triggers (
@@ -88,7 +95,21 @@ create table triggers (
   unique (tenant_id, type, name),
   check ((kind is null) <> (template_id is null)),
   check (type <> 'schedule' or (cron is null) <> (every_ms is null)),
-  check (type <> 'event' or event is not null)
+  check (type <> 'event' or event is not null),
+  check (json_valid(payload) and json_type(payload) = 'object'),
+  check (json_valid(options) and json_type(options) = 'object'),
+  check (json_valid("when") and json_type("when") = 'object'),
+  check (every_ms between 1000 and 3162240000000),
+  check (catch_up_window_ms between 0 and 3162240000000),
+  check (jitter_ms between 0 and 3162240000000),
+  check (dedupe_window_ms between 0 and 3162240000000),
+  check (start_at between 0 and 253370764800000000),
+  check (end_at between 0 and 253370764800000000),
+  check (next_fire_at between 0 and 253370764800000000),
+  check (created_at between 0 and 253370764800000000),
+  check (updated_at between 0 and 253370764800000000),
+  check (declared_at between 0 and 253370764800000000),
+  check (last_fired_at between 0 and 253370764800000000)
 ) strict, without rowid;
 
 create index triggers_due
@@ -124,7 +145,9 @@ create table fires (
   status text not null check (status in ('enqueued', 'skipped', 'deduped', 'failed')),
   job_id text,
   error text,
-  dedupe_key text
+  dedupe_key text,
+  check (nominal_at between 0 and 253370764800000000),
+  check (fired_at between 0 and 253370764800000000)
 ) strict, without rowid;
 
 create unique index fires_nominal
@@ -144,6 +167,12 @@ where status = 'enqueued'
 create index fires_trigger
 on fires (trigger_id, id);
 
+-- the jobs that a schedule made last, however often it was skipped since
+create index fires_made
+on fires (trigger_id, id)
+where status = 'enqueued'
+  and event_id is null;
+
 create index fires_prune
 on fires (fired_at)
 where event_id is null;
@@ -159,7 +188,9 @@ create table events (
   created_by text,
   job_id text,
   error text,
-  payload text not null
+  payload text not null,
+  check (emitted_at between 0 and 253370764800000000),
+  check (handled_at between 0 and 253370764800000000)
 ) strict, without rowid;
 
 create index events_pending
