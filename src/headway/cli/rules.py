@@ -97,6 +97,30 @@ def words(state: State, verb: str, rule: Trigger) -> list[str]:
     return [_NOUNS[rule.type], verb, rule.name, *([] if rule.tenant == state.tenant else ["--tenant", rule.tenant])]
 
 
+def switch(
+    state: State,
+    type_: TriggerType,
+    names: tuple[str, ...],
+    tenant: str | None,
+    verb: Callable[..., Trigger],
+    *,
+    to: bool,
+    already: str,
+    said: Callable[[Trigger], str],
+) -> None:
+    """Enable or disable them by this verb; one that is so already is left alone."""
+    found = [find(state, type_, name, tenant) for name in names]  # all are known, or none is touched
+    switched = []
+    for before in found:
+        stays = before.enabled == to
+        after = before if stays else verb(before.name, tenant=before.tenant_id, actor=actor())
+        switched.append(after)
+        if not state.json:
+            say(f"{after.name}: {already}" if stays else said(after))
+    if state.json:
+        emit(switched)
+
+
 def delete(state: State, rule: Trigger, yes: bool) -> None:
     """Delete it, if that is meant."""
     noun = "schedule" if rule.type == "schedule" else "trigger"

@@ -23,6 +23,7 @@ from headway.cli.rules import (
     next_page,
     options_of,
     payload_option,
+    switch,
     target,
     template_names,
     tenant_option,
@@ -249,7 +250,8 @@ def pause(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
     \b
     headway schedules pause nightly
     """
-    _switch(state, names, tenant, enabled=False)
+    verb = state.existing.pause_schedule
+    switch(state, "schedule", names, tenant, verb, to=False, already="was paused already", said=_said)
 
 
 @schedules.command()
@@ -262,22 +264,8 @@ def resume(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
     \b
     headway schedules resume nightly
     """
-    _switch(state, names, tenant, enabled=True)
-
-
-def _switch(state: State, names: tuple[str, ...], tenant: str | None, *, enabled: bool) -> None:
-    app = state.existing
-    found = [find(state, "schedule", name, tenant) for name in names]  # all are known, or none is touched
-    switched = []
-    for before in found:
-        verb = app.resume_schedule if enabled else app.pause_schedule
-        was = before.enabled == enabled
-        after = before if was else verb(before.name, tenant=before.tenant_id, actor=actor())
-        switched.append(after)
-        if not state.json:
-            say(f"{after.name}: {'was not paused' if enabled else 'was paused already'}" if was else _said(after))
-    if state.json:
-        emit(switched)
+    verb = state.existing.resume_schedule
+    switch(state, "schedule", names, tenant, verb, to=True, already="was not paused", said=_said)
 
 
 @schedules.command()

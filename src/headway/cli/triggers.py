@@ -22,6 +22,7 @@ from headway.cli.rules import (
     limit_option,
     next_page,
     options_of,
+    switch,
     target,
     template_names,
     tenant_option,
@@ -262,7 +263,8 @@ def enable(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
     \b
     headway triggers enable sync
     """
-    _switch(state, names, tenant, enabled=True)
+    verb = state.existing.enable_trigger
+    switch(state, "event", names, tenant, verb, to=True, already="was enabled already", said=_said)
 
 
 @triggers.command()
@@ -275,22 +277,8 @@ def disable(state: State, /, names: tuple[str, ...], tenant: str | None) -> None
     \b
     headway triggers disable sync
     """
-    _switch(state, names, tenant, enabled=False)
-
-
-def _switch(state: State, names: tuple[str, ...], tenant: str | None, *, enabled: bool) -> None:
-    app = state.existing
-    found = [find(state, "event", name, tenant) for name in names]  # all are known, or none is touched
-    switched = []
-    for before in found:
-        verb = app.enable_trigger if enabled else app.disable_trigger
-        was = before.enabled == enabled
-        after = before if was else verb(before.name, tenant=before.tenant_id, actor=actor())
-        switched.append(after)
-        if not state.json:
-            say(f"{after.name}: {'was ' if was else ''}{_state(after)}{' already' if was else ''}")
-    if state.json:
-        emit(switched)
+    verb = state.existing.disable_trigger
+    switch(state, "event", names, tenant, verb, to=False, already="was disabled already", said=_said)
 
 
 @triggers.command()
@@ -397,6 +385,10 @@ def _answer(state: State, trigger: Trigger) -> None:
 
 def _state(trigger: Trigger) -> str:
     return "enabled" if trigger.enabled else "disabled"
+
+
+def _said(trigger: Trigger) -> str:
+    return f"{trigger.name}: {_state(trigger)}"
 
 
 def _window(trigger: Trigger) -> str:
