@@ -222,7 +222,8 @@ class Requests:
 
     def _everyones(self, what: str, op: Op[T]) -> Op[T]:
         if self._seen is not None:
-            raise NotAllowed(f"these are shared by all tenants: {what} with the app itself, not for one tenant")
+            nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
+            raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
 
 

@@ -70,6 +70,14 @@ def decode(text: str | bytes, type: Any = Any, *, what: str = "payload") -> Any:
         raise InvalidPayload(f"the {what} cannot be read at {path}: {reason}") from error
 
 
+def read(text: str | bytes, *, what: str = "payload") -> Any:
+    """The same for text that others may have stored: what is deeper than `encode` allows is refused too, for how deep
+    it may be read depends on who reads it."""
+    if _too_deep(text.encode() if isinstance(text, str) else text):
+        raise InvalidPayload(f"the {what} cannot be read at $: it is nested deeper than {DEEPEST} levels")
+    return decode(text, what=what)
+
+
 def fault_of(error: Exception) -> tuple[str, str]:
     """The path and the reason of a decoding error, lower case to stand inside a sentence."""
     if isinstance(error, RecursionError):

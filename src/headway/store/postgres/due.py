@@ -114,7 +114,7 @@ def _heard(waiting: Rows, listening: Rows, computed: Collection[str]) -> tuple[H
 def _hear(row: Row, met: tuple[Met, ...]) -> Heard:
     event = read_event(row)
     try:
-        codec.decode(row[_PAYLOAD])
+        codec.read(row[_PAYLOAD])
     except InvalidPayload as error:
         return Heard(event=msgspec.structs.replace(event, payload=None), met=met, fault=str(error))
     return Heard(event=event, met=met)

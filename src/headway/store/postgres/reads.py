@@ -239,7 +239,7 @@ def decode(text: str | None) -> Any:
 def shown(text: str | None) -> Any:
     """What JSON text stands for; the text itself where it cannot be read, as SQL may have written it."""
     try:
-        return None if text is None else codec.decode(text)
+        return None if text is None else codec.read(text)
     except InvalidPayload:
         return text
 

@@ -118,7 +118,7 @@ def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | No
     SQL of others may have stored it: numbers beyond a double, half a surrogate pair, thousands of levels.
     """
     try:
-        return codec.decode(stored, what=what), None
+        return codec.read(stored, what=what), None
     except InvalidPayload as error:
         text = stored if isinstance(stored, str) else stored.decode("utf-8", "replace")
         return text, str(error)
