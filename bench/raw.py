@@ -52,7 +52,8 @@ from candidate c where j.id = c.id returning j.id, j.payload
 """
 _POSTGRES_OWN_CLAIM = """
 with candidate as materialized (
-  select id from headway.jobs where queue = 'bench' and status = 'queued' order by priority, position, id limit %s
+  select id from headway.jobs where queue = 'bench' and status = 'queued' and limited_by is null
+  order by priority, position, id limit %s
   for update skip locked
 )
 update headway.jobs j
@@ -94,7 +95,8 @@ update raw_jobs set status = 'running', worker_id = ?1, started_at = ?2 where ro
 _SQLITE_OWN_CLAIM = """
 update jobs set status = 'running', fence = fence + 1, worker_id = ?1, started_at = ?2, attempt_started_at = ?2
 where rowid in (
-  select rowid from jobs where queue = 'bench' and status = 'queued' order by priority, position, id limit ?3
+  select rowid from jobs where queue = 'bench' and status = 'queued' and limited_by is null
+  order by priority, position, id limit ?3
 ) returning rowid, payload
 """
 _SQLITE_OWN_COMPLETE = """
