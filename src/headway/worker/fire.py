@@ -44,6 +44,8 @@ ROUNDS = 100
 """How often it looks again at once, where there was more than it takes at a time."""
 AGAIN_S = 1.0
 """When it looks again at what somebody held."""
+IDLE = 2
+"""How much less often it looks where it found nothing: the fleet's queries are counted."""
 LEFT_FOR = timedelta(minutes=10)
 """For how long an event waits for a worker that knows the kind of a trigger on it."""
 _REASON_LIMIT = 2_000
@@ -74,6 +76,7 @@ class Firer:
         self._declared: tuple[str, ...] = ()
         self._one_at_a_time = asyncio.Lock()
         self._next_due_ms: int | None = None
+        self._found = False  # the last look found something
         self.loop = Loop("firing", self._round, self._every_s)
 
     async def begin(self) -> None:
@@ -88,6 +91,8 @@ class Firer:
                 declared=names,
             )
         await self._learn()
+        # a fleet that starts together must not look together ever after
+        self.loop = Loop("firing", self._round, self._every_s, first_s=random.random() * self._every_s())
 
     async def fire(self) -> int:
         """Fire all that is due now; gives how many jobs that made."""
@@ -96,6 +101,7 @@ class Firer:
             for _ in range(ROUNDS):
                 due = await self._reach.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
+                self._found = bool(due.schedules or due.events)
                 if due.defined != self._definitions.heard:
                     await self._learn()
                 if not (due.schedules or due.events):
@@ -124,7 +130,9 @@ class Firer:
         return min(usual_s, self._next_due_ms / 1_000 + apart_s)
 
     def _every_s(self) -> float:
-        return self._settings.promote_every_ms * self._lease.workers / 1_000
+        # when a schedule is due is known: only events of other processes are looked for
+        seconds = self._settings.promote_every_ms * self._lease.workers / 1_000
+        return seconds if self._found else IDLE * seconds
 
     async def _learn(self) -> None:
         found = await self._reach.run(self._ops.definitions(None))
