@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from headway import Headway, Machine, step
@@ -69,6 +71,21 @@ def test_who_has_not_the_code_enqueues_as_the_definition_says(
         elsewhere.enqueue("welcome", {"user_id": 1, "mail": "nobody"})
     drain(app)
     assert ran == [7]
+
+
+def test_a_definition_is_heard_of_through_the_callers_own_connection(
+    elsewhere: Headway, url: str, welcome: Any
+) -> None:
+    conn: Any = psycopg.connect(url) if url.startswith("postgresql") else apsw.Connection(url[len("sqlite:///") :])
+    try:
+        job = elsewhere.enqueue("welcome", {"user_id": 7}, conn=conn)
+        with pytest.raises(InvalidPayload, match=r"at \$\.user_id"):
+            elsewhere.enqueue("welcome", {"user_id": 0}, conn=conn)
+        if url.startswith("postgresql"):
+            conn.commit()
+    finally:
+        conn.close()
+    assert elsewhere.get(job.id).queue == "mail"
 
 
 def test_what_an_operator_changed_goes_over_the_code(app: Headway, call: Call, welcome: Any) -> None:
