@@ -449,6 +449,15 @@ def test_a_worker_hears_at_once_of_what_is_emitted_in_its_process(app: Headway, 
     assert ran == [("now", None)]
 
 
+def test_events_that_nobody_wants_hold_up_nobody(app: Headway, ran: list[Any], sync: Any) -> None:
+    resync(app)
+    app.emit_many(app.build_event("nobody.listens", {"n": n}) for n in range(350))
+    app.emit("provider.folder.updated", {"folder": "wanted"})
+    app.run(until_idle=True)
+    assert ran == [("wanted", None)]
+    assert app.events(status="pending") == []
+
+
 def test_more_events_than_one_look_takes_are_all_handled(app: Headway, ran: list[Any], sync: Any) -> None:
     resync(app, dedupe_window=0)
     app.emit_many(app.build_event("provider.folder.updated", {"folder": str(n)}) for n in range(500))

@@ -40,8 +40,6 @@ T = TypeVar("T", Firing, Handling)
 BATCH = 100
 FIRES = 1_000
 """How many fires one round makes at most: what is to be caught up on may be much, and comes in portions."""
-ROUNDS = 100
-"""How often it looks again at once, where there was more than it takes at a time."""
 AGAIN_S = 1.0
 """When it looks again at what somebody held."""
 IDLE = 2
@@ -97,21 +95,23 @@ class Firer:
     async def fire(self) -> int:
         """Fire all that is due now; gives how many jobs that made."""
         made = 0
+        looked: list[object] = []
         async with self._one_at_a_time:
-            for _ in range(ROUNDS):
+            while True:
                 due = await self._reach.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
                 self._found = bool(due.schedules or due.events)
                 if due.defined != self._definitions.heard:
                     await self._learn()
-                if not (due.schedules or due.events):
+                if not self._found:
+                    break
+                before, looked = looked, _what(due)
+                if looked == before:
+                    self._next_due_ms = int(AGAIN_S * 1_000)  # others are at it, or hold what it needs
                     break
                 fires, more = await self._fire(due)
                 made += sum(fire.status == "enqueued" for fire in fires)
                 if not more:
-                    break
-                if not fires:
-                    self._next_due_ms = int(AGAIN_S * 1_000)  # others are at it, or hold what it needs
                     break
         if made:
             self._on_fired()
@@ -199,6 +199,12 @@ class Firer:
             if _is_away(error) or isinstance(error, StoreBusy):
                 raise
             return await self._reach.run(verb([_refused(part, error)]))
+
+
+def _what(due: Due) -> list[object]:
+    """What is to be fired, to see whether the next look finds the same."""
+    schedules = [(met.trigger.id, met.trigger.next_fire_at) for met in due.schedules]
+    return [*schedules, *(heard.event.id for heard in due.events)]
 
 
 def _is_away(error: HeadwayError) -> bool:
