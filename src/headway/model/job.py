@@ -118,6 +118,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     stderr_tail: str | None = None
     pid: int | None = None
     turn: Turn | None = None  # a machine's
+    followed: bool = False  # as in the claim: others wait for its end
 
 
 class Report(msgspec.Struct, frozen=True):

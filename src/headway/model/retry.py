@@ -20,7 +20,9 @@ def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
 
 
 def succeeded(claim: Claim, result: str | None) -> Settlement:
-    return Settlement(id=claim.id, fence=claim.fence, status="succeeded", to="succeeded", result=result)
+    return Settlement(
+        id=claim.id, fence=claim.fence, status="succeeded", to="succeeded", result=result, followed=claim.followed
+    )
 
 
 def failed(

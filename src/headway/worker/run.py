@@ -94,6 +94,7 @@ class Runner:
             outcome = await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
         self._settle(run, outcome)
         self._leave(run)
+        del run.task  # whose context has the run: without this, a cycle for the garbage collector of every job
 
     async def _outcome(self, run: Execution) -> Settlement | None:
         if run.asked is not None:
