@@ -148,5 +148,5 @@ def test_a_newer_schema_is_refused(url: str, app: Headway) -> None:
 def test_an_older_schema_is_refused_with_the_command(url: str, app: Headway) -> None:
     record(url, 1)
     for act in ACTS.values():
-        with pytest.raises(SchemaOutdated, match=r"has schema version 1, .*needs 4: .*run:? headway .*migrate"):
+        with pytest.raises(SchemaOutdated, match=r"has schema version 1, .*needs \d+: .*run:? headway .*migrate"):
             act(app)

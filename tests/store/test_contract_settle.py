@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from headway.model.ids import new_id
+from headway.model.job import Report
 
 
 def test_a_success_ends_the_job_with_its_result(db):
@@ -231,6 +232,50 @@ def test_a_batch_of_every_outcome_is_written_row_by_row(db, make):
         assert attempt.error == settlements[n].error
         if to == "scheduled":
             assert job.scheduled_for == db.after(1_000 + n)
+
+
+def test_a_batch_of_successes_of_every_sort_is_written_row_by_row(db, make):
+    """The shortest way is for what nearly all are; whoever is more than that loses nothing by standing among them."""
+    db.limit("kind", "narrow", max_running=1)
+    worker = db.worker()
+    again = db.start(worker)
+    began = db.now()
+    db.advance("1s")
+    db.settle(again, "queued", worker, status="released")
+    sorts = {
+        "plain": {},
+        "key": {"unique_key": "a"},
+        "entering": {"unique_key": "b", "unique_scope": ("queued", "succeeded")},
+        "train": {"train": "t"},
+        "partition": {"partition": "p"},
+        "limit": {"concurrency": 1},
+        "kind": {"kind": "narrow"},
+        "canceled": {},
+        "logged": {},
+    }
+    ids = {name: db.enqueue(**options).id for name, options in sorts.items()}
+    behind = [db.enqueue(**sorts[name]).id for name in ("train", "partition", "limit", "kind")]
+    waiting = db.enqueue(after=(ids["plain"],)).id
+    db.advance("1s")
+    claims = db.claim(worker)
+    assert sorted(claim.id for claim in claims) == sorted([again.id, *ids.values()])
+    second = db.now()
+    taking = db.enqueue(**sorts["entering"]).id
+    db.cancel(ids["canceled"])
+    db.report(worker, Report(ids["logged"], 1, 0.5, "half", "its words", 9))
+    ended = db.advance("1s")
+    results = {claim.id: str(n) for n, claim in enumerate(claims)}
+    assert db.settle_all([make.settlement(each, "succeeded", result=results[each.id]) for each in claims], worker) == []
+    for job_id, result in results.items():
+        job, attempt = db.job(job_id), db.attempts(job_id)[-1]
+        assert (job.status, job.result, job.error, job.finished_at) == ("succeeded", int(result), None, ended)
+        assert job.started_at == (began if job_id == again.id else second)
+        assert (attempt.fence, attempt.status, attempt.error) == (2 if job_id == again.id else 1, "succeeded", None)
+        assert (attempt.started_at, attempt.finished_at, attempt.worker_id) == (second, ended, worker)
+        assert attempt.stdout_tail == ("its words" if job_id == ids["logged"] else None)
+        assert not job.cancel_requested_at
+    assert sorted(claim.id for claim in db.claim(worker)) == sorted([*behind, waiting, taking])
+    assert [db.job(job_id).unique_key for job_id in (ids["key"], ids["entering"], taking)] == ["a", None, "b"]
 
 
 def test_one_execution_named_twice_in_a_batch_ends_once(db, make):

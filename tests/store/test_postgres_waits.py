@@ -9,6 +9,7 @@ from headway.errors import StoreBusy
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import NewJob, Settlement
+from headway.model.retry import released
 
 SCOPE = ("queued", "scheduled")
 
@@ -159,3 +160,16 @@ def test_an_id_that_is_taken_by_another_tenant_is_refused_in_words(postgres_stor
         conn.execute("select headway.enqueue('k', id => %s, tenant => %s)", (job_id, new_id()))
         with pytest.raises(psycopg.Error, match="is taken"):
             conn.execute("select headway.enqueue('k', id => %s)", (job_id,))
+
+
+def test_a_success_at_a_later_attempt_has_its_own_start_also_by_the_short_way(postgres_store, worker) -> None:
+    ops = postgres_store.ops
+    postgres_store.run(ops.enqueue([NewJob(id=new_id(), kind="k")]))
+    (first,) = postgres_store.run(ops.claim(worker, "default", 1))
+    postgres_store.run(ops.settle(worker, [released(first, "given back")]))
+    (again,) = postgres_store.run(ops.claim(worker, "default", 1))
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        started = conn.execute("select attempt_started_at from headway.jobs").fetchone()
+        assert conn.execute("select * from headway.succeed(%s, %s, '{2}')", (worker, [again.id])).fetchall() == []
+        assert conn.execute("select started_at from headway.attempts where fence = 2").fetchone() == started
+        assert conn.execute("select status from headway.jobs").fetchone() == ("succeeded",)

@@ -18,11 +18,13 @@ _SKEW_S = 5.0
 _LONG_S = 600
 _MANY_XIDS = 1_000_000
 _RLS = """
-select c.relname, c.relrowsecurity, (select count(*) from pg_policy p where p.polrelid = c.oid)
+select c.relname, c.relrowsecurity,
+       (select count(*) from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant_isolation')
   from pg_class c
  where c.relnamespace = to_regnamespace('headway')
    and c.relkind = 'r'
-   and c.relname in ('attempts', 'audit', 'edges', 'groups', 'holds', 'jobs', 'tenants')
+   and c.relname in ('attempts', 'audit', 'edges', 'events', 'fires', 'groups', 'holds', 'jobs', 'signals', 'templates',
+                     'tenants', 'triggers')
  order by 1
 """
 _ROLES = "select rolname::text from pg_roles where rolname in ('headway_app', 'headway_worker') order by 1"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headway.errors import ConfigError, SchemaOutdated
 from headway.store.ops import Statement, Steps
 
-VERSION = 4
+VERSION = 5
 
 _SQL = files("headway.store.postgres") / "sql"
 _LOCK = 7_482_910  # everybody who migrates waits here
@@ -25,7 +25,7 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       and p.proname not in ('tenant', 'refuse_move', 'refuse_value')
+       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new')
   loop
     execute format('drop function %s', f);
   end loop;

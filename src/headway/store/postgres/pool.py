@@ -32,8 +32,12 @@ _DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-# no prepared statements: the functions keep their plans, and a pooler in transaction mode keeps no session
 _FIXED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+# What is said again and again is prepared, where this session is the server's own: a pooler gives a backend to others
+# between two transactions, who may have prepared something else under the same name. It also makes up the key for
+# cancelling, of which the process id is a part.
+_PREPARE_AFTER = 3
+_BACKEND = "select pg_catalog.pg_backend_pid()"
 
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 
@@ -100,11 +104,14 @@ class Pool:
             return None
 
     def _connect(self) -> psycopg.Connection[Any]:
+        conn: psycopg.Connection[Any] | None = None
         try:
             conn = psycopg.connect(**parameters(self._url))
+            _shape(conn, conn.execute(_BACKEND).fetchone())
         except psycopg.OperationalError as error:
+            if conn is not None:
+                conn.close()
             raise CannotConnect(str(error)) from error
-        _shape(conn)
         return conn
 
 
@@ -150,11 +157,14 @@ class AsyncPool:
             await mine.forget()
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        conn: psycopg.AsyncConnection[Any] | None = None
         try:
             conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
+            _shape(conn, await (await conn.execute(_BACKEND)).fetchone())
         except psycopg.OperationalError as error:
+            if conn is not None:
+                await conn.close()
             raise CannotConnect(str(error)) from error
-        _shape(conn)
         return conn
 
 
@@ -174,7 +184,9 @@ def _finish(pid: int, idle: list[psycopg.AsyncConnection[Any]]) -> None:
         conn.pgconn.finish()
 
 
-def _shape(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+def _shape(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], backend: tuple[Any, ...] | None) -> None:
     """Ids travel as text, and JSON is decoded by its reader."""
+    if backend == (conn.info.backend_pid,):
+        conn.prepare_threshold = _PREPARE_AFTER
     for name in ("uuid", "json", "jsonb"):
         conn.adapters.register_loader(name, TextLoader)

@@ -204,13 +204,18 @@ class PostgresStore:
 def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch) -> Rows:
     assert isinstance(request, Statement)
     cursor.execute(request.sql, [literal(param) for param in request.params] or None)
-    return cursor.fetchall() if cursor.description else []
+    return cursor.fetchall() if _gives_rows(cursor) else []
 
 
 async def _aexecute(cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch) -> Rows:
     assert isinstance(request, Statement)
     await cursor.execute(request.sql, [literal(param) for param in request.params] or None)
-    return await cursor.fetchall() if cursor.description else []
+    return await cursor.fetchall() if _gives_rows(cursor) else []
+
+
+def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
+    # not by its description, which would be made for this alone
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _worth_another(error: psycopg.Error, op: Op[Any]) -> bool:

@@ -41,7 +41,8 @@ begin
       headway.stop_groups, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
       headway.stop_children, headway.end_all_early, headway.ready, headway.inbox, headway.announce, headway.check_active,
-      headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json
+      headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,
+      headway.refuse_job, headway.is_name, headway.check_new
       from headway_worker;
   end if;
   if exists (select from pg_roles where rolname = 'headway_app') then

@@ -197,14 +197,8 @@ begin
   elsif v_trains is not null then
     perform headway.advance(v_tenants, v_trains, v_now);
   end if;
-  perform from headway.edges limit 1;
-  if found then
-    perform headway.tell(ids);
-  end if;
-  perform from headway.triggers t where t.enabled and t.type = 'event' and t.event like 'headway.job.%' limit 1;
-  if found then
-    perform headway.announce(ids, v_now);
-  end if;
+  perform headway.tell(ids);
+  perform headway.announce(ids, v_now);
 end
 $$;
 

@@ -1,3 +1,72 @@
+-- Whether a kind or a queue can have this name. Without a regular expression, which would be made ready for every call.
+create function headway.is_name(p_name text) returns boolean
+language sql immutable parallel safe
+as $$
+  select pg_catalog.length(p_name) between 1 and 128
+     and pg_catalog.translate(p_name, 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/-', '') = ''
+     and pg_catalog.strpos('.:/-', pg_catalog."left"(p_name, 1)) = 0
+$$;
+
+-- What is wrong with a new job, as the name of the rule that it breaks; null: nothing. What arithmetic in a tick cannot
+-- take must not come in: one row would stop it for everybody. On_canceled and on_dead are null for advance, as stored.
+create function headway.flaw(
+  delivery text,
+  source text,
+  max_attempts integer,
+  max_losses integer,
+  backoff_base_ms bigint,
+  backoff_cap_ms bigint,
+  timeout_ms bigint,
+  scheduled_for timestamptz,
+  expires_at timestamptz,
+  train text,
+  partition text,
+  on_canceled text,
+  on_dead text,
+  concurrency integer,
+  concurrency_key text,
+  rate_count integer,
+  rate_period_ms bigint,
+  rate_burst integer,
+  rate_key text
+) returns text
+language sql immutable parallel safe
+as $$
+  select case
+    when delivery <> all ('{at_least_once,at_most_once}'::text[])
+         or source <> all ('{manual,event,schedule,system}'::text[])
+         or least(max_attempts, max_losses) < 1
+         or least(backoff_base_ms, backoff_cap_ms) < 0
+         or timeout_ms < 1
+         or greatest(backoff_base_ms, backoff_cap_ms, timeout_ms) > 3162240000000
+      then 'jobs_values'
+    when greatest(scheduled_for, expires_at) >= timestamptz '10000-01-01 00:00:00+00'
+      then 'jobs_times'
+    when least(train, partition, concurrency_key, rate_key) = ''
+         or greatest(
+              pg_catalog.length(train), pg_catalog.length(partition), pg_catalog.length(concurrency_key),
+              pg_catalog.length(rate_key)) > 255
+         or on_canceled <> 'hold'
+         or on_dead <> 'hold'
+         or least(concurrency, rate_count, rate_burst, rate_period_ms) < 1
+         or concurrency is null and concurrency_key is not null
+         or rate_count is null and coalesce(rate_period_ms, rate_burst, pg_catalog.length(rate_key)) is not null
+         or rate_count is not null and rate_period_ms is null
+      then 'jobs_order'
+  end
+$$;
+
+-- The error of a check, by the rule's name.
+create function headway.refuse_job(p_id uuid, p_rule text) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'job % violates check "%"', p_id, p_rule
+    using errcode = 'check_violation', schema = 'headway', table = 'jobs', constraint = p_rule;
+end
+$$;
+
 -- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: what is missing
 -- has its default. Gives one row for each job that is not simply new and queued: its place in the call (from 1),
 -- the job that stands for it, that job's status, and whether this call made it.
@@ -85,7 +154,7 @@ begin
   end if;
   perform
      from (select distinct unnest(p_kinds || p_queues)) as n (name)
-    where n.name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$';
+    where not headway.is_name(n.name);
   if found or array_position(p_kinds, null) is not null or cardinality(p_kinds) is distinct from cardinality(p_ids) then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
@@ -181,6 +250,17 @@ begin
          where v_taken is null
             or u.id <> all (v_taken)
       ) g
+      cross join lateral (
+        select headway.flaw(
+                 g.delivery, g.source, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
+                 g.due, g.expires_at, g.train, g.partition, nullif(g.on_canceled, 'advance'),
+                 nullif(g.on_dead, 'advance'), g.concurrency, g.concurrency_key, g.rate_count, g.rate_period_ms,
+                 g.rate_burst, g.rate_key) as rule
+      ) f
+     where case
+             when f.rule is null then true
+             else headway.refuse_job(g.id, f.rule)
+           end
      order by case when v_repeats then null else g.train end,
               case when v_repeats then null else g.unique_key end,
               case when v_repeats then null else g.idempotency_key end,
@@ -561,8 +641,10 @@ begin
   select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'queued', t.now,
          nextval('headway.position'), p_max_attempts, p_max_attempts, p_timeout_ms, t.now
     from (select headway.now() as now) t
-   where p_kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-     and p_queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+   where headway.is_name(p_kind)
+     and headway.is_name(p_queue)
+     and p_max_attempts > 0
+     and coalesce(p_timeout_ms, 1) between 1 and 3162240000000
      and headway.trusted()
      and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
      and (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1) is null
@@ -675,8 +757,20 @@ begin
       cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
       cross join lateral (
         select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s
-     where kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
-       and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+      cross join lateral (
+        select headway.flaw(
+                 delivery, source, max_attempts, coalesce(max_losses, max_attempts),
+                 (extract(epoch from backoff_base) * 1000)::bigint, (extract(epoch from backoff_cap) * 1000)::bigint,
+                 (extract(epoch from timeout) * 1000)::bigint, d.due, expires_at, train, partition,
+                 nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), concurrency, concurrency_key,
+                 rate_count, (extract(epoch from rate_period) * 1000)::bigint, rate_burst, rate_key) as rule
+      ) f
+     where case
+             when f.rule is null then true
+             else headway.refuse_job(id, f.rule)
+           end
+       and headway.is_name(kind)
+       and headway.is_name(queue)
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
             or place ?| '{parent_id,forked_from}')
     on conflict do nothing
@@ -705,7 +799,7 @@ begin
     v_seat := false;
     v_held := true;
   end loop;
-  if (kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$') is not true then
+  if (headway.is_name(kind) and headway.is_name(queue)) is not true then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
   end if;

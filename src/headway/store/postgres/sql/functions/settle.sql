@@ -201,6 +201,73 @@ begin
 end
 $$;
 
+-- Settle jobs that succeeded, as nearly all do: plain ones at their first attempt in one statement, without what no
+-- such job has; whatever is more than that by settle. The same words come back as from there.
+-- Locks the plain ones in order of id, then the others.
+create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
+returns table (id uuid, fence integer, verdict text, signals text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+-- for the same reasons as end_attempts
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set lock_timeout = '250ms'
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_ended uuid[];
+begin
+  with moved as (
+    update headway.jobs j
+       set status = 'succeeded',
+           result = u.result,
+           error = null,
+           finished_at = v_now,
+           worker_id = null,
+           attempt_started_at = null,
+           cancel_requested_at = null,
+           cancel_reason = null
+      from (
+        select * from unnest(p_ids, p_fences, p_results) as g (id, fence, result) order by g.id
+      ) u
+     where j.id = u.id
+       and j.fence = u.fence
+       and (j.status = 'running') is true
+       and j.worker_id = p_worker
+       -- its first attempt: when that began is still known afterwards
+       and j.started_at = j.attempt_started_at
+       and coalesce(j.train, j.partition) is null
+       and coalesce(j.concurrency, j.version) is null
+       and j.limited is not true
+       and j.group_id is null
+       and (j.unique_key is null or 'running' = any (j.unique_scope))
+    returning j.id, j.tenant_id, j.fence, j.started_at, j.log_tail
+  ), written as (
+    insert into headway.attempts (
+      job_id, tenant_id, fence, status, started_at, finished_at, worker_id, stdout_tail)
+    select m.id, m.tenant_id, m.fence, 'succeeded', m.started_at, v_now, p_worker, m.log_tail
+      from moved m
+  )
+  select array_agg(m.id) into v_ended from moved m;
+  perform headway.tell(v_ended);
+  perform headway.announce(v_ended, v_now);
+  if cardinality(v_ended) = cardinality(p_ids) then
+    return;
+  end if;
+  return query
+    select s.*
+      from (
+        select array_agg(g.id) as ids, array_agg(g.fence) as fences, array_agg('succeeded'::text) as ends,
+               array_agg(g.result) as results
+          from unnest(p_ids, p_fences, p_results) as g (id, fence, result)
+         where (g.id = any (v_ended)) is not true
+      ) g
+      cross join lateral headway.settle(p_worker, g.ids, g.fences, g.ends, g.ends, p_results => g.results) s;
+end
+$$;
+
 -- Settle, and then claim, in one transaction. A row without a kind is no claim, but what settle says of one: its verdict
 -- as `delivery`, and its signals as `place`.
 create function headway.settle_and_claim(

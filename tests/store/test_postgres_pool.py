@@ -1,0 +1,125 @@
+"""Connections to PostgreSQL: what is prepared in sessions of our own, and never in one that a pooler lends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from headway.model.ids import new_id
+from headway.model.job import NewJob
+from headway.store.postgres.store import PostgresStore
+
+MANY = 20
+PREPARED = "select count(*) from pg_prepared_statements"
+
+
+@pytest.fixture
+def pooler_url(postgres_migrated_url: str) -> Iterator[str]:
+    """The database behind somebody who, as every pooler, gives out keys for cancelling of his own."""
+    with psycopg.connect(postgres_migrated_url) as conn:
+        where = conn.info.get_parameters() | {
+            "host": conn.info.host,
+            "port": str(conn.info.port),
+            "password": conn.info.password or None,
+        }
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_accept, args=(listener, where["host"], where["port"]), daemon=True).start()
+        port = listener.getsockname()[1]
+        # neither TLS nor GSS: what is said at the start can be read
+        yield psycopg.conninfo.make_conninfo(
+            **where | {"host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
+        )
+
+
+def _accept(listener: socket.socket, host: str, port: str) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            server = _connect(host, int(port))
+            threading.Thread(target=_copy, args=(client, server), daemon=True).start()
+            threading.Thread(target=_answer, args=(server, client), daemon=True).start()
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    if not host.startswith("/"):
+        return socket.create_connection((host, port))
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(f"{host}/.s.PGSQL.{port}")
+    return server
+
+
+def _answer(server: socket.socket, client: socket.socket) -> None:
+    """Pass on what the server says, with another process id in its key."""
+    with contextlib.suppress(OSError):
+        stream = server.makefile("rb")
+        while True:
+            kind, length = stream.read(1), stream.read(4)
+            body = stream.read(struct.unpack("!I", length)[0] - 4)
+            if kind == b"K":
+                body = struct.pack("!i", struct.unpack("!i", body[:4])[0] + 1) + body[4:]
+            client.sendall(kind + length + body)
+            if kind == b"K":
+                break
+        while chunk := stream.read1():
+            client.sendall(chunk)
+    _hang_up(client, server)
+
+
+def _copy(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := source.recv(65_536):
+            sink.sendall(chunk)
+    _hang_up(source, sink)
+
+
+def _hang_up(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
+
+
+def _prepared(url: str) -> int:
+    """How many statements a session has prepared after the same enqueue many times."""
+    store = PostgresStore(url)
+    try:
+        for _ in range(MANY):
+            store.run(store.ops.enqueue([NewJob(id=new_id(), kind="k")]))
+        conn: psycopg.Connection[Any] = store._pool.acquire()
+        try:
+            (found,) = conn.execute(PREPARED).fetchone() or (0,)
+        finally:
+            store._pool.release(conn)
+        return int(found)
+    finally:
+        store.close()
+
+
+async def _aprepared(url: str) -> int:
+    store = PostgresStore(url)
+    try:
+        for _ in range(MANY):
+            await store.arun(store.ops.enqueue([NewJob(id=new_id(), kind="k")]))
+        async with store._apool.connection() as conn:
+            (found,) = await (await conn.execute(PREPARED)).fetchone() or (0,)
+        return int(found)
+    finally:
+        await store.aclose()
+
+
+def test_what_is_said_again_and_again_is_prepared(postgres_migrated_url):
+    assert _prepared(postgres_migrated_url) == 1
+    assert asyncio.run(_aprepared(postgres_migrated_url)) == 1
+
+
+def test_nothing_is_prepared_behind_a_pooler(pooler_url):
+    assert _prepared(pooler_url) == 0
+    assert asyncio.run(_aprepared(pooler_url)) == 0
