@@ -20,9 +20,12 @@ CONCURRENCY = 1_000
 
 Ask = Callable[..., Any]
 
+# as the indexes have it: a look that walks over the finished ones would be measured with the drain
 _UNFINISHED = """
-select exists (select 1 from jobs where status = 'queued') or exists (select 1 from jobs where status = 'running')
+select exists (select 1 from jobs where queue = 'bench' and status = 'queued' and limited_by is null)
+  or exists (select 1 from jobs where status = 'running')
   or exists (select 1 from jobs where status = 'held')
+  or exists (select 1 from jobs where limited_by is not null)
 """
 
 _ENDED = "select count(*) from attempts"

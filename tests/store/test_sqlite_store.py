@@ -194,6 +194,43 @@ def test_commits_are_synced_and_logged_ahead(store):
     assert conn.execute("pragma synchronous") == [(2,)]
 
 
+def test_a_statement_is_compiled_once(store):
+    """SQLite would plan by the value of a bound limit, and compile anew for each run."""
+    me = worker()
+    store.run(store.ops.register(me))
+    compiled: list[object] = []
+
+    def work() -> None:
+        enqueue(store)
+        enqueue(store, 40)
+        for claim in store.run(store.ops.claim(me.id, "default", 50)):
+            store.run(store.ops.settle(me.id, [succeeded(claim, None)]))
+
+    work()
+    store._live.writer._conn._conn.set_authorizer(lambda *said: compiled.append(said) or 0)
+    work()  # an authorizer has everything compiled once more
+    assert compiled
+    compiled.clear()
+    work()
+    assert not compiled
+
+
+@pytest.mark.parametrize("many", [1, 16, 53])
+@pytest.mark.parametrize("tied", [{}, {"partition": "p"}, {"train": "t"}], ids=["plain", "tied", "train"])
+def test_a_batch_of_any_size_goes_in_whole_in_its_order_and_meets_what_is_there(store, many, tied):
+    (known,) = store.run(store.ops.enqueue([job(unique_key="7")]))
+    batch = [job(payload=f'{{"n":{n}}}', unique_key=str(n), priority=n, **tied) for n in range(many)]
+    found = store.run(store.ops.enqueue(batch))
+    expected = [known.id if n == 7 else one.id for n, one in enumerate(batch)]
+    assert [one.id for one in found] == expected
+    assert [one.created for one in found] == [one_id != known.id for one_id in expected]
+    stored = [store.run(store.ops.get([one.id], tenant_id=None))[0] for one in found if one.created]
+    assert [(one.payload, one.priority) for one in stored] == [({"n": n}, n) for n in range(many) if n != 7]
+    positions = [one.position for one in stored]
+    assert positions == sorted(set(positions))
+    assert count(store) == 1 + many - (many > 7)
+
+
 def test_a_file_that_is_replaced_is_not_written_to_any_more(store, path):
     enqueue(store, 3)
     assert count(store) == 3

@@ -77,10 +77,10 @@ class Verbs(
         return await self._aput([self._mine(job) for job in jobs], None, conn)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
-        return self.enqueue_many((job,), conn=conn)[0]
+        return self._put([self._mine(job)], None, conn)[0]
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
-        return (await self.aenqueue_many((job,), conn=conn))[0]
+        return (await self._aput([self._mine(job)], None, conn))[0]
 
     # look
 

@@ -59,6 +59,8 @@ class Binding:
     @property
     def payload_limit(self) -> int:
         """What is built for several apps must fit them all; asked for late, as an app reads its settings late."""
+        if len(self._enqueuers) == 1:
+            return self._enqueuers[0].payload_limit
         return min((each.payload_limit for each in self._enqueuers), default=DEFAULT_PAYLOAD_LIMIT)
 
     def add(self, enqueuer: Enqueuer) -> None:

@@ -8,9 +8,10 @@ lost acknowledgement; after a lost claim the worker asks `running` what it holds
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from headway.model.definition import Definition, DefinitionChange
 from headway.model.event import Event, EventStatus, NewEvent
@@ -56,16 +57,14 @@ Row = tuple[Any, ...]
 Rows = list[Row]
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """One statement; its parameters are `$1`, `$2`, … on PostgreSQL and `?1`, `?2`, … on SQLite."""
 
     sql: str
     params: Sequence[Any] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """One statement run once for each row of parameters; gives the rows of all runs, in order."""
 
     sql: str
@@ -75,8 +74,7 @@ class Batch:
 Steps = Generator[Statement | Batch, Rows, T]
 
 
-@dataclass(frozen=True, slots=True)
-class Op(Generic[T]):
+class Op(msgspec.Struct, Generic[T], frozen=True):
     """A verb, ready to run: `steps` makes a new generator each time, so that an op can be tried again."""
 
     steps: Callable[[], Steps[T]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -53,14 +54,17 @@ class _Apsw:
 
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         self._conn = apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS)
+        # else SQLite plans by the value of a `limit ?`, and compiles the statement anew for each run
+        self._conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        self._cursor = self._conn.cursor()  # one for all: each has its rows read before the next
 
     def run(self, request: Statement | Batch) -> Rows:
         if isinstance(request, Statement):
-            return self._conn.execute(request.sql, request.params).fetchall()
-        return self._conn.executemany(request.sql, request.rows).fetchall()
+            return self._cursor.execute(request.sql, request.params).fetchall()
+        return self._cursor.executemany(request.sql, request.rows).fetchall()
 
     def execute(self, sql: str, params: Sequence[Any] = ()) -> Rows:
-        return self._conn.execute(sql, params).fetchall()
+        return self._cursor.execute(sql, params).fetchall()
 
     @property
     def in_transaction(self) -> bool:
@@ -84,6 +88,8 @@ class _Stdlib:
             check_same_thread=False,
             cached_statements=_STATEMENTS,
         )
+        if sys.version_info >= (3, 12):
+            self._conn.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG, True)
 
     def run(self, request: Statement | Batch) -> Rows:
         if isinstance(request, Statement):

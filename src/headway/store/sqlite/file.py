@@ -110,7 +110,6 @@ class File:
             conn.execute("pragma cache_size = -16000")
             conn.execute("pragma temp_store = memory")
             conn.execute("pragma journal_size_limit = 67108864")
-            conn.execute("pragma wal_autocheckpoint = 4000")  # pages: a checkpoint holds up the commit it follows
         except BaseException:
             conn.close()
             raise

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 
 from headway.clock import to_micros
 from headway.errors import Duplicate, StoreError
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
 from headway.model.outcome import Match
 from headway.model.status import Status
-from headway.store.ops import Row, Statement, Steps
+from headway.store.ops import Batch, Row, Statement, Steps
 from headway.store.sqlite.op import json_list
-from headway.store.sqlite.sql import statements
+from headway.store.sqlite.sql import of_rows, statements
 
 _SQL = statements("enqueue")
+
+_AT_ONCE = 16  # rows of an insert; SQLite of old takes 999 parameters
+_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied", "insert_placed")}
 
 _scope_text = lru_cache(maxsize=256)(json_list)
 
@@ -24,6 +29,11 @@ def starts_at(job: NewJob, now: int) -> int | None:
     if job.scheduled_for is not None:
         return to_micros(job.scheduled_for)
     return None if job.delay_ms is None else now + job.delay_ms * 1000
+
+
+def starts_at_once(job: NewJob) -> bool:
+    """Whether it may start now, and is of the tenant that has its row from the start."""
+    return job.delay_ms is None and job.scheduled_for is None and job.tenant_id == DEFAULT_TENANT_ID
 
 
 def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
@@ -109,6 +119,22 @@ def names_text(names: Sequence[str]) -> str | None:
 
 def match_flag(match: Match) -> int | None:
     return 1 if match == "all" else None
+
+
+def insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
+    """Run this insert for all rows; gives how many of them were new."""
+    if len(rows) == 1:
+        yield Statement(_SQL[name], rows[0])
+        ((new,),) = yield Statement(_SQL["changes"])
+        return int(new)
+    ((before,),) = yield Statement(_SQL["total_changes"])
+    whole = len(rows) - len(rows) % _AT_ONCE
+    if whole:
+        blocks = [tuple(chain(*rows[first : first + _AT_ONCE])) for first in range(0, whole, _AT_ONCE)]
+        yield Batch(_INSERTS[name], blocks)
+    yield Batch(_SQL[name], rows[whole:])
+    ((after,),) = yield Statement(_SQL["total_changes"])
+    return int(after - before)
 
 
 def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:

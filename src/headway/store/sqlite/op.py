@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,8 +18,7 @@ _SQL = statements("position")
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteOp(Op[T]):
+class SqliteOp(Op[T], frozen=True):
     """An op with what only this store needs to know.
 
     A SQLite file has one write lock for everybody, so a worker that polls an empty queue must not take it.

@@ -8,14 +8,24 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "sql"
 
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_VALUES = re.compile(r"(?<= values )(\(.*?\))")
 
 
 def statements(verb: str) -> dict[str, str]:
-    """The named statements of `sql/<verb>.sql`, without their comments."""
+    """The named statements of `sql/<verb>.sql`, without their comments, each on one line."""
     parts = _HEADER.split((FOLDER / f"{verb}.sql").read_text("utf-8"))
     return {name: _bare(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
+def of_rows(insert: str, rows: int) -> str:
+    """The insert of one row as one of so many, which opens the table and all its indexes only once."""
+    head, values, tail = _VALUES.split(insert)
+    width = values.count("?")
+    numbers = (range(first, first + width) for first in range(1, 1 + rows * width, width))
+    return head + ", ".join(f"({', '.join(f'?{number}' for number in row)})" for row in numbers) + tail
+
+
 def _bare(body: str) -> str:
-    lines = (line for line in body.splitlines() if not line.startswith("--"))
-    return "\n".join(lines).strip().removesuffix(";")
+    # the shorter the better: each run looks its text up among those that are prepared
+    lines = (line.strip() for line in body.splitlines() if not line.lstrip().startswith("--"))
+    return " ".join(lines).strip().removesuffix(";")

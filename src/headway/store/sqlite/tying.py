@@ -12,7 +12,7 @@ from headway.store.ops import Batch, Row, Statement, Steps
 from headway.store.sqlite.advance import busy_trains
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.joins import add_edges
-from headway.store.sqlite.newcomer import answers, placed_row, plain_row, present, tied_row
+from headway.store.sqlite.newcomer import answers, insert_all, placed_row, plain_row, present, tied_row
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
@@ -76,21 +76,13 @@ def enqueue_tied(
     guarded = {job.queue: (job.queue,) for job in jobs if _is_guarded(job)}
     if guarded:
         yield Batch(_SQL["guard"], list(guarded.values()))
-    new = yield from _insert(_SQL["insert_placed" if placed else "insert_tied"], rows)
+    new = yield from insert_all("insert_placed" if placed else "insert_tied", rows)
     if new and meters:
         yield from _refuse_too_many(rows, meters, new)
     if new == len(rows) and not joined:
         return [Enqueued(row[0], row[4], True) for row in rows]
     yield from _join(jobs, known, group, now)
     return (yield from answers(jobs))
-
-
-def _insert(sql: str, rows: Sequence[Row]) -> Steps[int]:
-    """Gives how many of the rows were new."""
-    ((before,),) = yield Statement(_SQL["total_changes"])
-    yield Batch(sql, rows)
-    ((after,),) = yield Statement(_SQL["total_changes"])
-    return int(after - before)
 
 
 def _is_guarded(job: NewJob) -> bool:

@@ -24,15 +24,14 @@ _LARGEST_GROUP = 256
 class _Request:
     """One op on its way through the writer; `done` is for a waiting thread, `future` for an event loop."""
 
-    __slots__ = ("done", "error", "future", "loop", "steps", "value")
+    value: Any = None
+    error: BaseException | None = None
+    done: threading.Lock | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Any] | None = None
 
     def __init__(self, steps: Callable[[], Steps[Any]]) -> None:
         self.steps = steps
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.done: threading.Lock | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[Any] | None = None
 
 
 class Writer:
@@ -141,20 +140,18 @@ class Writer:
 
     def _write(self, group: list[_Request]) -> None:
         """Run the group to its commit; leaves a value or an error in each request, and never raises."""
-        patience = Patience()
+        patience: Patience | None = None
         while True:
             try:
                 conn = self._connected()
                 conn.execute("begin immediate")
-                if len(group) == 1:
-                    self._run_one(conn, group[0])
-                else:
-                    self._run_each(conn, group)
-                conn.execute("commit" if any(request.error is None for request in group) else "rollback")
+                done = self._run_one(conn, group[0]) if len(group) == 1 else self._run_each(conn, group)
+                conn.execute("commit" if done else "rollback")
                 return
             except self._file.errors as error:
                 if is_busy(error):
                     self._roll_back()
+                    patience = patience or Patience()
                     if patience.wait():
                         continue
                 elif len(group) > 1:
@@ -175,19 +172,24 @@ class Writer:
         for request in group:
             self._write([request])
 
-    def _run_each(self, conn: Connection, group: list[_Request]) -> None:
+    def _run_each(self, conn: Connection, group: list[_Request]) -> bool:
+        """Run the ops; False if there is nothing to commit of any."""
+        done = False
         for request in group:
             conn.execute("savepoint op")
-            self._run_one(conn, request)
-            if request.error is not None:
+            if self._run_one(conn, request):
+                done = True
+            else:
                 conn.execute("rollback to op")
             conn.execute("release op")
+        return done
 
-    def _run_one(self, conn: Connection, request: _Request) -> None:
+    def _run_one(self, conn: Connection, request: _Request) -> bool:
         """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
-        request.error = None
         try:
             request.value = drive(request.steps(), conn.run)
+            request.error = None
+            return True
         except self._file.errors as error:
             if is_of_the_file(error):
                 raise
@@ -195,6 +197,7 @@ class Writer:
             request.error.__cause__ = error
         except Exception as error:
             request.error = error
+        return False
 
     def _connected(self) -> Connection:
         identity = self._file.identity()

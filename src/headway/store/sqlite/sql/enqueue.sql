@@ -1,4 +1,4 @@
--- Differs because the batch is one insert run per row; who met an existing job is asked for only when some did.
+-- Differs because the batch is an insert of a few rows at a time; who met an existing job is asked for only when some did.
 
 -- name: places
 -- the first statement, so that it takes the write lock: also asks whether any setting minds new jobs
