@@ -22,7 +22,7 @@ from headway.worker.verdict import clean
 
 log = get_logger("headway.worker")
 
-BATCH = 500
+BATCH = 1_000
 _PARENT = '"parent_id"'
 
 Entry = tuple[Claim, Settlement, Report | None]
