@@ -30,6 +30,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--crash-jobs", type=int, default=600, help="how many jobs the crash tests run")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """What a test said of texts that are none must not keep its report from being sent to the process that prints it."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
+
+
 class HeldTime:
     """The time of a test: stands still until `advance`, and takes every store along that was given to it."""
 

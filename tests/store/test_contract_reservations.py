@@ -125,7 +125,7 @@ def test_take_claims_exactly_that_job(db, reserved):
     assert db.settle(claim, "succeeded", worker) == []
 
 
-@pytest.mark.parametrize("given", [None, TWO])
+@pytest.mark.parametrize("given", [None, TWO], ids=["without", "with another"])
 def test_take_gives_nothing_while_another_has_the_queue(db, given):
     job_id = db.enqueue().id
     db.reserve(ONE)
