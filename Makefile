@@ -12,8 +12,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/headway demo
 
+# JOBS=4 runs four tests at a time
 test: .venv/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(if $(JOBS),--numprocesses $(JOBS) --dist worksteal)
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

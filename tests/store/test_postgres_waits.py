@@ -173,3 +173,25 @@ def test_a_success_at_a_later_attempt_has_its_own_start_also_by_the_short_way(po
         assert conn.execute("select * from headway.succeed(%s, %s, '{2}')", (worker, [again.id])).fetchall() == []
         assert conn.execute("select started_at from headway.attempts where fence = 2").fetchone() == started
         assert conn.execute("select status from headway.jobs").fetchone() == ("succeeded",)
+
+
+def test_claims_are_in_order_whatever_the_planner_once_saw(postgres_store, worker) -> None:
+    """A table that was analyzed with one row in it is planned for as if it had one for ever."""
+    ops = postgres_store.ops
+    postgres_store.run(ops.enqueue([NewJob(id=new_id(), kind="k")]))
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        conn.execute("vacuum analyze headway.jobs")
+    postgres_store.run(ops.claim(worker, "default", 1))
+    jobs = [NewJob(id=new_id(), kind="k", priority=200 - n) for n in range(100)]
+    postgres_store.run(ops.enqueue(jobs))
+    claims = postgres_store.run(ops.claim(worker, "default", 50))
+    assert [claim.id for claim in claims] == [job.id for job in reversed(jobs)][:50]
+
+
+def test_the_job_that_retries_another_is_looked_at_as_any_new_one(postgres_store, worker) -> None:
+    ops = postgres_store.ops
+    postgres_store.run(ops.enqueue([NewJob(id=new_id(), kind="k", delivery="at_most_once")]))
+    (claim,) = postgres_store.run(ops.claim(worker, "default", 1))
+    far = "select headway.settle(%s, %s, '{1}', '{failed}', '{failed}', p_delays_ms => '{300000000000000}')"
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn, pytest.raises(psycopg.errors.CheckViolation):
+        conn.execute(far, (worker, [claim.id]))

@@ -38,8 +38,6 @@ class Execution:
         "worker_id",
     )
 
-    task: asyncio.Task[None]
-
     def __init__(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         self.claim = claim
         self.handler = handler
@@ -48,6 +46,7 @@ class Execution:
         self.since = since
         self.slot_since = since  # when the first of a machine's steps that follow each other took the slot
         self.steps = 1
+        self.task: asyncio.Task[None] | None = None
         self.ctx: Context | None = None
         self.asked: Asked | None = None  # why it was asked to end, if it was
         self.begun = False
@@ -70,6 +69,11 @@ class Execution:
         """What the job said of itself since it was asked last, without secrets."""
         report = None if self.ctx is None else self.ctx.take_report()
         return None if report is None else redacted_report(report)
+
+    def interrupt(self) -> None:
+        """Let its handler have CancelledError, if it has begun."""
+        if self.begun and self.task is not None:
+            self.task.cancel()
 
     def ask(self, why: Asked) -> None:
         """Remember why it shall end, and let a sync handler see that it shall."""

@@ -94,7 +94,7 @@ class Runner:
             outcome = await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
         self._settle(run, outcome)
         self._leave(run)
-        del run.task  # whose context has the run: without this, a cycle for the garbage collector of every job
+        run.task = None  # whose context has the run: a cycle of every job else, for the garbage collector
 
     async def _outcome(self, run: Execution) -> Settlement | None:
         if run.asked is not None:
@@ -303,8 +303,8 @@ class Runner:
             if run is not None and run.asked is None:
                 log.info("asked to cancel", **run.log_fields())
                 run.ask("cancel")
-                if run.handler.is_async and run.begun:
-                    run.task.cancel()
+                if run.handler.is_async:
+                    run.interrupt()
 
     def drop(self) -> int:
         """The lease is lost: end all handlers, say nothing of their outcomes. Gives how many there were."""
@@ -312,8 +312,7 @@ class Runner:
         for run in runs:
             run.ask("lost")
             self._settle(run, None)
-            if run.begun:
-                run.task.cancel()
+            run.interrupt()
         for run in self._between.values():
             self._free(run)
         self._between.clear()
@@ -324,11 +323,10 @@ class Runner:
         runs = list(self.running.values())
         for run in runs:
             run.ask("stop")
-            if run.begun:
-                run.task.cancel()
-            else:
+            if not run.begun:
                 self._settle(run, None)
-        return [run.task for run in runs]
+            run.interrupt()
+        return [run.task for run in runs if run.task is not None]
 
     def patience_s(self) -> float:
         """How long the handlers that were interrupted may take to end."""
@@ -347,7 +345,7 @@ class Runner:
     def _expire(self, run: Execution) -> None:
         if not run.settled:
             run.ask(run.asked or "timeout")
-            run.task.cancel()
+            run.interrupt()
             run.timer = self._loop.call_later(_patience_s(run), self._overrule, run)
 
     def _overrule(self, run: Execution) -> None:

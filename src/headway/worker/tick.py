@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast, get_args
 
 from headway.config import Settings
+from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import Reaped, Swept
 from headway.model.status import Status
@@ -90,10 +92,15 @@ class Ticker:
 
     # reap
 
+    async def look_around(self) -> None:
+        """Reap at once, before the first claim, the workers of this machine whose process is provably gone: where one
+        worker after another is killed as soon as it runs something, nobody lives long enough to do it later."""
+        with suppress(HeadwayError):  # then the first round does it
+            await self._reap_neighbours()
+
     async def _reap_lost(self) -> None:
         if not self._looked_around:
             await self._reap_neighbours()
-            self._looked_around = True
         # after an outage, or a sleep of this machine, others must get the chance to beat first
         if self._reach.steady_s * 1_000 >= self._settings.lease_ms:
             await self._reap([])
@@ -103,11 +110,11 @@ class Ticker:
         return self._settings.reap_every_ms / 1_000 * max(1.0, self._lease.workers / 3)
 
     async def _reap_neighbours(self) -> None:
-        """Reap at once, at the start, the workers of this machine whose process is provably gone."""
         workers = await self._reach.run(self._ops.workers())
         gone = [worker.id for worker in workers if is_gone(worker)]
         if gone:
             await self._reap(gone)
+        self._looked_around = True
 
     async def _reap(self, gone: list[str]) -> None:
         while True:

@@ -66,7 +66,7 @@ class Watchdog:
         task = asyncio.current_task(self._loop)
         fields: dict[str, object] = {}
         for run in list(self._runner.running.values()):
-            if run.task is task:
+            if task is not None and run.task is task:
                 fields = dict(run.log_fields())
         frame = sys._current_frames().get(self._thread_id)
         if frame is not None:

@@ -212,8 +212,9 @@ class Worker:
         return (*self._ticker.loops, self._firer.loop)
 
     async def _prepare(self) -> None:
-        """Write what the code declares."""
+        """Write what the code declares, and take from those who are gone what they left."""
         await self._firer.begin()
+        await self._ticker.look_around()
 
     async def _fire_and_promote(self) -> int:
         """Queue what is due, before it is called idle."""
@@ -299,7 +300,7 @@ class Worker:
 
     async def _let_finish(self) -> None:
         """Wait for the running jobs, for the grace period or until it shall end at once."""
-        running = [run.task for run in self._runner.running.values()]
+        running = [run.task for run in self._runner.running.values() if run.task is not None]
         if not running:
             return
         grace_s = self._settings.grace_ms / 1_000

@@ -108,10 +108,12 @@ class Pool:
         try:
             conn = psycopg.connect(**parameters(self._url))
             _shape(conn, conn.execute(_BACKEND).fetchone())
-        except psycopg.OperationalError as error:
+        except BaseException as error:
             if conn is not None:
                 conn.close()
-            raise CannotConnect(str(error)) from error
+            if isinstance(error, psycopg.OperationalError):
+                raise CannotConnect(str(error)) from error
+            raise
         return conn
 
 
@@ -161,10 +163,12 @@ class AsyncPool:
         try:
             conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
             _shape(conn, await (await conn.execute(_BACKEND)).fetchone())
-        except psycopg.OperationalError as error:
+        except BaseException as error:
             if conn is not None:
                 await conn.close()
-            raise CannotConnect(str(error)) from error
+            if isinstance(error, psycopg.OperationalError):
+                raise CannotConnect(str(error)) from error
+            raise
         return conn
 
 

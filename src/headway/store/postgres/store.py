@@ -121,7 +121,7 @@ class PostgresStore:
         conn = self._pool.acquire()
         try:
             cursor = psycopg.RawCursor(conn)
-            execute = partial(_execute, cursor)
+            execute = partial(_execute, cursor, prepare=_prepare(op))
             if not self._root._checked:
                 self._judge(drive(state(), execute))
             steps = op.alone or op.steps
@@ -137,7 +137,7 @@ class PostgresStore:
     async def _arun(self, op: Op[T]) -> T:
         async with self._apool.connection() as conn:
             cursor = psycopg.AsyncRawCursor(conn)
-            execute = partial(_aexecute, cursor)
+            execute = partial(_aexecute, cursor, prepare=_prepare(op))
             if not self._root._checked:
                 self._judge(await adrive(state(), execute))
             steps = op.alone or op.steps
@@ -201,15 +201,23 @@ class PostgresStore:
         return StoreError(f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written")
 
 
-def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch) -> Rows:
+def _prepare(op: Op[Any]) -> bool | None:
+    """Calls of functions are prepared when they come again. Reads never are: they are planned with their values, and by
+    the table as it is now."""
+    return None if op.writes else False
+
+
+def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch, *, prepare: bool | None = False) -> Rows:
     assert isinstance(request, Statement)
-    cursor.execute(request.sql, [literal(param) for param in request.params] or None)
+    cursor.execute(request.sql, [literal(param) for param in request.params] or None, prepare=prepare)
     return cursor.fetchall() if _gives_rows(cursor) else []
 
 
-async def _aexecute(cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch) -> Rows:
+async def _aexecute(
+    cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch, *, prepare: bool | None = False
+) -> Rows:
     assert isinstance(request, Statement)
-    await cursor.execute(request.sql, [literal(param) for param in request.params] or None)
+    await cursor.execute(request.sql, [literal(param) for param in request.params] or None, prepare=prepare)
     return await cursor.fetchall() if _gives_rows(cursor) else []
 
 

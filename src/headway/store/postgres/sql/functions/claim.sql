@@ -91,37 +91,43 @@ begin
          order by j.priority, j.position, j.id
          limit p_limit
            for update skip locked
+      ), claimed as (
+        update headway.jobs j
+           set status = 'running',
+               fence = j.fence + 1,
+               worker_id = p_worker,
+               attempt_started_at = v_now,
+               started_at = coalesce(j.started_at, v_now),
+               progress = null,
+               progress_note = null,
+               log_tail = null,
+               log_end = null
+          from candidate c
+         where j.id = c.id
+           -- keys are looked at all together, below, and in order with what has none; so is what may enter a unique
+           -- scope by running: here, nothing can be refused, and so no subtransaction is needed
+           and not (select bool_or(k.keyed) from candidate k)
+        -- no more than is given or needed for that: these rows are kept and sorted
+        returning j.priority, j.position, j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
+                  j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
+                  j.delivery, j.correlation_id, j.trace_id, j.meta,
+                  j.train is not null or j.group_id is not null or j.parent_id is not null as followed,
+                  -- a machine that was enqueued by its name alone may have signals before it has a step; where nobody
+                  -- ever sent one, that is asked once
+                  case when j.step is not null or j.parent_id is not null
+                            or (select 1 from headway.signals limit 1) is not null
+                               and (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1)
+                                   is not null
+                       then headway.place(
+                              j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
+                              j.home_queue, j.home_partition, j.forked_from, j.parent_id, headway.inbox(j.id))
+                  end as place
       )
-      -- in order of the candidates: by a nested loop over them, as there is no other join to choose
-      update headway.jobs j
-         set status = 'running',
-             fence = j.fence + 1,
-             worker_id = p_worker,
-             attempt_started_at = v_now,
-             started_at = coalesce(j.started_at, v_now),
-             progress = null,
-             progress_note = null,
-             log_tail = null,
-             log_end = null
-        from candidate c
-       where j.id = c.id
-         -- keys are looked at all together, below, and in order with what has none; so is what may enter a unique
-         -- scope by running: here, nothing can be refused, and so no subtransaction is needed
-         and not (select bool_or(k.keyed) from candidate k)
-      returning j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
-                j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
-                j.delivery, j.correlation_id, j.trace_id, j.meta,
-                j.train is not null or j.group_id is not null or j.parent_id is not null,
-                -- a machine that was enqueued by its name alone may have signals before it has a step; where nobody
-                -- ever sent one, that is asked once
-                case when j.step is not null or j.parent_id is not null
-                          or (select 1 from headway.signals limit 1) is not null
-                             and (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1)
-                                 is not null
-                     then headway.place(
-                            j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
-                            j.home_queue, j.home_partition, j.forked_from, j.parent_id, headway.inbox(j.id))
-                end;
+      select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
+             c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
+             c.delivery, c.correlation_id, c.trace_id, c.meta, c.followed, c.place
+        from claimed c
+       order by c.priority, c.position, c.id;
     get diagnostics v_count = row_count;
     if v_count > 0 then
       return;

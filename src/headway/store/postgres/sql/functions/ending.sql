@@ -60,6 +60,8 @@ begin
                   p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids)
            as u (id, fence, status, next, charge, loss, delay_ms, result, error,
                  exit_code, stdout_tail, stderr_tail, turn, state, pid)
+     -- for the planner, which takes it for one row then: by primary key, however small the table was at first
+     limit cardinality(p_ids)
   ), locked as materialized (
     select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
            g.status, g.charge, g.loss, g.delay_ms,

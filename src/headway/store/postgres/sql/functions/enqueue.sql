@@ -124,7 +124,7 @@ create function headway.enqueue_many(
   p_alone boolean default null
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -631,7 +631,7 @@ create function headway.enqueue_plain(
   p_timeout_ms bigint
 ) returns text
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
 set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -708,7 +708,7 @@ create function headway.enqueue(
   alone boolean default null
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
-set search_path = pg_catalog, pg_temp
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable

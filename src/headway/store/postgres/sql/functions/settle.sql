@@ -203,7 +203,8 @@ $$;
 
 -- Settle jobs that succeeded, as nearly all do: plain ones at their first attempt in one statement, without what no
 -- such job has; whatever is more than that by settle. The same words come back as from there.
--- Locks the plain ones in order of id, then the others.
+-- Locks the plain ones in order of id, then the others: who holds several of them in another order is waited for a
+-- moment only, and then it is tried again in smaller parts.
 create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
 returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
@@ -218,6 +219,7 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_ended uuid[];
+  v_fences integer[];
 begin
   with moved as (
     update headway.jobs j
@@ -230,7 +232,11 @@ begin
            cancel_requested_at = null,
            cancel_reason = null
       from (
-        select * from unnest(p_ids, p_fences, p_results) as g (id, fence, result) order by g.id
+        select *
+          from unnest(p_ids, p_fences, p_results) as g (id, fence, result)
+         order by g.id
+         -- for the planner, which takes it for one row then: by primary key, however small the table was at first
+         limit cardinality(p_ids)
       ) u
      where j.id = u.id
        and j.fence = u.fence
@@ -250,7 +256,7 @@ begin
     select m.id, m.tenant_id, m.fence, 'succeeded', m.started_at, v_now, p_worker, m.log_tail
       from moved m
   )
-  select array_agg(m.id) into v_ended from moved m;
+  select array_agg(m.id), array_agg(m.fence) into v_ended, v_fences from moved m;
   perform headway.tell(v_ended);
   perform headway.announce(v_ended, v_now);
   if cardinality(v_ended) = cardinality(p_ids) then
@@ -262,7 +268,8 @@ begin
         select array_agg(g.id) as ids, array_agg(g.fence) as fences, array_agg('succeeded'::text) as ends,
                array_agg(g.result) as results
           from unnest(p_ids, p_fences, p_results) as g (id, fence, result)
-         where (g.id = any (v_ended)) is not true
+         where not exists (
+                 select from unnest(v_ended, v_fences) as e (id, fence) where e.id = g.id and e.fence = g.fence)
       ) g
       cross join lateral headway.settle(p_worker, g.ids, g.fences, g.ends, g.ends, p_results => g.results) s;
 end
