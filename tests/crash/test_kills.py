@@ -28,7 +28,7 @@ def test_no_acknowledged_job_is_lost_while_workers_are_killed(ground: Ground, re
         batch = [_job(number) for number in range(share, jobs, kills + 1)]
         acknowledged += [each.id for each in ground.app.enqueue_many(batch)]
         if share == kills - 1:
-            _until_settled_in(ground, alive)
+            acknowledged += _until_settled_in(ground, alive)
         if share < kills:
             victim = _busy(ground, alive)
             victim.kill()
@@ -72,13 +72,19 @@ def _busy(ground: Ground, alive: list[Process]) -> Process:
     return found
 
 
-def _until_settled_in(ground: Ground, alive: list[Process]) -> None:
-    """All have looked around and run something: whom they lose now they find by its lease alone."""
+def _until_settled_in(ground: Ground, alive: list[Process]) -> list[str]:
+    """All have looked around and run something: whom they lose now they find by its lease alone. Gives the jobs that
+    were added until then: else the others might have done all before the youngest begins."""
+    added: list[str] = []
 
     def is_so() -> bool:
-        return {process.pid for process in alive} <= {entry.pid for entry in ground.ledger.read()}
+        if {process.pid for process in alive} <= {entry.pid for entry in ground.ledger.read()}:
+            return True
+        added.extend(each.id for each in ground.app.enqueue_many([plain.build(ms=20) for _ in range(4)]))
+        return False
 
     until(is_so, "every worker runs jobs")
+    return added
 
 
 def _until_over(ground: Ground, jobs: int) -> None:

@@ -75,6 +75,7 @@ class Firer:
         self._one_at_a_time = asyncio.Lock()
         self._next_due_ms: int | None = None
         self._found = False  # the last look found something
+        self._poked = False
         self.loop = Loop("firing", self._round, self._every_s)
 
     async def begin(self) -> None:
@@ -90,7 +91,8 @@ class Firer:
             )
         await self._learn()
         # a fleet that starts together must not look together ever after
-        self.loop = Loop("firing", self._round, self._every_s, first_s=random.random() * self._every_s())
+        first_s = 0.0 if self._poked else random.random() * self._every_s()
+        self.loop = Loop("firing", self._round, self._every_s, first_s=first_s)
 
     async def fire(self) -> int:
         """Fire all that is due now; gives how many jobs that made."""
@@ -119,6 +121,7 @@ class Firer:
 
     def poke(self) -> None:
         """An event was emitted in this process."""
+        self._poked = True
         self.loop.poke()
 
     async def _round(self) -> float:

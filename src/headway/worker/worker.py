@@ -131,8 +131,14 @@ class Worker:
 
     async def _work(self, until_idle: bool) -> None:
         self._assemble(until_idle)
-        await self._lease.begin()
-        await self._prepare()
+        # from before anybody can see it: what is emitted while it gets ready is not left for the next look
+        self._emitted.add(self._heard)
+        try:
+            await self._lease.begin()
+            await self._prepare()
+        except BaseException:
+            self._emitted.remove(self._heard)
+            raise
         self._start()
         try:
             await self._stopping.wait()
@@ -254,7 +260,6 @@ class Worker:
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
-        self._emitted.add(self._heard)
         log.info(
             "worker started",
             worker_id=self.worker_id,
