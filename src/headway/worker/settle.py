@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 
-from headway.errors import SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
+from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
@@ -108,6 +109,11 @@ class Settler:
         except TimeoutError:
             return False
         return True
+
+    async def rehearse(self) -> None:
+        """Write nothing, once."""
+        with suppress(HeadwayError):
+            await self._reach.run(self._ops.settle(self._worker_id(), []))
 
     async def _flush(self) -> None:
         while pending := self._pending:

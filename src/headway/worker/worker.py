@@ -220,7 +220,8 @@ class Worker:
     async def _prepare(self) -> None:
         """Write what the code declares, and take from those who are gone what they left."""
         await self._firer.begin()
-        await self._ticker.look_around()
+        # beside it, a settle of nothing: the first outcomes find a connection that knows the way
+        await asyncio.gather(self._ticker.look_around(), self._settler.rehearse())
 
     async def _fire_and_promote(self) -> int:
         """Queue what is due, before it is called idle."""
