@@ -343,7 +343,7 @@ def test_what_the_store_refuses_tells_no_secrets(shop: Workshop, quiet: io.Strin
 
         def settle(self, worker_id: str, settlements: Any) -> Any:
             op = plain_settle(worker_id, settlements)
-            refused.add(id(op)) if settlements[0].status == "succeeded" else None
+            refused.add(id(op)) if settlements and settlements[0].status == "succeeded" else None
             kept.append(op)
             return op
 
