@@ -247,6 +247,23 @@ def test_a_starting_worker_reaps_the_dead_of_its_machine_and_nobody_else(shop: W
     assert (event.worker_id, [each.job_id for each in event.reaped]) == (gone, [first])
 
 
+@pytest.mark.skipif(host.machine() is None, reason="needs /proc")
+def test_it_has_reaped_them_when_it_claims_for_the_first_time(shop: Workshop) -> None:
+    """Who is killed as soon as it runs something must have done that much."""
+    seen: list[str] = []
+
+    @shop.job(backoff="1h")
+    def looks() -> None:
+        seen.append(shop.get(first).status)
+
+    gone = _register(shop, *_dead_process())
+    (first,) = shop.enqueue(looks.build())
+    shop.store.run(shop.store.ops.claim(gone, "default", 1))
+    shop.enqueue(*(looks.build() for _ in range(5)))
+    shop.drain()
+    assert seen == ["scheduled"] * 5
+
+
 def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: Workshop) -> None:
     store = FaultyStore(shop.store)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -16,7 +18,7 @@ from workshop import Workshop
 from headway.define import Cancel, Context, Retry, Snooze
 from headway.model.ids import new_id
 from headway.model.job import NewJob
-from headway.worker import Summary
+from headway.worker import Summary, run
 from headway.worker.run import Runner
 
 
@@ -344,3 +346,41 @@ def test_an_unknown_kind_is_given_back_unattempted_with_one_warning(shop: Worksh
         assert (job.status, job.tries, job.losses, shop.attempts(job_id)) == ("scheduled", 0, 0, [])
     (warning,) = lines('"of_tomorrow"')
     assert warning.levelname == "WARNING"
+
+
+def test_an_execution_leaves_nothing_for_the_garbage_collector(shop: Workshop) -> None:
+    tasks: list[weakref.ref[Any]] = []
+
+    @shop.job
+    async def noted() -> None:
+        tasks.append(weakref.ref(asyncio.current_task()))
+
+    shop.enqueue(*(noted.build() for _ in range(5)))
+    gc.collect()
+    gc.disable()
+    try:
+        assert shop.drain() == Summary(succeeded=5)
+        assert [task() for task in tasks] == [None] * 5
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("own", [None, (5_000, 7, 7), (50_000, 5, 5)], ids=["default", "lower", "higher"])
+def test_the_collector_looks_less_often_while_a_process_is_a_worker(shop: Workshop, own: Any) -> None:
+    seen: list[int] = []
+
+    @shop.job
+    async def look() -> None:
+        seen.append(gc.get_threshold()[0])
+
+    shop.enqueue(look.build())
+    before = gc.get_threshold()
+    if own is not None:
+        gc.set_threshold(*own)
+    try:
+        chosen, frozen = gc.get_threshold(), gc.get_freeze_count()
+        assert run(shop.worker(), until_idle=True) == Summary(succeeded=1)
+        assert (gc.get_threshold(), gc.get_freeze_count()) == (chosen, frozen)
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [max(chosen[0], 10_000)]
