@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headway.errors import LeaseLost
+from headway.model.job import NewJob
 from headway.worker.fetch import Fetcher
 from headway.worker.loop import Loop
 from headway.worker.worker import Worker
@@ -51,8 +52,7 @@ class Taker(Fetcher):
         self.taken = False
 
     async def _round(self) -> float:
-        if self._doubtful:
-            await self.reconcile()
+        await self._resolve_doubts()
         if not self._answered and not self._closed:
             await self._take()
         if self._answered and self._quiet() and not self._closed and self._on_idle is not None:
@@ -63,6 +63,9 @@ class Taker(Fetcher):
 
     def lend(self, queues: Iterable[str]) -> None:
         """Nothing but the one job is taken here."""
+
+    def keep(self, job: NewJob) -> None:
+        """Nor given to it."""
 
     async def _take(self) -> None:
         worker_id = self._lease.worker_id
@@ -76,5 +79,5 @@ class Taker(Fetcher):
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")
         except BaseException:
-            self._doubtful = True
+            self._doubts += 1
             raise

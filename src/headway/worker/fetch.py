@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter, deque
@@ -16,8 +17,10 @@ from headway.errors import HeadwayError, LeaseLost
 from headway.logs import Seldom, get_logger
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Claim
+from headway.model.job import Claim, NewJob
+from headway.model.plain import is_plain
 from headway.worker.execution import Handler
+from headway.worker.handover import Handover, Kept
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.pace import enough, interval, portion, spread
@@ -79,14 +82,16 @@ class Fetcher:
         self._backlog_limit = max(1_000, 2 * slots.total)
         self._waits_for_slots = False
         self._flushed = False
-        self._doubtful = False
-        self._claiming = False  # a claim is on its way, by itself or with a settle
+        self._doubts = 0  # how often it was not known whether a claim was made
+        self._resolved = 0
+        self._look_again_at = math.inf
         self._closed = False
         self._left = 0
         self._in_vain = 0
         self._tenants = {DEFAULT_TENANT_ID: "default"}
         self._says = Seldom(60)
         self._event_loop = asyncio.get_running_loop()
+        self._handover = Handover(slots, lease, runner, on_start=self._worked, on_given_up=self._given_up)
         self.loop = Loop("claiming", self._round, lambda: 0.0)
 
     # what brings the next claim forward
@@ -135,14 +140,15 @@ class Fetcher:
     async def close(self, timeout_s: float) -> None:
         """Claim no more; what a claim on its way brings is given back."""
         self._closed = True
+        self._handover.close()
         await self.loop.stop(timeout_s)
 
     # one round
 
     async def _round(self) -> float:
         """Claim for every queue that is ready, in turn; gives the seconds until the next poll."""
-        if self._doubtful:
-            await self.reconcile()
+        if not self._slots.asked:  # what a settle has just claimed is not known here yet
+            await self._resolve_doubts()
         while not self._closed and (lane := self._next()) is not None:
             await self._claim(lane)
         self._flushed = False
@@ -172,7 +178,7 @@ class Fetcher:
 
     def _ready(self, lane: Lane) -> bool:
         free = self._slots.free(lane.queue)
-        if free <= 0 or self._claiming or self._settler.backlog >= self._backlog_limit:
+        if free <= 0 or self._slots.asked or self._settler.backlog >= self._backlog_limit:
             return False
         if self._slots.caps[lane.queue] <= _FEW and self._settler.follows(lane.queue):
             return False  # the settle that comes now brings the claim with it
@@ -183,10 +189,11 @@ class Fetcher:
     async def _claim(self, lane: Lane) -> int:
         """Take as many jobs as there are free slots and start them; gives how many."""
         worker_id = self._lease.worker_id
-        limit = self._wanted(lane)
+        limit = self._ask(lane)
         lane.woken = False
-        self._claiming = True
         try:
+            if limit <= 0:
+                return 0
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
             await self._claimed(lane, limit, claims, worker_id)
         except LeaseLost:
@@ -194,14 +201,14 @@ class Fetcher:
             return 0
         except BaseException:
             # the store may have them running without anybody who runs them: ask before the next claim
-            self._doubtful = True
+            self._doubts += 1
             raise
         finally:
-            self._claiming = False
+            self._slots.answered()
         return len(claims)
 
-    def _wanted(self, lane: Lane) -> int:
-        return min(self._slots.free(lane.queue), portion(self._slots.caps[lane.queue]))
+    def _ask(self, lane: Lane) -> int:
+        return self._slots.ask(lane.queue, portion(self._slots.caps[lane.queue]))
 
     async def _claimed(self, lane: Lane, limit: int, claims: list[Claim], worker_id: str) -> None:
         now = time.monotonic()
@@ -216,31 +223,52 @@ class Fetcher:
 
     def lend(self, queues: Iterable[str]) -> tuple[str, int] | None:
         """One of these queues that a settle shall claim from, and how much; no claim is made here until `take_over`."""
-        if self._claiming or self._closed or self._doubtful:
+        if self._slots.asked or self._closed or self._doubtful:
             return None
         for lane in map(self._lanes.get, queues):
             if lane is None:
                 continue
-            limit = self._wanted(lane)
+            limit = self._ask(lane)
             # behind a backlog, claims beside settles get more done
             if limit > 0 and (not lane.full or limit <= _FEW):
                 lane.woken = False
-                self._claiming = True
                 return lane.queue, limit
+        self._slots.answered()
         return None
 
     async def take_over(self, queue: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
         """What came of it; None: nobody knows."""
-        self._claiming = False
         lane = self._lanes[queue]
-        if claims is None:
-            self._doubtful = True
-        else:
-            await self._claimed(lane, limit, claims, worker_id)
+        try:
+            if claims is None:
+                self._doubts += 1
+            else:
+                await self._claimed(lane, limit, claims, worker_id)
+        finally:
+            self._slots.answered()
         if lane.full and self._slots.free(queue) <= 0:
             self._waits_for_slots = True
-        elif claims is None or lane.full:
+        elif self._doubtful or lane.full:
             self.loop.poke()
+
+    # jobs that are enqueued in this process, as claimed already
+
+    def keep(self, job: NewJob) -> Kept | None:
+        """A slot for a job that somebody is about to enqueue, if it may be the next here; callable from any thread."""
+        lane, kind = self._lanes.get(job.queue), self._kinds.get(job.kind)
+        if lane is None or kind is None or isinstance(kind, MachineKind) or not is_plain(job):
+            return None
+        if self._settler.backlog >= self._backlog_limit or any(lane.full for lane in self._lanes.values()):
+            return None  # others wait for slots
+        return self._handover.keep(job, kind)
+
+    def _worked(self, queue: str) -> None:
+        self._lanes[queue].worked_at = time.monotonic()
+
+    def _given_up(self, doubtful: bool) -> None:
+        """A kept slot is free again."""
+        self._doubts += doubtful
+        self.loop.poke()
 
     def _interval(self, lane: Lane, now: float) -> float:
         return interval(
@@ -304,23 +332,37 @@ class Fetcher:
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
         await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
 
+    @property
+    def _doubtful(self) -> bool:
+        return self._resolved < self._doubts
+
+    async def _resolve_doubts(self) -> None:
+        again = time.monotonic() >= self._look_again_at
+        if again or self._doubtful:
+            self._doubts += again
+            await self.reconcile()
+            # a commit may come after its answer was given up
+            self._look_again_at = math.inf if again else time.monotonic() + self._settings.lease_ms / 1_000
+
     async def reconcile(self) -> None:
         """Give back what the store has running under this worker and this worker does not know of."""
-        known = self._known()
+        doubts, known = self._doubts, self._known()
         held = await self._reach.run(self._ops.running(self._lease.worker_id))
         strays = [claim for claim in held if claim not in known and claim not in self._known()]
         if strays:
             log.warning("gives back jobs of a claim whose answer was lost", jobs=len(strays))
             await self._reach.run(self._ops.release(strays, delay_ms=0))
-        self._doubtful = False
+            self._mark(None)
+        self._resolved = doubts
 
     def _known(self) -> set[tuple[str, int]]:
-        return self._runner.running.keys() | self._settler.holds()
+        # the hand-over first: what it starts meanwhile is found running
+        return self._handover.holds() | self._runner.running.keys() | self._settler.holds()
 
     # until idle
 
     def _quiet(self) -> bool:
-        return not self._runner.running and not self._settler.backlog
+        return not self._runner.running and not self._settler.backlog and not self._handover.holds()
 
     async def _finds_nothing(self) -> bool:
         """Whether nothing that is due is left on any queue, as far as this worker can get it."""

@@ -7,14 +7,15 @@ from datetime import timedelta
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import Claim, Enqueued, NewJob
 from headway.model.machine import Place
-from headway.model.status import UNFINISHED
+from headway.model.plain import first_claim, is_plain
+from headway.model.status import UNFINISHED, Status
 from headway.store.ops import Statement, Steps
 
 # how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
@@ -72,12 +73,19 @@ _SENT = (
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)
-# what most jobs differ in, and everything else
-_PLAIN_FIELDS = ("kind", "queue", "payload", "priority", "max_attempts", "timeout_ms")
-_PLAIN = attrgetter(*_PLAIN_FIELDS)
-_REST_FIELDS = [column for column in _COLUMNS if column[0] not in (*_PLAIN_FIELDS, "max_losses", "tenant")]
-_REST = attrgetter("place", *_MADE_OF_FIELDS, *(column[0] for column in _REST_FIELDS))
-_REST_DEFAULTS = (None, *_NOTHING, *(column[5] for column in _REST_FIELDS))
+# what plain jobs differ in
+_PLAIN = attrgetter(
+    "id",
+    "kind",
+    "queue",
+    "payload",
+    "priority",
+    "max_attempts",
+    "max_losses",
+    "backoff_base_ms",
+    "backoff_cap_ms",
+    "timeout_ms",
+)
 _MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
 
 
@@ -92,20 +100,29 @@ def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueu
     return outcome
 
 
+def enqueue_claimed(job: NewJob, worker_id: str) -> Steps[tuple[Enqueued, Claim | None]]:
+    """Enqueue the job, as one that this worker has claimed where nothing is in the way of that."""
+    if not is_plain(job):
+        return (yield from _enqueue_single(job, alone=True)), None
+    ((answer,),) = yield Statement(_ENQUEUE_CLAIMED, [*_PLAIN(job), worker_id])
+    claimed = answer == "claimed"
+    return _plainly(job, None if claimed else answer), first_claim(job) if claimed else None
+
+
 def _enqueue_single(job: NewJob, alone: bool) -> Steps[Enqueued]:
-    if not _is_plain(job):
-        ((job_id, status, created),) = yield enqueue_one(job, alone)
-        return Enqueued(str(job_id), status, created)
-    ((answer,),) = yield Statement(_ENQUEUE_PLAIN, [job.id, *_PLAIN(job)])
+    if is_plain(job):
+        ((answer,),) = yield Statement(_ENQUEUE_PLAIN, list(_PLAIN(job)))
+        return _plainly(job, answer)
+    ((job_id, status, created),) = yield enqueue_one(job, alone)
+    return Enqueued(str(job_id), status, created)
+
+
+def _plainly(job: NewJob, answer: str | None) -> Enqueued:
+    """What became of a plain job: it is new and queued, or the answer says."""
     if answer is None:
         return Enqueued(job.id, "queued", True)
     job_id, status, created = answer.split()
-    return Enqueued(job_id, status, created == "true")
-
-
-def _is_plain(job: NewJob) -> bool:
-    """Whether nothing of it differs from a new job of the default tenant but what `_PLAIN` has."""
-    return _REST(job) == _REST_DEFAULTS and job.max_losses == job.max_attempts and job.tenant in (None, "default")
+    return Enqueued(job_id, cast(Status, status), created == "true")
 
 
 def enqueue_one(job: NewJob, alone: bool) -> Statement:
@@ -163,7 +180,9 @@ def _all_sql(used: tuple[int, ...], alone: bool) -> str:
     return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
 
 
-_ENQUEUE_PLAIN = "select headway.enqueue_plain($1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::bigint)"
+_PLAIN_TYPES = "$1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::integer, $8::bigint, $9::bigint, $10::bigint"
+_ENQUEUE_PLAIN = f"select headway.enqueue_plain({_PLAIN_TYPES})"
+_ENQUEUE_CLAIMED = f"select headway.enqueue_claimed($11::uuid, {_PLAIN_TYPES})"
 _ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
 _ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
 

@@ -1,0 +1,271 @@
+-- Insert one job of the default tenant that has nothing but these: what most enqueues are. Three dozen parameters with
+-- defaults take longer to fill in than a plain row takes to be written. Gives null where the job is new and queued, and
+-- else what enqueue, which is asked then, says of it: id, status and created, with spaces between.
+-- Raises HW003, HW004, HW005 as enqueue.
+create function headway.enqueue_plain(
+  p_id uuid,
+  p_kind text,
+  p_queue text,
+  p_payload json,
+  p_priority smallint,
+  p_max_attempts integer,
+  p_max_losses integer,
+  p_backoff_base_ms bigint,
+  p_backoff_cap_ms bigint,
+  p_timeout_ms bigint
+) returns text
+language plpgsql security definer
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  insert into headway.jobs (
+    id, tenant_id, kind, queue, payload, priority, status, queued_at, position, max_attempts, max_losses,
+    backoff_base_ms, backoff_cap_ms, timeout_ms, created_at)
+  select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'queued', t.now,
+         nextval('headway.position'), p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms, t.now
+    from (select headway.now() as now) t
+   where headway.is_name(p_kind)
+     and headway.is_name(p_queue)
+     and least(p_max_attempts, p_max_losses) > 0
+     and least(p_backoff_base_ms, p_backoff_cap_ms) >= 0
+     and coalesce(p_timeout_ms, 1) > 0
+     and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
+     and headway.trusted()
+     and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
+     and (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1) is null
+     and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
+  on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  return (
+    select concat_ws(' ', e.job_id, e.job_status, e.created::text)
+      from headway.enqueue(
+             p_kind, p_payload, p_queue, id => p_id, priority => p_priority, max_attempts => p_max_attempts,
+             max_losses => p_max_losses, backoff_base => p_backoff_base_ms * interval '1 millisecond',
+             backoff_cap => p_backoff_cap_ms * interval '1 millisecond',
+             timeout => p_timeout_ms * interval '1 millisecond') e);
+end
+$$;
+
+-- Insert one such job, and claim it for a worker in the same transaction: one commit instead of two for who enqueues in
+-- the process of a worker that has a slot for it. Only where a claim would take nothing else and nothing is in the way of
+-- this one: no job of its queue is queued or arriving, the queue is neither paused, reserved nor fair, and no limit may
+-- mind. Gives 'claimed' then (fence 1), and else does and gives what enqueue_plain does. Shares the queue's lock as a
+-- claim does, but never waits for it.
+-- Raises HW003, HW004, HW005 as enqueue.
+-- Planned once, with nothing but index scans to choose from: the look at the queue must not walk over finished jobs.
+create function headway.enqueue_claimed(
+  p_worker uuid,
+  p_id uuid,
+  p_kind text,
+  p_queue text,
+  p_payload json,
+  p_priority smallint,
+  p_max_attempts integer,
+  p_max_losses integer,
+  p_backoff_base_ms bigint,
+  p_backoff_cap_ms bigint,
+  p_timeout_ms bigint
+) returns text
+language plpgsql security definer
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+begin
+  if pg_try_advisory_xact_lock_shared(headway.queue_lock(p_queue))
+     and pg_try_advisory_xact_lock_shared(headway.limits_lock())
+  then
+    -- in a statement of its own: it sees what those did who had the locks before
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, queued_at, position, max_attempts, max_losses,
+      backoff_base_ms, backoff_cap_ms, timeout_ms, created_at, fence, worker_id, started_at, attempt_started_at)
+    select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'running', t.now,
+           nextval('headway.position'), p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms,
+           t.now, 1, p_worker, t.now, t.now
+      from (select headway.now() as now) t
+     where headway.is_name(p_kind)
+       and headway.is_name(p_queue)
+       and least(p_max_attempts, p_max_losses) > 0
+       and least(p_backoff_base_ms, p_backoff_cap_ms) >= 0
+       and coalesce(p_timeout_ms, 1) > 0
+       and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
+       and headway.trusted()
+       and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
+       and (select 1 from headway.limits l where l.scope <> 'queue' or l.name = p_queue limit 1) is null
+       and (select 1
+              from headway.queues q
+             where q.name = p_queue
+               and (q.fair or q.fair_since is not null or q.paused_at is not null)) is null
+       and (select 1 from headway.reservations r where r.queue = p_queue and r.expires_at > t.now limit 1) is null
+       and (select 1 from headway.workers w where w.id = p_worker) is not null
+       and (select 1 from headway.arrivals limit 1) is null
+       and (select 1
+              from headway.jobs j
+             where j.queue = p_queue and j.status = 'queued' and j.limited_by is null
+             limit 1) is null
+    on conflict do nothing;
+    if found then
+      return 'claimed';
+    end if;
+  end if;
+  return headway.enqueue_plain(
+    p_id, p_kind, p_queue, p_payload, p_priority, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms,
+    p_timeout_ms);
+end
+$$;
+
+-- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
+-- The same as enqueue_many for a batch of one, without the price of two dozen arrays. Raises HW001, HW003, HW004, HW005.
+create function headway.enqueue(
+  kind text,
+  payload json default '{}',
+  queue text default 'default',
+  tenant uuid default null,
+  slug text default null,
+  id uuid default null,
+  priority integer default 100,
+  delay interval default null,
+  scheduled_for timestamptz default null,
+  expires_at timestamptz default null,
+  max_attempts integer default 5,
+  max_losses integer default null,
+  backoff_base interval default '1 second',
+  backoff_cap interval default '1 hour',
+  timeout interval default null,
+  delivery text default 'at_least_once',
+  idempotency_key text default null,
+  unique_key text default null,
+  unique_scope text[] default '{queued,scheduled,held,running,waiting}',
+  on_conflict text default 'return',
+  correlation_id text default null,
+  trace_id text default null,
+  source text default 'manual',
+  source_ref text default null,
+  created_by text default null,
+  meta json default null,
+  train text default null,
+  on_canceled text default 'advance',
+  on_dead text default 'advance',
+  partition text default null,
+  concurrency integer default null,
+  concurrency_key text default null,
+  rate_count integer default null,
+  rate_period interval default null,
+  rate_burst integer default null,
+  rate_key text default null,
+  "group" uuid default null,
+  after uuid[] default null,
+  on_failure text default 'stop',
+  place jsonb default null,
+  state json default null,
+  alone boolean default null
+) returns table (job_id uuid, job_status text, created boolean)
+language plpgsql security definer
+set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_variable
+declare
+  v_seat boolean := train is not null and after is null and coalesce(alone, headway.alone())
+                    and headway.seat_is_free(headway.scope(tenant), train);
+  v_held boolean := after is not null or train is not null and not v_seat;
+  v_tenant uuid;
+-- one statement where it can be: every further expression is made ready anew in every transaction
+begin
+  if tenant is not null then
+    perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
+  end if;
+  loop
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      source, source_ref, created_by, meta, created_at, metered, fair,
+      train, on_canceled, on_dead, partition, concurrency, concurrency_key,
+      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
+      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
+      template_id, template_revision, trigger_id)
+    select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority, s.status, d.due,
+           case when s.status = 'queued' then t.now end,
+           case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
+           expires_at, max_attempts, coalesce(max_losses, max_attempts),
+           extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000,
+           extract(epoch from timeout) * 1000,
+           delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
+           trace_id, source, source_ref, created_by, meta, t.now,
+           case when (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1)
+                     is not null
+                then headway.check_pending(array[t.id], t.id, 1) is not null end,
+           (select true from headway.queues q where q.name = queue and q.fair),
+           train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
+           rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
+           (place ->> 'version')::integer, place ->> 'step', state, headway.texts(place -> 'awaiting'),
+           case when place ->> 'match' = 'all' then true end, (place ->> 'joining')::integer, place ->> 'woken',
+           place ->> 'home_queue', place ->> 'home_partition', (place ->> 'forked_from')::uuid,
+           (place ->> 'parent_id')::uuid, (place ->> 'template_id')::uuid, (place ->> 'template_revision')::integer,
+           (place ->> 'trigger_id')::uuid
+      from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
+                            'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
+                   headway.now() as now) t
+      cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
+      cross join lateral (
+        select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s
+      cross join lateral (
+        select headway.flaw(
+                 delivery, source, max_attempts, coalesce(max_losses, max_attempts),
+                 (extract(epoch from backoff_base) * 1000)::bigint, (extract(epoch from backoff_cap) * 1000)::bigint,
+                 (extract(epoch from timeout) * 1000)::bigint, d.due, expires_at, train, partition,
+                 nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), concurrency, concurrency_key,
+                 rate_count, (extract(epoch from rate_period) * 1000)::bigint, rate_burst, rate_key) as rule
+      ) f
+     where case
+             when f.rule is null then true
+             else headway.refuse_job(id, f.rule)
+           end
+       and headway.is_name(kind)
+       and headway.is_name(queue)
+       and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
+            or place ?| '{parent_id,forked_from}')
+    on conflict do nothing
+    returning jobs.id, jobs.status, true, jobs.tenant_id into job_id, job_status, created, v_tenant;
+    if found then
+      if after is not null then
+        perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
+      elsif job_status = 'held' then
+        insert into headway.arrivals (tenant_id, trains) values (v_tenant, array[train]);
+      end if;
+      if "group" is not null then
+        perform headway.join_group(array[job_id], array["group"]);
+      end if;
+      return next;
+      return;
+    end if;
+    perform headway.check_active(array[kind], array[place]);
+    exit when not v_seat;
+    exit when unique_key is not null and exists (
+      select
+        from headway.jobs o
+       where o.tenant_id = coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
+         and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
+         and o.status = any (o.unique_scope));
+    -- the seat may be taken meanwhile
+    v_seat := false;
+    v_held := true;
+  end loop;
+  if (headway.is_name(kind) and headway.is_name(queue)) is not true then
+    raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
+      using errcode = 'HW004';
+  end if;
+  return query
+    select coalesce(e.id, enqueue.id), coalesce(e.status, 'queued'), coalesce(e.created, true)
+      from (select) one
+      left join headway.enqueued(
+        coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
+        array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict]
+      ) e on true;
+end
+$$;

@@ -1,0 +1,1 @@
+-- Back to version 5: the functions are those of the library that installs them next.

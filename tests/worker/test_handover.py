@@ -1,0 +1,525 @@
+"""Jobs enqueued in the process of a worker that has a slot: handed over as claimed, and never lost or run twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from workshop import FaultyStore, Workshop
+
+from headway import Context, Done, Machine, step
+from headway.errors import StoreUnavailable
+from headway.model.job import NewJob
+from headway.worker import Summary, Worker
+from headway.worker.errand import Errand
+from headway.worker.handover import ahand_over, hand_over
+
+SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
+"""A worker that looks once and then waits to be told."""
+
+
+class Wire(FaultyStore):
+    """Holds back the answer to `enqueue_claimed`, which is committed by then, until it is let go."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__(store)
+        self.committed, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def arun(self, op: Any) -> Any:
+        answer = await super().arun(op)
+        if isinstance(answer, tuple) and len(answer) == 2:
+            self.committed.set()
+            await self.let_go.wait()
+        return answer
+
+
+async def give(shop: Workshop, job: NewJob, store: Any = None) -> bool:
+    """Enqueue it as an app does; gives whether it was handed over."""
+    kept = shop.wake.keep(job)
+    if kept is None:
+        shop.enqueue(job)
+        return False
+    _, taken = await ahand_over(store or shop.store, job, kept)
+    if not taken:
+        shop.wake.poke(job.queue)
+    return taken
+
+
+async def ready(shop: Workshop, worker: Worker) -> None:
+    """Wait until the worker has looked at its queues and found nothing."""
+    await shop.until(lambda: hasattr(worker, "_fetcher") and bool(shop.wake._keepers))
+    await shop.until(lambda: all(lane.poll_at for lane in worker._fetcher._lanes.values()))
+
+
+def once(shop: Workshop, job_id: str, *, fence: int = 1) -> None:
+    """It ran once, and nothing was charged."""
+    job = shop.get(job_id)
+    assert (job.status, job.fence, job.tries, job.losses) == ("succeeded", fence, 0, 0)
+    assert [attempt.status for attempt in shop.attempts(job_id)] == ["succeeded"]
+
+
+def test_a_job_is_handed_over_to_an_idle_worker_without_a_claim(shop: Workshop) -> None:
+    ran: list[int] = []
+
+    @shop.job
+    async def works(number: int) -> None:
+        ran.append(number)
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> str:
+        await ready(shop, worker)
+        job = works.build(1)
+        assert await give(shop, job)
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, summary = shop.while_working(worker, story)
+    once(shop, job_id)
+    job = shop.get(job_id)
+    assert job.queued_at == job.started_at
+    assert (ran, summary) == ([1], Summary(succeeded=1))
+
+
+def test_a_sync_handler_gets_its_job_from_another_thread(shop: Workshop) -> None:
+    @shop.job
+    def works() -> str:
+        return threading.current_thread().name
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> str:
+        await ready(shop, worker)
+        job = works.build()
+        kept = shop.wake.keep(job)
+        assert kept is not None
+        _, taken = await asyncio.to_thread(hand_over, shop.store, job, kept)
+        assert taken
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, _ = shop.while_working(worker, story)
+    once(shop, job_id)
+
+
+def test_slots_are_never_exceeded_by_threads_that_hand_over_beside_claims(shop: Workshop) -> None:
+    now, most = 0, 0
+    handed: list[bool] = []
+    threads, each = 3, 60
+    done = [threading.Event() for _ in range(threads * each)]
+
+    @shop.job
+    async def works(number: int) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        done[number].set()
+
+    worker = shop.worker(queues={"default": 2})
+
+    def enqueue_one_after_another(thread: int) -> None:
+        for number in range(thread * each, thread * each + each):
+            job = works.build(number)
+            kept = shop.wake.keep(job) if number % 3 else None  # the others are left to be claimed
+            if kept is None:
+                shop.enqueue(job)
+            else:
+                _, taken = hand_over(shop.store, job, kept)
+                handed.append(taken)
+                if not taken:
+                    shop.wake.poke(job.queue)
+            assert done[number].wait(20)
+            time.sleep(random.uniform(0, 0.005))  # so that the queue is empty at times
+
+    async def story() -> None:
+        await ready(shop, worker)
+        await asyncio.gather(*(asyncio.to_thread(enqueue_one_after_another, thread) for thread in range(threads)))
+
+    _, summary = shop.while_working(worker, story)
+    assert summary == Summary(succeeded=each * threads)
+    assert most == 2
+    assert handed.count(True) > 10
+    assert worker._fetcher._slots.taken == 0
+
+
+def test_without_a_free_slot_nothing_is_handed_over(shop: Workshop) -> None:
+    release = asyncio.Event()
+
+    @shop.job
+    async def works() -> None:
+        await release.wait()
+
+    worker = shop.worker(queues={"default": 1, "other": 1}, concurrency=1, settings=SELDOM)
+
+    async def story() -> list[str]:
+        await ready(shop, worker)
+        jobs = [works.build(), works.build(), works.using(queue="other").build()]
+        assert [await give(shop, job) for job in jobs] == [True, False, False]
+        assert [shop.get(job.id).status for job in jobs] == ["running", "queued", "queued"]
+        release.set()
+        for job in jobs:
+            await shop.until_status(job.id, "succeeded")
+        return [job.id for job in jobs]
+
+    ids, _ = shop.while_working(worker, story)
+    for job_id in ids:
+        once(shop, job_id)
+
+
+def test_only_plain_jobs_of_its_own_kinds_and_queues_are_taken(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    @shop.machine
+    class Walk(Machine, version=1):
+        @step
+        async def start(self, ctx: Context) -> Done:
+            return Done()
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> None:
+        await ready(shop, worker)
+        keep = shop.wake.keep
+        assert keep(works.using(queue="other").build()) is None
+        assert keep(works.using(delay="1m").build()) is None
+        assert keep(works.using(unique_key="k").build()) is None
+        assert keep(NewJob(id="x", kind="unheard_of")) is None
+        assert keep(Walk.build()) is None
+        kept = keep(works.build())
+        assert kept is not None
+        with kept:
+            pass
+        worker._fetcher._lanes["default"].full = True  # others wait for slots
+        assert keep(works.build()) is None
+
+    shop.while_working(worker, story)
+
+
+def test_an_errand_takes_nothing_but_its_own_job(shop: Workshop) -> None:
+    release = asyncio.Event()
+
+    @shop.job
+    async def works() -> None:
+        await release.wait()
+
+    (job_id,) = shop.enqueue(works.build())
+    errand = Errand(
+        shop.store,
+        shop.registry.kinds,
+        wake=shop.wake,
+        queues={"default": 2},
+        job_id=job_id,
+        reservation_id=None,
+    )
+
+    async def story() -> None:
+        await shop.until_status(job_id, "running")
+        assert shop.wake.keep(works.build()) is None
+        release.set()
+
+    shop.while_working(errand, story)
+
+
+def test_until_idle_does_not_end_before_what_was_handed_over(shop: Workshop) -> None:
+    ran: list[int] = []
+
+    @shop.job
+    async def follows(number: int) -> None:
+        ran.append(number)
+
+    @shop.job
+    async def leads(number: int) -> None:
+        await give(shop, follows.build(number))
+
+    @shop.job
+    def leads_in_thread(number: int) -> None:
+        job = follows.build(number)
+        kept = shop.wake.keep(job)
+        if kept is None:
+            shop.enqueue(job)
+        else:
+            hand_over(shop.store, job, kept)
+
+    shop.enqueue(*(kind.build(number) for number in range(10) for kind in (leads, leads_in_thread)))
+    assert shop.drain() == Summary(succeeded=40)
+    assert sorted(ran) == sorted([*range(10), *range(10)])
+
+
+def test_what_is_enqueued_behind_a_backlog_waits_its_turn(shop: Workshop) -> None:
+    order: list[int] = []
+    release = asyncio.Event()
+
+    @shop.job
+    async def works(number: int) -> None:
+        await release.wait()
+        order.append(number)
+
+    worker = shop.worker(queues={"default": 1}, settings=SELDOM)
+    shop.enqueue(*(works.build(number) for number in range(5)))
+
+    async def story() -> None:
+        await shop.until(lambda: bool(shop.wake._keepers) and worker._fetcher._slots.taken == 1)
+        assert not await give(shop, works.build(5))
+        release.set()
+        await shop.until(lambda: len(order) == 6)
+
+    shop.while_working(worker, story)
+    assert order == [0, 1, 2, 3, 4, 5]
+
+
+# what goes wrong
+
+
+def test_where_the_answer_was_lost_the_job_is_given_back_and_runs_once(shop: Workshop, lines: Any) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker, store = shop.worker(settings=SELDOM), FaultyStore(shop.store)
+    store.loses_answer = lambda _op: True
+
+    async def story() -> str:
+        await ready(shop, worker)
+        job = works.build()
+        with pytest.raises(StoreUnavailable):
+            await give(shop, job, store)
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, _ = shop.while_working(worker, story)
+    once(shop, job_id, fence=2)
+    assert len(lines("answer was lost")) == 1
+    assert worker._fetcher._slots.taken == 0
+
+
+def test_where_a_repeat_finds_it_running_the_job_is_given_back_and_runs_once(shop: Workshop) -> None:
+    """As a store does it by itself, when a connection breaks between the commit and its answer."""
+
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> str:
+        await ready(shop, worker)
+        job = works.build()
+        kept = shop.wake.keep(job)
+        assert kept is not None
+        shop.store.run(shop.store.ops.enqueue_claimed(job, kept.worker_id))
+        enqueued, taken = await ahand_over(shop.store, job, kept)
+        assert (enqueued.created, taken) == (True, False)
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, _ = shop.while_working(worker, story)
+    once(shop, job_id, fence=2)
+
+
+def test_where_nothing_was_written_the_slot_is_free_again(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker, store = shop.worker(queues={"default": 1}, settings=SELDOM), FaultyStore(shop.store)
+    store.away = True
+
+    async def story() -> str:
+        await ready(shop, worker)
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                await give(shop, works.build(), store)
+            await shop.until(lambda: not worker._fetcher._doubtful)
+        job = works.build()
+        assert await give(shop, job)
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, summary = shop.while_working(worker, story)
+    once(shop, job_id)
+    assert summary == Summary(succeeded=1)
+
+
+def _while_on_its_way(shop: Workshop, worker: Worker, then: Callable[[Wire, str], Any]) -> str:
+    """Let something happen between the commit of a hand-over and its answer."""
+    (kind,) = shop.registry.kinds.values()
+    job = kind.build()
+
+    async def story() -> None:
+        wire = Wire(shop.store)
+        await ready(shop, worker)
+        giving = asyncio.create_task(give(shop, job, wire))
+        await wire.committed.wait()
+        assert shop.get(job.id).status == "running"
+        await then(wire, job.id)
+        wire.let_go.set()
+        await asyncio.wait([giving])
+
+    shop.while_working(worker, story)
+    return job.id
+
+
+def test_a_worker_in_doubt_does_not_give_back_what_is_on_its_way_to_it(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def doubts(wire: Wire, job_id: str) -> None:
+        worker._fetcher._doubts += 1
+        worker._fetcher.loop.poke()
+        await shop.until(lambda: not worker._fetcher._doubtful)
+        assert shop.get(job_id).status == "running"
+        wire.let_go.set()
+        await shop.until_status(job_id, "succeeded")
+
+    once(shop, _while_on_its_way(shop, worker, doubts))
+
+
+def test_what_comes_to_a_worker_that_ends_is_given_back(shop: Workshop) -> None:
+    finish = asyncio.Event()
+
+    @shop.job
+    async def works() -> None:
+        await finish.wait()
+
+    worker = shop.worker(settings=SELDOM)
+    (held,) = shop.enqueue(works.build())
+
+    async def ends(wire: Wire, job_id: str) -> None:
+        await shop.until_status(held, "running")
+        worker.stop()
+        await shop.until(lambda: worker._fetcher._handover._closed)
+        assert shop.get(job_id).status == "running"
+        wire.let_go.set()
+        await shop.until_status(job_id, "queued")
+        finish.set()
+
+    job_id = _while_on_its_way(shop, worker, ends)
+    job = shop.get(job_id)
+    assert (job.status, job.fence, job.losses, job.started_at) == ("queued", 1, 0, None)
+    assert shop.attempts(job_id) == []
+    assert shop.drain() == Summary(succeeded=1)
+
+
+def test_what_comes_to_a_worker_that_lost_its_lease_runs_once_more_and_only_that_counts(shop: Workshop) -> None:
+    ran: list[int] = []
+
+    @shop.job
+    async def works(ctx: Context) -> None:
+        ran.append(ctx.fence)
+
+    worker = shop.worker()
+
+    async def is_reaped(wire: Wire, job_id: str) -> None:
+        before = worker.worker_id
+        shop.store.run(shop.store.ops.reap([before], limit=10))
+        await shop.until(lambda: worker.worker_id != before)
+        wire.let_go.set()
+        shop.make_due(job_id)
+        await shop.until_status(job_id, "succeeded")
+
+    job_id = _while_on_its_way(shop, worker, is_reaped)
+    assert ran == [2]
+    assert [attempt.status for attempt in shop.attempts(job_id)] == ["lost", "succeeded"]
+
+
+def test_who_stops_waiting_for_it_leaves_the_job_to_run_once(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def is_cancelled(wire: Wire, job_id: str) -> None:
+        giving = next(task for task in asyncio.all_tasks() if "coroutine object give" in repr(task.get_coro()))
+        giving.cancel()
+        await asyncio.wait([giving])
+        assert giving.cancelled()
+        assert shop.get(job_id).status == "running"
+        wire.let_go.set()
+        await shop.until_status(job_id, "succeeded")
+
+    once(shop, _while_on_its_way(shop, worker, is_cancelled))
+    assert worker._fetcher._slots.taken == 0
+
+
+def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later(shop: Workshop, lines: Any) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings={**SELDOM, "pace_ms": 20, "idle_pace_ms": 20, "lease_ms": 300})
+    store = FaultyStore(shop.store)
+    store.away = True
+
+    async def story() -> str:
+        await ready(shop, worker)
+        job = works.build()
+        with pytest.raises(StoreUnavailable):
+            await give(shop, job, store)
+        await shop.until(lambda: not worker._fetcher._doubtful)
+        # only now the server gets to it
+        shop.store.run(shop.store.ops.enqueue_claimed(job, worker.worker_id))
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, _ = shop.while_working(worker, story)
+    once(shop, job_id, fence=2)
+    assert len(lines("answer was lost")) == 1
+
+
+def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: Any) -> None:
+    """What a settle has claimed is running in the store before the worker has heard of it."""
+    store = FaultyStore(shop.store)
+    committed, let_go = asyncio.Event(), asyncio.Event()
+    ran: list[int] = []
+
+    @shop.job(partition="p")
+    async def works(number: int) -> None:
+        ran.append(number)
+
+    @shop.job
+    async def other() -> None: ...
+
+    settle_and_claim, arun = shop.store.ops.settle_and_claim, store.arun
+    made: list[Any] = []
+
+    def remember(*args: Any) -> Any:
+        made.append(settle_and_claim(*args))
+        return made[-1]
+
+    async def hold(op: Any) -> Any:
+        answer = await arun(op)
+        if any(op is each for each in made) and not committed.is_set():
+            committed.set()
+            await let_go.wait()
+        return answer
+
+    worker = shop.worker(store=store, settings=SELDOM)
+
+    async def story() -> list[str]:
+        store.ops.settle_and_claim, store.arun = remember, hold  # type: ignore[method-assign]
+        await ready(shop, worker)
+        ids = shop.enqueue(*(works.build(number) for number in range(2)))
+        await committed.wait()
+        assert [shop.get(job_id).status for job_id in ids] == ["succeeded", "running"]
+        worker._fetcher._given_up(True)
+        await asyncio.sleep(0.05)  # for a worker that would give it back
+        let_go.set()
+        for job_id in ids:
+            await shop.until_status(job_id, "succeeded")
+        await shop.until(lambda: not worker._fetcher._doubtful)
+        return ids
+
+    try:
+        ids, _ = shop.while_working(worker, story)
+    finally:
+        store.ops.settle_and_claim = settle_and_claim
+    assert ran == [0, 1]
+    for job_id in ids:
+        once(shop, job_id)
+    assert lines("answer was lost") == []
