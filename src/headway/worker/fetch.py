@@ -190,10 +190,10 @@ class Fetcher:
         """Take as many jobs as there are free slots and start them; gives how many."""
         worker_id = self._lease.worker_id
         limit = self._ask(lane)
-        lane.woken = False
         try:
             if limit <= 0:
-                return 0
+                return 0  # the slots were kept for others just now
+            lane.woken = False
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
             await self._claimed(lane, limit, claims, worker_id)
         except LeaseLost:
