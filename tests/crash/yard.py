@@ -163,10 +163,13 @@ def hand_over(slots: int, point: str) -> None:
     def enqueue() -> None:
         while not is_open("enough"):
             _ask(random.choice([relay, relay_plain]).build(ms=random.choice([0, 1, 5]), links=random.randrange(3)))
-            time.sleep(random.uniform(0, 0.04))  # so that there is nothing before the next one at times
+            time.sleep(random.uniform(0, 0.08))  # so that there is nothing before the next one at times
 
-    for _ in range(2):
-        threading.Thread(target=enqueue, daemon=True).start()
+    @app.on("worker.started")
+    def begin(_: object) -> None:
+        for _thread in range(2):
+            threading.Thread(target=enqueue, daemon=True).start()
+
     app.run(["main"], concurrency=slots)
 
 

@@ -228,3 +228,22 @@ def test_a_tenant_that_is_full_is_refused_as_ever(db, hand):
     with pytest.raises(QueueFull):
         hand()
     assert len(db.find()) == 1
+
+
+def test_it_overtakes_what_waited_for_a_rate_only_where_a_claim_would(db, make, hand):
+    """Its token is back: on SQLite the next claim takes it first, on PostgreSQL what is queued."""
+
+    def crowd(queue: str) -> str:
+        rated = {"kind": queue, "queue": queue, "rate_count": 1, "rate_period_ms": 1_000}
+        db.enqueue(**rated)
+        waits = db.enqueue(**rated).id
+        assert len(db.claim(queue=queue)) == 1
+        return waits
+
+    first, second = crowd("one"), crowd("two")
+    db.advance("2s")
+    db.enqueue(queue="one")
+    claims_rated = db.take(queue="one").id == first
+    _, claim = hand(queue="two")
+    assert (claim is None) == claims_rated
+    assert db.status(second) == "queued"

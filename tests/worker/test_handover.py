@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from headway.errors import StoreUnavailable
 from headway.model.job import NewJob
 from headway.worker import Summary, Worker
 from headway.worker.errand import Errand
-from headway.worker.handover import ahand_over, hand_over
+from headway.worker.fetch import Fetcher
+from headway.worker.handover import Kept, ahand_over, hand_over
 
 SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
 """A worker that looks once and then waits to be told."""
@@ -462,7 +464,9 @@ def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later
         with pytest.raises(StoreUnavailable):
             await give(shop, job, store)
         await shop.until(lambda: not worker._fetcher._doubtful)
-        # only now the server gets to it
+        first = worker._fetcher._look_again_at
+        await shop.until(lambda: worker._fetcher._look_again_at > first)
+        # only now, more than a lease later, the server gets to it
         shop.store.run(shop.store.ops.enqueue_claimed(job, worker.worker_id))
         await shop.until_status(job.id, "succeeded")
         return job.id
@@ -507,7 +511,7 @@ def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: 
         ids = shop.enqueue(*(works.build(number) for number in range(2)))
         await committed.wait()
         assert [shop.get(job_id).status for job_id in ids] == ["succeeded", "running"]
-        worker._fetcher._given_up(True)
+        worker._fetcher._given_up("default", True)
         await asyncio.sleep(0.05)  # for a worker that would give it back
         let_go.set()
         for job_id in ids:
@@ -523,3 +527,162 @@ def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: 
     for job_id in ids:
         once(shop, job_id)
     assert lines("answer was lost") == []
+
+
+def test_an_event_loop_that_ends_before_a_hand_over_begins_leaves_no_slot_kept(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(queues={"default": 1}, settings=SELDOM)
+
+    async def gives_and_ends() -> None:
+        asyncio.create_task(give(shop, works.build()))  # noqa: RUF006 - it is cancelled with the rest
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    async def story() -> None:
+        await ready(shop, worker)
+        for _ in range(3):
+            await asyncio.to_thread(asyncio.run, gives_and_ends())
+            await shop.until(lambda: worker._fetcher._slots.taken == 0)
+        assert worker._fetcher._handover.holds() == set()
+
+    shop.while_working(worker, story)
+
+
+def test_what_interrupts_a_hand_over_at_its_end_neither_runs_it_twice_nor_gives_its_slot_twice(shop: Workshop) -> None:
+    """As Ctrl-C does, between any two lines."""
+
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> list[str]:
+        await ready(shop, worker)
+        ids = []
+        for started in (False, True):
+            job = works.build()
+            kept = shop.wake.keep(job)
+            assert kept is not None
+            _, claim = await shop.store.arun(shop.store.ops.enqueue_claimed(job, kept.worker_id))
+            with suppress(KeyboardInterrupt), kept:
+                assert worker._fetcher._handover.take(kept, claim)
+                if started:
+                    await shop.until_status(job.id, "succeeded")
+                raise KeyboardInterrupt
+            await shop.until_status(job.id, "succeeded")
+            ids.append(job.id)
+        return ids
+
+    (early, late), summary = shop.while_working(worker, story)
+    once(shop, early, fence=2)
+    once(shop, late)
+    assert summary == Summary(succeeded=2)
+    assert worker._fetcher._slots.taken == 0
+
+
+def test_a_worker_whose_event_loop_stands_still_is_given_one_job_at_most(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> list[str]:
+        await ready(shop, worker)
+        first, second = works.build(), works.build()
+        kept = shop.wake.keep(first)
+        assert kept is not None
+        assert hand_over(shop.store, first, kept)[1]
+        assert shop.wake.keep(second) is None  # nothing was awaited since
+        shop.enqueue(second)
+        for job in (first, second):
+            await shop.until_status(job.id, "succeeded")
+        worker._fetcher._lanes["default"].poll_at = time.monotonic() - 1
+        assert shop.wake.keep(works.build()) is None
+        return [first.id, second.id]
+
+    for job_id in shop.while_working(worker, story)[0]:
+        once(shop, job_id)
+
+
+def test_after_a_refusal_the_next_ones_keep_no_slots_for_a_moment(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+    shop.store.run(shop.store.ops.pause("default", actor=None))
+
+    async def story() -> None:
+        await ready(shop, worker)
+        assert not await give(shop, works.build())
+        await shop.until(lambda: worker._fetcher._lanes["default"].no_handover_until > 0)
+        assert shop.wake.keep(works.build()) is None
+        await shop.until(lambda: (kept := shop.wake.keep(works.build())) is not None and _put_away(kept))
+
+    shop.while_working(worker, story)
+
+
+def _put_away(kept: Kept) -> bool:
+    kept.give_up(doubtful=False)
+    return True
+
+
+def test_a_claim_that_was_lost_with_the_lease_is_not_begun_while_another_is_asked_for(shop: Workshop) -> None:
+    ran: list[int] = []
+
+    @shop.job
+    async def works(ctx: Context) -> None:
+        ran.append(ctx.fence)
+
+    worker = shop.worker()
+
+    async def renews(wire: Wire, job_id: str) -> None:
+        begin, renewing, go_on = worker._lease.begin, asyncio.Event(), asyncio.Event()
+
+        async def begin_slowly() -> None:
+            renewing.set()
+            await go_on.wait()
+            await begin()
+
+        worker._lease.begin = begin_slowly  # type: ignore[method-assign]
+        shop.store.run(shop.store.ops.reap([worker.worker_id], limit=10))
+        await renewing.wait()
+        wire.let_go.set()
+        await shop.until(lambda: not worker._fetcher._handover.holds())
+        go_on.set()
+        shop.make_due(job_id)
+        await shop.until_status(job_id, "succeeded")
+
+    _while_on_its_way(shop, worker, renews)
+    assert ran == [2]
+
+
+def test_until_idle_does_not_end_before_what_came_at_its_last_look(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    @shop.job
+    async def follows() -> None:
+        ran.append("follows")
+
+    @shop.job
+    async def leads() -> None:
+        ran.append("leads")
+        shop.enqueue(follows.build())
+
+    looks = iter([True])
+    more_to_come = Fetcher._more_to_come
+
+    async def comes_late(fetcher: Fetcher) -> bool:
+        answer = await more_to_come(fetcher)
+        if next(looks, False):
+            fetcher._lanes["default"].poll_at = time.monotonic() + 60  # it is not late
+            assert await give(shop, leads.build())
+        return answer
+
+    monkeypatch.setattr(Fetcher, "_more_to_come", comes_late)
+    assert shop.drain() == Summary(succeeded=2)
+    assert ran == ["leads", "follows"]

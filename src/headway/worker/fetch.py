@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import time
 from collections import Counter, deque
@@ -35,19 +34,22 @@ UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
 _FEW = 4  # with so few slots a claim is no work that a settle should not wait for
 _ARRIVALS = 1_000
+_NOT_AGAIN_S = 0.1  # where a hand-over was refused, the next ones would be, too, and keep slots in vain
+_LATE_S = 0.05
 _PATIENCE = 5
 
 
 class Lane:
     """What the fetcher knows of one queue."""
 
-    __slots__ = ("full", "poll_at", "queue", "woken", "worked_at")
+    __slots__ = ("full", "no_handover_until", "poll_at", "queue", "woken", "worked_at")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.full = False  # the last claim got all it asked for: there is more
         self.woken = False  # somebody in this process enqueued or promoted
         self.poll_at = 0.0
+        self.no_handover_until = 0.0
         self.worked_at = time.monotonic()
 
 
@@ -84,7 +86,7 @@ class Fetcher:
         self._flushed = False
         self._doubts = 0  # how often it was not known whether a claim was made
         self._resolved = 0
-        self._look_again_at = math.inf
+        self._look_again_at = time.monotonic() + settings.lease_ms / 1_000
         self._closed = False
         self._left = 0
         self._in_vain = 0
@@ -140,8 +142,7 @@ class Fetcher:
     async def close(self, timeout_s: float) -> None:
         """Claim no more; what a claim on its way brings is given back."""
         self._closed = True
-        self._handover.close()
-        await self.loop.stop(timeout_s)
+        await asyncio.gather(self._handover.close(min(timeout_s, 1.0)), self.loop.stop(timeout_s))
 
     # one round
 
@@ -153,6 +154,8 @@ class Fetcher:
             await self._claim(lane)
         self._flushed = False
         if self._on_idle is not None and not self._closed and self._quiet() and await self._finds_nothing():
+            if not self._quiet():
+                return 0.0  # it was given something meanwhile
             self._closed = True
             self._on_idle()
         return self._rest_s()
@@ -260,14 +263,20 @@ class Fetcher:
             return None
         if self._settler.backlog >= self._backlog_limit or any(lane.full for lane in self._lanes.values()):
             return None  # others wait for slots
+        now = time.monotonic()
+        if now < lane.no_handover_until or now > lane.poll_at + _LATE_S:
+            return None  # there is something in the way, or this worker is late itself
         return self._handover.keep(job, kind)
 
     def _worked(self, queue: str) -> None:
         self._lanes[queue].worked_at = time.monotonic()
 
-    def _given_up(self, doubtful: bool) -> None:
-        """A kept slot is free again."""
+    def _given_up(self, queue: str, doubtful: bool) -> None:
+        """A kept slot is free again, and its job is queued if it was enqueued."""
         self._doubts += doubtful
+        if not doubtful:
+            self._lanes[queue].no_handover_until = time.monotonic() + _NOT_AGAIN_S
+        self._mark(queue)
         self.loop.poke()
 
     def _interval(self, lane: Lane, now: float) -> float:
@@ -281,7 +290,7 @@ class Fetcher:
         )
 
     async def _start(self, claims: list[Claim], worker_id: str, now: float) -> None:
-        if self._closed or worker_id != self._lease.worker_id:
+        if self._closed or not self._lease.is_held(worker_id):
             await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=0)
             return
         names = self._tenants
@@ -337,12 +346,11 @@ class Fetcher:
         return self._resolved < self._doubts
 
     async def _resolve_doubts(self) -> None:
-        again = time.monotonic() >= self._look_again_at
-        if again or self._doubtful:
-            self._doubts += again
+        """Look where there is a doubt, and once a lease: a commit may come long after its answer was given up."""
+        if self._doubtful or time.monotonic() >= self._look_again_at:
+            self._doubts += 1  # so that no settle claims meanwhile
             await self.reconcile()
-            # a commit may come after its answer was given up
-            self._look_again_at = math.inf if again else time.monotonic() + self._settings.lease_ms / 1_000
+            self._look_again_at = time.monotonic() + self._settings.lease_ms / 1_000
 
     async def reconcile(self) -> None:
         """Give back what the store has running under this worker and this worker does not know of."""

@@ -59,6 +59,10 @@ class Lease:
         """How many workers share the periodic duties, as far as this one knows."""
         return max(1, *self.fleet.values()) if self.fleet else 1
 
+    def is_held(self, worker_id: str) -> bool:
+        """Whether claims under this id are this worker's, as far as it knows."""
+        return worker_id == self.worker_id and not self._renewing.locked()
+
     async def begin(self) -> None:
         """Register under a new id."""
         worker_id = new_id()

@@ -75,6 +75,11 @@ select exists (
   )
   and not exists (
     select 1
+    from buckets indexed by buckets_wake
+    where wake_at <= ?3
+  )
+  and not exists (
+    select 1
     from jobs
     where status = 'queued'
       and limited_by is null
