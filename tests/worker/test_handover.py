@@ -56,6 +56,13 @@ async def ready(shop: Workshop, worker: Worker) -> None:
     """Wait until the worker has looked at its queues and found nothing."""
     await shop.until(lambda: hasattr(worker, "_fetcher") and bool(shop.wake._keepers))
     await shop.until(lambda: all(lane.poll_at for lane in worker._fetcher._lanes.values()))
+    await shop.until(lambda: is_still(worker))
+
+
+def is_still(worker: Worker) -> bool:
+    """Whether it has nothing to look for, and so keeps its slots for whoever comes."""
+    fetcher = worker._fetcher
+    return not (fetcher._slots.asked or fetcher._doubtful or any(lane.woken for lane in fetcher._lanes.values()))
 
 
 def once(shop: Workshop, job_id: str, *, fence: int = 1) -> None:
@@ -336,7 +343,7 @@ def test_where_nothing_was_written_the_slot_is_free_again(shop: Workshop) -> Non
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
                 await give(shop, works.build(), store)
-            await shop.until(lambda: not worker._fetcher._doubtful)
+            await shop.until(lambda: is_still(worker))
         job = works.build()
         assert await give(shop, job)
         await shop.until_status(job.id, "succeeded")
@@ -421,9 +428,9 @@ def test_what_comes_to_a_worker_that_lost_its_lease_runs_once_more_and_only_that
     async def is_reaped(wire: Wire, job_id: str) -> None:
         before = worker.worker_id
         shop.store.run(shop.store.ops.reap([before], limit=10))
+        shop.make_due(job_id)
         await shop.until(lambda: worker.worker_id != before)
         wire.let_go.set()
-        shop.make_due(job_id)
         shop.wake.poke("default")
         await shop.until_status(job_id, "succeeded")
 
@@ -652,9 +659,9 @@ def test_a_claim_that_was_lost_with_the_lease_is_not_begun_while_another_is_aske
         await renewing.wait()
         wire.let_go.set()
         await shop.until(lambda: not worker._fetcher._handover.holds())
+        shop.make_due(job_id)
         go_on.set()
         await shop.until(lambda: worker.worker_id != before)
-        shop.make_due(job_id)
         shop.wake.poke("default")
         await shop.until_status(job_id, "succeeded")
 
