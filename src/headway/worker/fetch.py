@@ -36,6 +36,7 @@ _FEW = 4  # with so few slots a claim is no work that a settle should not wait f
 _ARRIVALS = 1_000
 _NOT_AGAIN_S = 0.1  # where a hand-over was refused, the next ones would be, too, and keep slots in vain
 _LATE_S = 0.05
+_LEASES = 10  # between two looks for claims that this worker does not know of, without a reason to doubt
 _PATIENCE = 5
 
 
@@ -86,7 +87,7 @@ class Fetcher:
         self._flushed = False
         self._doubts = 0  # how often it was not known whether a claim was made
         self._resolved = 0
-        self._look_again_at = time.monotonic() + settings.lease_ms / 1_000
+        self._look_again_at = self._next_look(_LEASES)
         self._closed = False
         self._left = 0
         self._in_vain = 0
@@ -346,11 +347,16 @@ class Fetcher:
         return self._resolved < self._doubts
 
     async def _resolve_doubts(self) -> None:
-        """Look where there is a doubt, and once a lease: a commit may come long after its answer was given up."""
-        if self._doubtful or time.monotonic() >= self._look_again_at:
+        """Look where there is a doubt, again a lease later, and seldom without one: a commit may come long after its
+        answer was given up."""
+        doubtful = self._doubtful
+        if doubtful or time.monotonic() >= self._look_again_at:
             self._doubts += 1  # so that no settle claims meanwhile
             await self.reconcile()
-            self._look_again_at = time.monotonic() + self._settings.lease_ms / 1_000
+            self._look_again_at = self._next_look(1 if doubtful else _LEASES)
+
+    def _next_look(self, leases: int) -> float:
+        return time.monotonic() + spread(leases * self._settings.lease_ms, random.random()) / 1_000
 
     async def reconcile(self) -> None:
         """Give back what the store has running under this worker and this worker does not know of."""
