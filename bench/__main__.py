@@ -237,7 +237,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one small round, without idle workers")
     parser.add_argument("--only", action="append", choices=PARTS, help="measure only this; may be repeated")
     parser.add_argument("--store", choices=("sqlite", "postgres"), help="measure only this store")
-    parser.add_argument("--idle-minutes", type=float, help="when to look at idle workers again (1.1; 0: not at all)")
+    parser.add_argument("--idle-minutes", type=float, help="when to look at idle workers again (1.5; 0: not at all)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there as well")
     return parser.parse_args()
 

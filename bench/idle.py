@@ -1,14 +1,15 @@
 """Idle workers: how many transactions a second they cost the database.
 
 Every query of a worker is a transaction of its own, so the growth of xact_commit + xact_rollback of the fleet's own
-database counts them; it is read from another database, so that the reading is not counted.
+database counts them; it is read from another database, so that the reading is not counted. The server's own rounds of
+vacuum are transactions as well: they are switched off meanwhile.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from urllib.parse import urlsplit
 
 from bench.servers import Postgres
@@ -16,7 +17,8 @@ from bench.worker import processes
 
 KNOWN_S = 28.0
 """A worker learns the size of its fleet with a heartbeat (20 s, jittered): before that it polls as one of fewer."""
-WINDOW_S = 12.0
+WINDOW_S = 20.0
+"""The time of a heartbeat: workers that started together beat together, and a shorter look sees too many or too few."""
 _PER_PROCESS = 15
 
 
@@ -25,6 +27,7 @@ def queries(site: Postgres, fleets: Sequence[int], *, idle_minutes: float) -> di
     urls = {size: site.create(f"idle{size}") for size in fleets}
     found: dict[str, float] = {}
     with ExitStack() as stack:
+        stack.enter_context(_without_vacuum(site))
         for size, url in urls.items():
             count = -(-size // _PER_PROCESS)
             stack.enter_context(processes(url, count, workers=size // count, concurrency=20))
@@ -37,6 +40,20 @@ def queries(site: Postgres, fleets: Sequence[int], *, idle_minutes: float) -> di
     for url in urls.values():
         site.drop(url)
     return found
+
+
+@contextmanager
+def _without_vacuum(site: Postgres) -> Iterator[None]:
+    _set_vacuum(site, "off")
+    try:
+        yield
+    finally:
+        _set_vacuum(site, "default")
+
+
+def _set_vacuum(site: Postgres, value: str) -> None:
+    site.admin.execute(f"alter system set autovacuum = {value}")
+    site.admin.execute("select pg_reload_conf()")
 
 
 def _rates(site: Postgres, urls: dict[int, str]) -> dict[int, float]:

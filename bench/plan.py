@@ -22,7 +22,8 @@ class Plan:
     pings: int = 110  # a round
     memory_jobs: int = 200_000
     fleets: tuple[int, ...] = (1, 8, 60)
-    idle_minutes: float = 1.1  # 0: only while the queue counts as in use
+    # 0: only while the queue counts as in use; sessions report what they did before that up to ten seconds late
+    idle_minutes: float = 1.5
 
     @property
     def few_memory_jobs(self) -> int:

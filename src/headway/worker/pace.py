@@ -10,18 +10,18 @@ def interval(
 ) -> float:
     """Seconds until this worker polls again, spread over 75 % to 125 % by jitter in [0, 1).
 
-    A fleet may ask the database once a pace: by its heartbeats, and by polls with what they leave of that, though never
-    less than half of it. The pace is `pace_ms` for a minute after the queue had work, `idle_pace_ms` from then on.
+    A fleet may ask the database once a pace: by its heartbeats, by the look at what is due that one of it takes every
+    second, and by polls with what these leave of that, though never less than half of it. The pace is `pace_ms` for a minute after the queue had work, `idle_pace_ms` from then on.
 
     >>> interval(pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=1, since_work_s=0, jitter=0.5)
     0.025
     >>> round(interval(pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=60, since_work_s=500, jitter=0.5), 2)
-    8.51
+    9.92
     """
     fleet = max(fleet, 1)
     budget = 1_000 / (pace_ms if since_work_s < RECENT_S else max(pace_ms, idle_pace_ms))
-    beats = (fleet - 1) * 1_000 / heartbeat_ms
-    return spread(fleet / max(budget - beats, budget / 2), jitter)
+    other = (fleet - 1) * 1_000 / heartbeat_ms + (fleet > 1)
+    return spread(fleet / max(budget - other, budget / 2), jitter)
 
 
 def spread(seconds: float, jitter: float) -> float:
