@@ -11,7 +11,8 @@ def interval(
     """Seconds until this worker polls again, spread over 75 % to 125 % by jitter in [0, 1).
 
     A fleet may ask the database once a pace: by its heartbeats, by the look at what is due that one of it takes every
-    second, and by polls with what these leave of that, though never less than half of it. The pace is `pace_ms` for a minute after the queue had work, `idle_pace_ms` from then on.
+    second, and by polls with what these leave of that, though never less than half of it. The pace is `pace_ms` for a
+    minute after the queue had work, `idle_pace_ms` from then on.
 
     >>> interval(pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=1, since_work_s=0, jitter=0.5)
     0.025
