@@ -242,8 +242,8 @@ def test_it_overtakes_what_waited_for_a_rate_only_where_a_claim_would(db, make, 
 
     first, second = crowd("one"), crowd("two")
     db.advance("2s")
+    _, claim = hand(queue="two")  # first, for a claim puts what waits for any rate back
     db.enqueue(queue="one")
     claims_rated = db.take(queue="one").id == first
-    _, claim = hand(queue="two")
-    assert (claim is None) == claims_rated
+    assert (claim is None) == claims_rated == (db.dialect == "sqlite")
     assert db.status(second) == "queued"

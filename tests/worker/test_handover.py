@@ -416,6 +416,47 @@ def test_what_comes_to_a_worker_that_ends_is_given_back(shop: Workshop) -> None:
     assert shop.drain() == Summary(succeeded=1)
 
 
+def test_a_worker_that_ends_does_not_sign_off_before_what_is_on_its_way(shop: Workshop) -> None:
+    """Else it would be reaped, and charged with a loss."""
+
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def ends(_wire: Wire, _job_id: str) -> None:
+        worker.stop()
+        await shop.until(lambda: worker._fetcher._handover._closed)
+        await asyncio.sleep(0.2)  # for a worker that would not wait
+        assert len(shop.store.run(shop.store.ops.workers())) == 1
+
+    job = shop.get(_while_on_its_way(shop, worker, ends))
+    assert (job.status, job.losses, shop.attempts(job.id)) == ("queued", 0, [])
+
+
+def test_a_refused_hand_over_wakes_its_worker_by_itself(shop: Workshop) -> None:
+    """Whoever stopped waiting for it does not."""
+
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker(settings=SELDOM)
+
+    async def story() -> list[str]:
+        await ready(shop, worker)
+        first, second = works.build(), works.build()
+        kept = shop.wake.keep(second)
+        assert kept is not None
+        await shop.store.arun(shop.store.ops.enqueue([first]))
+        assert not (await ahand_over(shop.store, second, kept))[1]
+        for job in (first, second):
+            await shop.until_status(job.id, "succeeded")
+        return [first.id, second.id]
+
+    for job_id in shop.while_working(worker, story)[0]:
+        once(shop, job_id)
+
+
 def test_what_comes_to_a_worker_that_lost_its_lease_runs_once_more_and_only_that_counts(shop: Workshop) -> None:
     ran: list[int] = []
 
@@ -472,6 +513,7 @@ def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later
         with pytest.raises(StoreUnavailable):
             await give(shop, job, store)
         await shop.until(lambda: not worker._fetcher._doubtful)
+        assert worker._fetcher._look_again_at < time.monotonic() + 0.4  # five quarters of its lease
         # only now the server gets to it
         shop.store.run(shop.store.ops.enqueue_claimed(job, worker.worker_id))
         await shop.until_status(job.id, "succeeded")
