@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from typing import Any
 
 import ledger
 
 from headway import Context, Headway, Registry
 from headway.errors import StoreUnavailable
 from headway.logs import configure
-from headway.model.job import NewJob
-from headway.worker.handover import Handover
 
 kinds = Registry()
 app = Headway()  # its URL and its lease come from HEADWAY_* variables
@@ -123,70 +118,7 @@ async def neighbour(ctx: Context) -> None:
     note("end", ctx.job_id, ctx.fence)
 
 
-@kinds.job(queue="main", backoff=SOON, max_losses=1_000)
-async def relay(ctx: Context, ms: int = 0, links: int = 0) -> None:
-    """Enqueues the next of its kind, if there are links left."""
-    note("start", ctx.job_id, ctx.fence)
-    await asyncio.sleep(ms / 1_000)
-    if links:
-        job = relay_plain.build(ms=ms, links=links - 1)
-        note("asking", job.id)
-        note("acknowledged", (await app.aenqueue(job)).id)
-    note("end", ctx.job_id, ctx.fence)
-
-
-@kinds.job(queue="main", backoff=SOON, max_losses=1_000)
-def relay_plain(ctx: Context, ms: int = 0, links: int = 0) -> None:
-    note("start", ctx.job_id, ctx.fence)
-    time.sleep(ms / 1_000)
-    if links:
-        _ask(relay.build(ms=ms, links=links - 1))
-    note("end", ctx.job_id, ctx.fence)
-
-
-def _ask(job: NewJob) -> None:
-    """Enqueue it, and say so in the ledger before it and once it was acknowledged."""
-    note("asking", job.id)
-    note("acknowledged", app.enqueue(job).id)
-
-
 # processes
-
-
-def hand_over(slots: int, point: str) -> None:
-    """Work, and have threads and handlers enqueue what this very process works on, until the gate is open; to be killed
-    at one point of a hand-over (where, when, at which of them), or by others."""
-    where, when, number = point.split(":")
-    if where:
-        _kill_at(where, when, int(number))
-
-    def enqueue() -> None:
-        while not is_open("enough"):
-            _ask(random.choice([relay, relay_plain]).build(ms=random.choice([0, 1, 5]), links=random.randrange(3)))
-            time.sleep(random.uniform(0, 0.08))  # so that there is nothing before the next one at times
-
-    @app.on("worker.started")
-    def begin(_: object) -> None:
-        for _thread in range(2):
-            threading.Thread(target=enqueue, daemon=True).start()
-
-    app.run(["main"], concurrency=slots)
-
-
-def _kill_at(where: str, when: str, number: int) -> None:
-    act: Callable[..., Any] = getattr(Handover, where)
-    passes = count(1)
-
-    def passed(*args: Any) -> Any:
-        last = next(passes) == number
-        if last and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        answer = act(*args)
-        if last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-
-    setattr(Handover, where, passed)
 
 
 def enqueue_batches(name: str, size: int) -> None:
@@ -324,8 +256,6 @@ if __name__ == "__main__":
             enqueue_batches(name, int(size))
         case ["crowd", jobs]:
             join_crowd(int(jobs))
-        case ["hand_over", slots, point]:
-            hand_over(int(slots), point)
         case ["hold", path, seconds]:
             hold_the_file(path, float(seconds))
         case ["fork"]:

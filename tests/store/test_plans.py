@@ -209,8 +209,6 @@ def _verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]
     return {
         "claim": (ops.claim(me, "default", 20), 20),
         "claim from an empty queue": (ops.claim(me, "nothing", 20), 1),
-        "enqueue as claimed": (ops.enqueue_claimed(make.job(queue="nothing"), me), 1),
-        "enqueue behind others": (ops.enqueue_claimed(make.job(queue="default"), me), 1),
         "promote": (ops.promote(limit=50), 100),
         "reap": (ops.reap([], limit=50), 50),
         "settle": (ops.settle(me, settlements("succeeded")), 10),

@@ -125,7 +125,6 @@ def test_a_mapped_login_stays_its_tenant_after_set_role(roles: Roles) -> None:
         "select * from headway.tenant_roles",
         "select * from headway.workers",
         "select * from headway.claim(gen_random_uuid(), 'default', 10)",
-        "select headway.enqueue_claimed(gen_random_uuid(), null, 'k', 'default', '{}', 1::smallint, 1, 1, 1, 1, 1)",
         "select * from headway.settle(gen_random_uuid(), '{}', '{}', '{}', '{}')",
         "select * from headway.reap('{}', 10)",
         "select headway.pause('default', 'me')",

@@ -195,26 +195,3 @@ def test_the_job_that_retries_another_is_looked_at_as_any_new_one(postgres_store
     far = "select headway.settle(%s, %s, '{1}', '{failed}', '{failed}', p_delays_ms => '{300000000000000}')"
     with psycopg.connect(postgres_store.url, autocommit=True) as conn, pytest.raises(psycopg.errors.CheckViolation):
         conn.execute(far, (worker, [claim.id]))
-
-
-@pytest.mark.parametrize("verb", ["pause('default', null)", "set_limit('queue', 'default', 5)"])
-def test_an_enqueue_does_not_wait_for_who_is_about_to_stop_claims(postgres_store, worker, verb: str) -> None:
-    ops, job = postgres_store.ops, NewJob(id=new_id(), kind="k")
-    with psycopg.connect(postgres_store.url) as user:
-        user.execute(f"select headway.{verb}")
-        enqueued, claim = postgres_store.run(ops.enqueue_claimed(job, worker))
-    assert (enqueued.status, claim) == ("queued", None)
-
-
-def test_a_pause_waits_for_a_job_that_is_enqueued_as_claimed(postgres_store, worker) -> None:
-    """So that none is running that was not when it has returned."""
-    ops, job = postgres_store.ops, NewJob(id=new_id(), kind="k")
-    with psycopg.connect(postgres_store.url) as user, psycopg.connect(postgres_store.url) as operator:
-        _, claim = postgres_store.run_in(user, ops.enqueue_claimed(job, worker))
-        assert claim is not None
-        operator.execute("set lock_timeout = '100ms'")
-        with pytest.raises(psycopg.errors.LockNotAvailable):
-            operator.execute("select headway.pause('default', null)")
-        operator.rollback()
-        user.commit()
-        operator.execute("select headway.pause('default', null)")

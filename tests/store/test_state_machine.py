@@ -175,7 +175,6 @@ class Stores(RuleBasedStateMachine):
         self.workers: list[str] = []
         self.claims: list[tuple[str, int, str, str]] = []  # name, fence, delivery, worker
         self.batches: list[list[dict[str, Any]]] = []
-        self.plain: dict[str, Any] = {}
         self.seen: dict[str, Any] = {}
 
     @initialize()
@@ -474,34 +473,6 @@ class Stores(RuleBasedStateMachine):
         """More of what makes the other rules interesting."""
         self.enqueue([{**options, "queue": "a", "delay_ms": None} for options in batch])
         self._claim(self.workers[-1], "a", 4)
-
-    @rule(data=st.data(), queue=st.sampled_from(["a", "b", "c"]), kind=st.sampled_from(["x", "y"]))
-    def enqueue_claimed(self, data: st.DataObject, queue: str, kind: str) -> None:
-        from headway.model.job import NewJob
-
-        worker = data.draw(st.sampled_from(self.workers[-2:] + self.workers[:1]), label="worker")
-        again = [job_id for job_id, job in self.plain.items() if job.queue == queue]
-        job = NewJob(id=new_id(), kind=kind, queue=queue, max_attempts=2, max_losses=2)
-        job = self.plain[data.draw(st.sampled_from(again))] if again and data.draw(st.booleans()) else job
-        self.plain[job.id] = job
-        before = self.seen
-
-        def verb(side: Side, ops: Any) -> Any:
-            done, claim = side.db.run(ops.enqueue_claimed(job, worker))
-            return (side.name(done.id), done.status, done.created), claim
-
-        _, claim = self.both(verb)
-        paused = queue in before["queues"] and before["queues"][queue]["paused"]
-        free = job.id not in before["jobs"] and not paused and worker in before["workers"]
-        waiting = [each for each in before["jobs"].values() if (each["status"], each["queue"]) == ("queued", queue)]
-        if claim is None:
-            assert waiting or not free
-        else:
-            assert free
-            # what waits aside for its partition or limit is not before it
-            assert all(each["partition"] or each["concurrency_key"] for each in waiting)
-        if claim is not None:
-            self.claims.append((claim.id, claim.fence, claim.delivery, worker))
 
     def _claim_of_nobody(self, worker: str, queue: str, limit: int) -> None:
         """LeaseLost; a store that found nothing to take need not have asked who wants it."""

@@ -27,7 +27,6 @@ from headway.model.job import Attempt, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
-from headway.worker.handover import Kept, ahand_over, hand_over
 from headway.worker.wake import Wake
 
 T = TypeVar("T")
@@ -82,32 +81,16 @@ class Requests:
 
     def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its twin."""
-        if (kept := self._kept(batch, group, conn)) is not None:
-            enqueued, taken = hand_over(self._store, batch[0], kept)
-            done = [enqueued]
-        else:
-            op, taken = self._enqueue(batch, group), False
-            done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
-        if not taken:
-            self._poke(batch, conn)
+        op = self._enqueue(batch, group)
+        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        self._poke(batch, conn)
         return done
 
     async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
-        if (kept := self._kept(batch, group, conn)) is not None:
-            enqueued, taken = await ahand_over(self._store, batch[0], kept)
-            done = [enqueued]
-        else:
-            op, taken = self._enqueue(batch, group), False
-            done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
-        if not taken:
-            self._poke(batch, conn)
+        op = self._enqueue(batch, group)
+        done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
+        self._poke(batch, conn)
         return done
-
-    def _kept(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> Kept | None:
-        """A slot of a worker of this process, where one may take over what is enqueued."""
-        if len(batch) != 1 or group is not None or conn is not None or self._seen is not None:
-            return None
-        return self._wake.keep(batch[0])
 
     def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
         for job in batch:

@@ -323,13 +323,6 @@ class Ops(Protocol):
         signal that is unconsumed."""
         ...
 
-    def enqueue_claimed(self, job: NewJob, worker_id: str) -> Op[tuple[Enqueued, Claim | None]]:
-        """Enqueue one job and claim it in the same transaction, where a claim by this worker would take it and nothing
-        else: it is plain, nothing of its queue is queued before it, the queue is neither paused, reserved nor fair, and
-        no limit may mind. Else it is enqueued and no more. Raises what `enqueue` raises, and nothing for the claim's
-        sake. Repeating it is safe: a job that is running then was claimed by a run whose answer was lost."""
-        ...
-
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
         """The (id, fence) of every job that is running under this worker."""
         ...

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headway.errors import LeaseLost
-from headway.model.job import NewJob
 from headway.worker.fetch import Fetcher
 from headway.worker.loop import Loop
 from headway.worker.worker import Worker
@@ -63,9 +62,6 @@ class Taker(Fetcher):
 
     def lend(self, queues: Iterable[str]) -> None:
         """Nothing but the one job is taken here."""
-
-    def keep(self, job: NewJob) -> None:
-        """Nor given to it."""
 
     async def _take(self) -> None:
         worker_id = self._lease.worker_id

@@ -16,10 +16,8 @@ from headway.errors import HeadwayError, LeaseLost
 from headway.logs import Seldom, get_logger
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Claim, NewJob
-from headway.model.plain import is_plain
+from headway.model.job import Claim
 from headway.worker.execution import Handler
-from headway.worker.handover import Handover, Kept
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.pace import enough, interval, portion, spread
@@ -34,8 +32,6 @@ UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
 _FEW = 4  # with so few slots a claim is no work that a settle should not wait for
 _ARRIVALS = 1_000
-_NOT_AGAIN_S = 0.1  # where a hand-over was refused, the next ones would be, too, and keep slots in vain
-_LATE_S = 0.05
 _LEASES = 10  # between two looks for claims that this worker does not know of, without a reason to doubt
 _PATIENCE = 5
 
@@ -43,14 +39,13 @@ _PATIENCE = 5
 class Lane:
     """What the fetcher knows of one queue."""
 
-    __slots__ = ("full", "no_handover_until", "poll_at", "queue", "woken", "worked_at")
+    __slots__ = ("full", "poll_at", "queue", "woken", "worked_at")
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
         self.full = False  # the last claim got all it asked for: there is more
         self.woken = False  # somebody in this process enqueued or promoted
         self.poll_at = 0.0
-        self.no_handover_until = 0.0
         self.worked_at = time.monotonic()
 
 
@@ -94,7 +89,6 @@ class Fetcher:
         self._tenants = {DEFAULT_TENANT_ID: "default"}
         self._says = Seldom(60)
         self._event_loop = asyncio.get_running_loop()
-        self._handover = Handover(slots, lease, runner, on_start=self._worked, on_given_up=self._given_up)
         self.loop = Loop("claiming", self._round, lambda: 0.0)
 
     # what brings the next claim forward
@@ -143,7 +137,7 @@ class Fetcher:
     async def close(self, timeout_s: float) -> None:
         """Claim no more; what a claim on its way brings is given back."""
         self._closed = True
-        await asyncio.gather(self._handover.close(min(timeout_s, 1.0)), self.loop.stop(timeout_s))
+        await self.loop.stop(timeout_s)
 
     # one round
 
@@ -155,8 +149,6 @@ class Fetcher:
             await self._claim(lane)
         self._flushed = False
         if self._on_idle is not None and not self._closed and self._quiet() and await self._finds_nothing():
-            if not self._quiet():
-                return 0.0  # it was given something meanwhile
             self._closed = True
             self._on_idle()
         return self._rest_s()
@@ -195,8 +187,6 @@ class Fetcher:
         worker_id = self._lease.worker_id
         limit = self._ask(lane)
         try:
-            if limit <= 0:
-                return 0  # the slots were kept for others just now
             lane.woken = False
             claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
             await self._claimed(lane, limit, claims, worker_id)
@@ -254,31 +244,6 @@ class Fetcher:
             self._waits_for_slots = True
         elif self._doubtful or lane.full:
             self.loop.poke()
-
-    # jobs that are enqueued in this process, as claimed already
-
-    def keep(self, job: NewJob) -> Kept | None:
-        """A slot for a job that somebody is about to enqueue, if it may be the next here; callable from any thread."""
-        lane, kind = self._lanes.get(job.queue), self._kinds.get(job.kind)
-        if lane is None or kind is None or isinstance(kind, MachineKind) or not is_plain(job):
-            return None
-        if self._settler.backlog >= self._backlog_limit or any(lane.full for lane in self._lanes.values()):
-            return None  # others wait for slots
-        now = time.monotonic()
-        if now < lane.no_handover_until or now > lane.poll_at + _LATE_S:
-            return None  # there is something in the way, or this worker is late itself
-        return self._handover.keep(job, kind)
-
-    def _worked(self, queue: str) -> None:
-        self._lanes[queue].worked_at = time.monotonic()
-
-    def _given_up(self, queue: str, doubtful: bool) -> None:
-        """A kept slot is free again, and its job is queued if it was enqueued."""
-        self._doubts += doubtful
-        if not doubtful:
-            self._lanes[queue].no_handover_until = time.monotonic() + _NOT_AGAIN_S
-        self._mark(queue)
-        self.loop.poke()
 
     def _interval(self, lane: Lane, now: float) -> float:
         return interval(
@@ -370,13 +335,12 @@ class Fetcher:
         self._resolved = doubts
 
     def _known(self) -> set[tuple[str, int]]:
-        # the hand-over first: what it starts meanwhile is found running
-        return self._handover.holds() | self._runner.running.keys() | self._settler.holds()
+        return self._runner.running.keys() | self._settler.holds()
 
     # until idle
 
     def _quiet(self) -> bool:
-        return not self._runner.running and not self._settler.backlog and not self._handover.holds()
+        return not self._runner.running and not self._settler.backlog
 
     async def _finds_nothing(self) -> bool:
         """Whether nothing that is due is left on any queue, as far as this worker can get it."""

@@ -75,10 +75,6 @@ class Runner:
     def start(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         """Take a slot and begin."""
         self._slots.take(claim.queue)
-        self.begin(claim, handler, worker_id, tenant, since)
-
-    def begin(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
-        """Begin, in a slot that is taken already."""
         self._begin(Execution(claim, handler, worker_id, tenant, since))
 
     def _begin(self, run: Execution) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 
 class Slots:
     """Counts the taken slots; a queue has as many free ones as its own cap and the total leave.
 
-    A claim asks for free ones, and until it is `answered` nobody else gets any. Any thread may take one.
+    A claim asks for free ones, and until it is `answered` nobody else gets any.
     """
 
     def __init__(self, total: int, caps: Mapping[str, int]) -> None:
@@ -18,40 +17,25 @@ class Slots:
         self.asked = False
         self._free = total
         self._free_of = dict(self.caps)
-        self._lock = threading.Lock()
 
     def free(self, queue: str) -> int:
         return min(self._free, self._free_of[queue])
 
     def ask(self, queue: str, most: int) -> int:
         """How many a claim may fill, at most so many. Those that it fills it takes."""
-        with self._lock:
-            self.asked = True
-            return min(self.free(queue), most)
+        self.asked = True
+        return min(self.free(queue), most)
 
     def answered(self) -> None:
         self.asked = False
 
     def take(self, queue: str) -> None:
-        with self._lock:
-            self._take(queue)
-
-    def take_free(self, queue: str) -> bool:
-        """Take one, if one is free that nobody asks for."""
-        with self._lock:
-            if self.asked or self.free(queue) <= 0:
-                return False
-            self._take(queue)
-            return True
-
-    def _take(self, queue: str) -> None:
         self._free -= 1
         self._free_of[queue] -= 1
 
     def give(self, queue: str) -> None:
-        with self._lock:
-            self._free += 1
-            self._free_of[queue] += 1
+        self._free += 1
+        self._free_of[queue] += 1
 
     @property
     def taken(self) -> int:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from headway.model.job import NewJob
-from headway.worker.handover import Kept
-
 Listener = Callable[[str | None], None]
-Keeper = Callable[[NewJob], Kept | None]
 
 
 class Wake:
@@ -17,7 +13,6 @@ class Wake:
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()
-        self._keepers: tuple[Keeper, ...] = ()
         self._pid = 0
 
     def poke(self, queue: str | None) -> None:
@@ -27,22 +22,11 @@ class Wake:
             for listener in self._listeners:
                 listener(queue)
 
-    def keep(self, job: NewJob) -> Kept | None:
-        """A slot of a worker of this process, for a job that is about to be enqueued; None: no worker has one."""
-        if self._keepers and os.getpid() == self._pid:
-            for keeper in self._keepers:
-                if (kept := keeper(job)) is not None:
-                    return kept
-        return None
-
-    def add(self, listener: Listener, keeper: Keeper | None = None) -> None:
+    def add(self, listener: Listener) -> None:
         if self._pid != os.getpid():
-            self._listeners, self._keepers = (), ()
+            self._listeners = ()
             self._pid = os.getpid()
         self._listeners = (*self._listeners, listener)
-        if keeper is not None:
-            self._keepers = (*self._keepers, keeper)
 
-    def remove(self, listener: Listener, keeper: Keeper | None = None) -> None:
+    def remove(self, listener: Listener) -> None:
         self._listeners = tuple(known for known in self._listeners if known != listener)
-        self._keepers = tuple(known for known in self._keepers if known != keeper)

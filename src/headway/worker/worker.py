@@ -260,7 +260,7 @@ class Worker:
         for loop in (*loops, *self._duties()):
             loop.start()
         self._watchdog.start()
-        self._wake.add(self._fetcher.wake, self._fetcher.keep)
+        self._wake.add(self._fetcher.wake)
         log.info(
             "worker started",
             worker_id=self.worker_id,
@@ -279,7 +279,7 @@ class Worker:
 
     async def _wind_down(self) -> None:
         """End in good order: no claim without an outcome, no outcome that was not written."""
-        self._wake.remove(self._fetcher.wake, self._fetcher.keep)
+        self._wake.remove(self._fetcher.wake)
         self._emitted.remove(self._heard)
         self._runner.close()
         limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S

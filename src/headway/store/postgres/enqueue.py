@@ -12,9 +12,9 @@ from typing import Any, cast
 import msgspec
 
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Claim, Enqueued, NewJob
+from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
-from headway.model.plain import first_claim, is_plain
+from headway.model.plain import is_plain
 from headway.model.status import UNFINISHED, Status
 from headway.store.ops import Statement, Steps
 
@@ -100,15 +100,6 @@ def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueu
     return outcome
 
 
-def enqueue_claimed(job: NewJob, worker_id: str) -> Steps[tuple[Enqueued, Claim | None]]:
-    """Enqueue the job, as one that this worker has claimed where nothing is in the way of that."""
-    if not is_plain(job):
-        return (yield from _enqueue_single(job, alone=True)), None
-    ((answer,),) = yield Statement(_ENQUEUE_CLAIMED, [*_PLAIN(job), worker_id])
-    claimed = answer == "claimed"
-    return _plainly(job, None if claimed else answer), first_claim(job) if claimed else None
-
-
 def _enqueue_single(job: NewJob, alone: bool) -> Steps[Enqueued]:
     if is_plain(job):
         ((answer,),) = yield Statement(_ENQUEUE_PLAIN, list(_PLAIN(job)))
@@ -182,7 +173,6 @@ def _all_sql(used: tuple[int, ...], alone: bool) -> str:
 
 _PLAIN_TYPES = "$1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::integer, $8::bigint, $9::bigint, $10::bigint"
 _ENQUEUE_PLAIN = f"select headway.enqueue_plain({_PLAIN_TYPES})"
-_ENQUEUE_CLAIMED = f"select headway.enqueue_claimed($11::uuid, {_PLAIN_TYPES})"
 _ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
 _ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
 

@@ -9,12 +9,12 @@ import msgspec
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Reaped
 from headway.model.group import NewGroup
-from headway.model.job import Change, Claim, Enqueued, NewJob, Report
+from headway.model.job import Change, Enqueued, NewJob, Report
 from headway.model.status import Status
 from headway.store.ops import Op, Rows, Steps
 from headway.store.postgres import migrate
 from headway.store.postgres.due import DueOps
-from headway.store.postgres.enqueue import enqueue, enqueue_claimed
+from headway.store.postgres.enqueue import enqueue
 from headway.store.postgres.events import EventOps
 from headway.store.postgres.fires import FireOps
 from headway.store.postgres.machines import MachineOps
@@ -42,9 +42,6 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             atomic=group is not None,
             alone=lambda: steps(alone=True),
         )
-
-    def enqueue_claimed(self, job: NewJob, worker_id: str) -> Op[tuple[Enqueued, Claim | None]]:
-        return Op(lambda: enqueue_claimed(job, worker_id), writes=True)
 
     def cancel(
         self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None

@@ -52,11 +52,12 @@ class ClaimVerbs(Verbs):
             counted = found.max_running is not None
             if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
                 return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
-            claims = yield from take_first(worker_id, queue, now, limit)
-            if len(claims) < limit:
+            rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
+            if len(rows) < limit:
                 left = yield Statement(_SQL["left"], (queue, now, limit))
                 yield from end_superseded([rowid for (rowid,) in left], now)
-            return claims
+            rows.sort()  # by priority, position, id: returning has no order
+            return (yield from to_claims(rows, 2))
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
 
@@ -99,19 +100,6 @@ class ClaimVerbs(Verbs):
             return (yield from canceling(worker_id))
 
         return SqliteOp(steps, writes=bool(reports))
-
-
-def is_free(worker_id: str, queue: str, now: int) -> Steps[bool]:
-    """Whether a plain job that comes now would be this worker's next, with nothing in the way."""
-    ((free,),) = yield Statement(_SQL["is_free"], (worker_id, queue, now))
-    return bool(free)
-
-
-def take_first(worker_id: str, queue: str, now: int, limit: int) -> Steps[list[Claim]]:
-    """Claim the first jobs of a queue, in order, where no limit minds."""
-    rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
-    rows.sort()  # by priority, position, id: returning has no order
-    return (yield from to_claims(rows, 2))
 
 
 def canceling(worker_id: str) -> Steps[list[tuple[str, int]]]:

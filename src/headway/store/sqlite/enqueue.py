@@ -23,7 +23,7 @@ class EnqueueVerbs(Verbs):
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
         tied = group is not None or any_tied(jobs)
         if len(jobs) == 1 and not tied and starts_at_once(jobs[0]):
-            return SqliteOp(lambda: enqueue_one(jobs[0], self._clock.now()), writes=True)
+            return SqliteOp(lambda: _enqueue_one(jobs[0], self._clock.now()), writes=True)
 
         def steps() -> Steps[list[Enqueued]]:
             if not jobs and group is None:
@@ -61,7 +61,7 @@ def enqueue_jobs(
     return (yield from _enqueue_plain(jobs, starts, places, now))
 
 
-def enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
+def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     """The same with less ado for one plain job of the default tenant that starts at once, as most do."""
     ((place, metered, fair, inactive),) = yield Statement(_SQL["places"], (1,))
     if metered or fair or inactive:  # it gets another place there, and this one stays empty

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.model.job import Claim, Enqueued, NewJob, Settlement
+from headway.model.job import Claim, Settlement
 from headway.model.machine import Settled
-from headway.model.plain import is_plain
 from headway.store.ops import Op, Steps
 from headway.store.sqlite.children import ChildVerbs
-from headway.store.sqlite.claim import ClaimVerbs, is_free, take_first
+from headway.store.sqlite.claim import ClaimVerbs
 from headway.store.sqlite.declare import DeclareVerbs
 from headway.store.sqlite.definitions import DefinitionVerbs
 from headway.store.sqlite.due import DueVerbs
-from headway.store.sqlite.enqueue import EnqueueVerbs, enqueue_one
+from headway.store.sqlite.enqueue import EnqueueVerbs
 from headway.store.sqlite.events import EventVerbs
 from headway.store.sqlite.fair import FairVerbs
 from headway.store.sqlite.fires import FireVerbs
@@ -78,17 +77,3 @@ class SqliteOps(
             return settled, claims
 
         return SqliteOp(steps, writes=True, repeatable=False)
-
-    def enqueue_claimed(self, job: NewJob, worker_id: str) -> Op[tuple[Enqueued, Claim | None]]:
-        def steps() -> Steps[tuple[Enqueued, Claim | None]]:
-            if not is_plain(job):
-                return (yield from self.enqueue([job]).steps())[0], None
-            now = self._clock.now()
-            free = yield from is_free(worker_id, job.queue, now)
-            (done,) = yield from enqueue_one(job, now)
-            if not free or done != Enqueued(job.id, "queued", True):
-                return done, None
-            (claim,) = yield from take_first(worker_id, job.queue, now, 1)
-            return done, claim
-
-        return SqliteOp(steps, writes=True)

@@ -48,44 +48,6 @@ select
       and name = ?2
   );
 
--- name: is_free
--- whether a claim would find nothing, and would take a plain job that is put in now
-select exists (
-    select 1
-    from workers
-    where id = ?1
-  )
-  and not exists (
-    select 1
-    from queues
-    where name = ?2
-      and (paused_at is not null or fair = 1)
-  )
-  and not exists (
-    select 1
-    from reservations
-    where queue = ?2
-      and expires_at > ?3
-  )
-  and not exists (
-    select 1
-    from limits
-    where scope <> 'queue'
-      or name = ?2
-  )
-  and not exists (
-    select 1
-    from buckets indexed by buckets_wake
-    where wake_at <= ?3
-  )
-  and not exists (
-    select 1
-    from jobs
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?2
-  );
-
 -- name: concerned
 -- whether one of the first jobs is of a kind or tenant that has a limit
 select exists (

@@ -1,0 +1,141 @@
+"""Claims whose answer was lost: the worker asks what it holds, gives back what it never saw, and each job runs once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+from workshop import FaultyStore, Workshop
+
+from headway.model.job import Claim
+from headway.store.ops import Steps
+from headway.worker import Worker
+
+SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
+"""A worker that looks once and then waits to be told."""
+
+
+async def _ready(shop: Workshop, worker: Worker) -> None:
+    """Wait until the worker has looked at its queues, found nothing, and doubts nothing."""
+    await shop.until(lambda: hasattr(worker, "_fetcher") and bool(shop.wake._listeners))
+    fetcher = worker._fetcher
+    await shop.until(lambda: all(lane.poll_at for lane in fetcher._lanes.values()))
+    await shop.until(lambda: not (fetcher._slots.asked or fetcher._doubtful))
+
+
+def _claimed_unseen(shop: Workshop, worker: Worker, job: Any) -> None:
+    """Enqueue it and claim it for the worker, unseen by it; in one transaction, or it would claim it itself."""
+    ops = shop.store.ops
+
+    def steps() -> Steps[list[Claim]]:
+        yield from ops.enqueue([job]).steps()
+        return (yield from ops.claim(worker.worker_id, job.queue, 1).steps())
+
+    both = msgspec.structs.replace(ops.enqueue([job]), steps=steps, alone=None, atomic=True)
+    (claim,) = shop.store.run(both)
+    assert claim.id == job.id
+
+
+def _ran_once(shop: Workshop, job_id: str, *, fence: int = 1) -> None:
+    """It ran once, and nothing was charged."""
+    job = shop.get(job_id)
+    assert (job.status, job.fence, job.tries, job.losses) == ("succeeded", fence, 0, 0)
+    assert [attempt.status for attempt in shop.attempts(job_id)] == ["succeeded"]
+
+
+def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later(shop: Workshop, lines: Any) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    store = FaultyStore(shop.store)
+    worker = shop.worker(store=store, settings={"pace_ms": 20, "idle_pace_ms": 20, "lease_ms": 300})
+
+    async def story() -> str:
+        await _ready(shop, worker)
+        doubts = worker._fetcher._doubts
+        store.away = True
+        await shop.until(lambda: worker._fetcher._doubts > doubts)
+        store.away = False
+        await shop.until(lambda: not worker._fetcher._doubtful)
+        assert worker._fetcher._look_again_at < time.monotonic() + 0.4  # five quarters of its lease
+        # only now the server gets to it
+        job = works.build()
+        _claimed_unseen(shop, worker, job)
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    job_id, _ = shop.while_working(worker, story)
+    _ran_once(shop, job_id, fence=2)
+    assert len(lines("answer was lost")) == 1
+
+
+def test_a_claim_that_nobody_knows_of_is_found_sooner_or_later(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    worker = shop.worker()
+
+    async def story() -> str:
+        await _ready(shop, worker)
+        job = works.build()
+        _claimed_unseen(shop, worker, job)
+        assert 400 < worker._fetcher._look_again_at - time.monotonic() < 800  # its lease is a minute
+        worker._fetcher._look_again_at = time.monotonic()
+        await shop.until_status(job.id, "succeeded")
+        return job.id
+
+    _ran_once(shop, shop.while_working(worker, story)[0], fence=2)
+
+
+def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: Any) -> None:
+    """What a settle has claimed is running in the store before the worker has heard of it."""
+    store = FaultyStore(shop.store)
+    committed, let_go = asyncio.Event(), asyncio.Event()
+    ran: list[int] = []
+
+    @shop.job(partition="p")
+    async def works(number: int) -> None:
+        ran.append(number)
+
+    settle_and_claim, arun = shop.store.ops.settle_and_claim, store.arun
+    made: list[Any] = []
+
+    def remember(*args: Any) -> Any:
+        made.append(settle_and_claim(*args))
+        return made[-1]
+
+    async def hold(op: Any) -> Any:
+        answer = await arun(op)
+        if any(op is each for each in made) and not committed.is_set():
+            committed.set()
+            await let_go.wait()
+        return answer
+
+    worker = shop.worker(store=store, settings=SELDOM)
+
+    async def story() -> list[str]:
+        store.ops.settle_and_claim, store.arun = remember, hold  # type: ignore[method-assign]
+        await _ready(shop, worker)
+        ids = shop.enqueue(*(works.build(number) for number in range(2)))
+        await committed.wait()
+        assert [shop.get(job_id).status for job_id in ids] == ["succeeded", "running"]
+        fetcher = worker._fetcher
+        fetcher._doubts += 1
+        fetcher.loop.poke()
+        await asyncio.sleep(0.05)  # for a worker that would give it back
+        let_go.set()
+        for job_id in ids:
+            await shop.until_status(job_id, "succeeded")
+        await shop.until(lambda: not fetcher._doubtful)
+        return ids
+
+    try:
+        ids, _ = shop.while_working(worker, story)
+    finally:
+        store.ops.settle_and_claim = settle_and_claim
+    assert ran == [0, 1]
+    for job_id in ids:
+        _ran_once(shop, job_id)
+    assert lines("answer was lost") == []
