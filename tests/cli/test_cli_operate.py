@@ -178,9 +178,7 @@ def test_migrate_goes_up_and_down(cli: Cli, postgres_url: str) -> None:
     said = cli.refused(*at, "--down", code=2)
     assert "removes Headway's schema and every job in it (1 job)" in said
     assert "add --yes" in said
-    assert f"back from version {plan['to']} to 1, and drops" in cli.refused(*at, "--to", "1", code=2)
-    assert cli.json(*at, "--to", "1", "--yes")["version"] == 1
-    cli.ok(*at)
+    assert "nothing to do" in cli.ok(*at, "--to", str(plan["to"]))
     assert cli.json(*at, "--down", "--yes")["version"] == 0
     assert "would migrate up to version 1" in cli.ok(*at, "--dry-run")
 

@@ -584,7 +584,7 @@ def test_a_fork_beside_a_busy_writer_leaves_the_child_a_store_that_works(store):
 
 
 def test_the_moves_of_the_trigger_are_those_of_the_model():
-    text = (FOLDER / "migrations" / "0003.up.sql").read_text()
+    text = (FOLDER / "migrations" / "0001.up.sql").read_text()
     assert {(a, b) for a, b in re.findall(r";(\w+)>(\w+);", text)} == MOVES
 
 
@@ -627,11 +627,11 @@ def test_the_version_is_read_without_making_the_file(store, path):
 
 
 def test_migrations_go_up_and_down_and_leave_nothing_behind(store, path, library):
-    assert store.migrate() == [f"migrate up to version {n}" for n in (1, 2, 3, 4)]
+    assert store.migrate() == [f"migrate up to version {n}" for n in range(1, migrate.VERSION + 1)]
     assert store.migrate() == []
     enqueue(store)
     store.close()
-    assert store.migrate(0) == [f"migrate down from version {n}" for n in (4, 3, 2, 1)]
+    assert store.migrate(0) == [f"migrate down from version {n}" for n in range(migrate.VERSION, 0, -1)]
     conn = connect(str(path), library)
     assert conn.execute("select name from sqlite_master where name not like 'sqlite_%'") == []
     conn.close()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headway.errors import ConfigError, SchemaOutdated
 from headway.store.ops import Statement, Steps
 
-VERSION = 6
+VERSION = 1
 
 _SQL = files("headway.store.postgres") / "sql"
 _LOCK = 7_482_910  # everybody who migrates waits here

@@ -1,5 +1,29 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
+drop table events;
+
+drop table fires;
+
+drop table triggers;
+
+drop table templates;
+
+drop table definitions;
+
+drop table signals;
+
+drop table reservations;
+
+drop table buckets;
+
+drop table limits;
+
+drop table groups;
+
+drop table edges;
+
+drop table holds;
+
 drop table audit;
 
 drop table workers;

@@ -1,4 +1,4 @@
--- The first schema: tenants, queues, jobs, attempts, workers, audit and the position counter.
+-- Version 1: tenants, queues, jobs and attempts, the fleet, order and exclusion, machines, and work that starts itself.
 -- Ids are canonical UUID text, times whole microseconds since 1970 (UTC), JSON is text.
 -- A list under `in` is built anew for every row that a batch writes, so what writes look at is searched by instr.
 
@@ -8,11 +8,24 @@ create table tenants (
   created_at integer not null
 ) strict, without rowid;
 
+-- an enqueue spares itself the look at this tenant
+insert into tenants (id, slug, created_at)
+values ('cbc7797a-7d82-5166-9044-8e0ae3cba0bc', 'default', unixepoch() * 1000000);
+
 create table queues (
   name text not null primary key,
   paused_at integer,
-  paused_by text
+  paused_by text,
+  fair integer not null default 0,
+  -- the tenant that was served last
+  turn text,
+  -- it had jobs with a partition or limits of their own, so its claims have to look at them
+  guarded integer not null default 0
 ) strict, without rowid;
+
+create index queues_fair
+on queues (name)
+where fair = 1;
 
 create table counters (
   name text not null primary key,
@@ -62,16 +75,61 @@ create table jobs (
   source_ref text,
   created_by text,
   retry_of text,
+  train text,
+  on_canceled text check (on_canceled = 'advance' or on_canceled = 'hold'),
+  on_dead text check (on_dead = 'advance' or on_dead = 'hold'),
+  partition text,
+  concurrency integer,
+  concurrency_key text,
+  rate_count integer,
+  rate_period_ms integer,
+  rate_burst integer,
+  rate_key text,
+  -- while it is queued: the full limit that it waits for, out of the claim's way
+  limited_by text,
+  -- while it is running: it counts under the limit of its queue, kind or tenant (1), or only under that of its key (2)
+  limited integer not null default 0,
+  -- it counts for its tenant's max_pending
+  metered integer not null default 0,
+  -- it is in a fair queue
+  fair integer not null default 0,
+  group_id text,
+  -- while it is held: it waits for other jobs
+  pending integer not null default 0,
+  version integer,
+  step text,
+  -- a JSON array of names
+  awaiting text,
+  -- null: one of them is enough
+  match_all integer,
+  -- of its await, while it waits
+  deadline_at integer,
+  -- the execution that spawned the jobs that it waits, or waited, for
+  joining integer,
+  woken text check (woken = 'signal' or woken = 'children' or woken = 'timeout'),
+  home_queue text,
+  home_partition text,
+  forked_from text,
+  parent_id text,
+  -- it has had a signal although it has no step yet, so a claim has to look
+  signaled integer,
+  template_id text,
+  template_revision integer,
+  trigger_id text,
+  -- how many characters were logged in all: log_tail are the last of them
+  log_end integer,
   payload text not null,
   meta text,
   result text,
   error text,
-  log_tail text
+  log_tail text,
+  state text
 ) strict;
 
 create index jobs_claim
 on jobs (queue, priority, position, id)
-where status = 'queued';
+where status = 'queued'
+  and limited_by is null;
 
 create index jobs_due
 on jobs (scheduled_for, id)
@@ -80,11 +138,6 @@ where status = 'scheduled';
 create index jobs_running
 on jobs (worker_id)
 where status = 'running';
-
-create index jobs_parked
-on jobs (queue, status)
-where status = 'held'
-  or status = 'waiting';
 
 create index jobs_expiring
 on jobs (expires_at)
@@ -117,10 +170,69 @@ create index jobs_tenant
 on jobs (tenant_id, id)
 where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
--- The moves of model/status.py; a test holds the two lists equal.
+-- Each index of jobs is partial, and its first condition is one that a plain job fails: that is cheap, but not free.
+
+create index jobs_aside
+on jobs (limited_by, queue, priority, position, id)
+where limited_by is not null;
+
+create index jobs_fair
+on jobs (queue, tenant_id, priority, position, id)
+where fair = 1
+  and status = 'queued'
+  and limited_by is null;
+
+-- at most one locomotive
+create unique index jobs_locomotive
+on jobs (tenant_id, train)
+where train is not null
+  and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting');
+
+create index jobs_held
+on jobs (tenant_id, train, position, id)
+where train is not null
+  and status = 'held';
+
+create index jobs_pending
+on jobs (id)
+where pending = 1;
+
+create unique index jobs_partition
+on jobs (tenant_id, partition)
+where partition is not null
+  and status = 'running';
+
+-- what counts under a limit: by kind, tenant and key; by tenant or queue alone it is read as a whole
+create index jobs_limited
+on jobs (kind, tenant_id, concurrency_key, queue, limited)
+where limited > 0
+  and status = 'running';
+
+create index jobs_metered
+on jobs (tenant_id)
+where metered = 1
+  and finished_at is null
+  and status <> 'running';
+
+create index jobs_group
+on jobs (group_id, status)
+where group_id is not null;
+
+create index jobs_deadline
+on jobs (deadline_at)
+where deadline_at is not null
+  and finished_at is null;
+
+create index jobs_children
+on jobs (parent_id, id)
+where parent_id is not null;
+
+-- The moves of model/status.py; a test holds the two lists equal. The two that every job makes are spared the search.
 create trigger jobs_moves
 after update of status on jobs
 when old.status <> new.status
+  and (old.status <> 'queued' or new.status <> 'running')
+  and (old.status <> 'running' or new.status <> 'succeeded')
   and instr('
     ;scheduled>queued;
     ;queued>scheduled;
@@ -143,6 +255,11 @@ when old.status <> new.status
     ;failed>queued;
     ;canceled>queued;
     ;succeeded>queued;
+    ;dead>held;
+    ;failed>held;
+    ;canceled>held;
+    ;succeeded>held;
+    ;canceled>waiting;
   ', ';' || old.status || '>' || new.status || ';') = 0
 begin
   select raise(abort, 'a job cannot make this move: model/status.py lists the moves that exist');
@@ -166,6 +283,10 @@ create table attempts (
   error text,
   stdout_tail text,
   stderr_tail text,
+  version integer,
+  outcome text,
+  note text,
+  woken text,
   primary key (job_id, fence)
 ) strict, without rowid;
 
@@ -201,3 +322,294 @@ create table audit (
 create index audit_job
 on audit (job_id, id)
 where job_id is not null;
+
+-- only trains that stand still have a row
+create table holds (
+  tenant_id text not null,
+  train text not null,
+  since integer not null,
+  job_id text,
+  reason text,
+  actor text,
+  primary key (tenant_id, train)
+) strict, without rowid;
+
+-- fence: of the execution that spawned the parent for its machine; 0 where the child only comes after the parent
+create table edges (
+  parent_id text not null,
+  child_id text not null,
+  fence integer not null default 0,
+  tenant_id text not null,
+  on_failure text not null check (on_failure in ('stop', 'continue')),
+  state text not null default 'pending' check (state in ('pending', 'done', 'failed')),
+  place integer,
+  primary key (parent_id, child_id, fence)
+) strict, without rowid;
+
+create index edges_child
+on edges (child_id, fence, state);
+
+create table groups (
+  id text not null primary key,
+  tenant_id text not null,
+  mode text not null check (mode in ('parallel', 'sequential')),
+  on_failure text not null check (on_failure in ('stop', 'continue', 'skip')),
+  callback_id text,
+  created_at integer not null,
+  stopped_at integer
+) strict, without rowid;
+
+create index groups_callback
+on groups (callback_id)
+where callback_id is not null;
+
+create table limits (
+  scope text not null check (scope in ('queue', 'kind', 'tenant')),
+  name text not null,
+  max_running integer,
+  rate_count integer,
+  rate_period_ms integer,
+  rate_burst integer,
+  max_pending integer,
+  primary key (scope, name)
+) strict, without rowid;
+
+create index limits_pending
+on limits (name)
+where max_pending is not null;
+
+-- rates: a bucket that is not here is full
+create table buckets (
+  key text not null primary key,
+  tokens real not null,
+  at integer not null,
+  full_at integer not null,
+  wake_at integer
+) strict, without rowid;
+
+create index buckets_wake
+on buckets (wake_at)
+where wake_at is not null;
+
+create index buckets_full
+on buckets (full_at);
+
+create table reservations (
+  queue text not null primary key,
+  id text not null,
+  holder text not null,
+  since integer not null,
+  expires_at integer not null
+) strict, without rowid;
+
+create table signals (
+  seq integer primary key,
+  id text not null unique,
+  job_id text not null,
+  tenant_id text not null,
+  name text not null,
+  dedup_key text,
+  sent_at integer not null,
+  consumed_at integer,
+  fence integer,
+  payload text not null
+) strict;
+
+-- by job: those that nobody consumed yet come first, in order of arrival
+create index signals_job
+on signals (job_id, fence);
+
+create unique index signals_dedup
+on signals (job_id, dedup_key)
+where dedup_key is not null;
+
+-- changed: a JSON array of the fields that no longer follow the code; code: what that said last of such fields
+create table definitions (
+  kind text not null primary key,
+  description text not null,
+  schema text,
+  timeout_ms integer,
+  max_attempts integer not null,
+  queue text not null,
+  policy text not null,
+  computed integer not null,
+  active integer not null,
+  changed text not null,
+  origin text not null check (origin in ('code', 'stored')),
+  revision integer not null default 1,
+  code text,
+  created_at integer not null,
+  updated_at integer not null
+) strict, without rowid;
+
+-- every enqueue looks whether there is any
+create index definitions_inactive
+on definitions (kind)
+where active = 0;
+
+-- every look at what is due asks whether one was written
+create index definitions_revision
+on definitions (revision);
+
+-- one row that cannot be read would be in the way of all others: the checks keep out what SQL might bring
+create table templates (
+  id text not null primary key,
+  tenant_id text not null,
+  name text not null,
+  kind text not null,
+  payload text not null,
+  options text not null,
+  description text not null,
+  revision integer not null,
+  created_by text,
+  created_at integer not null,
+  updated_at integer not null,
+  unique (tenant_id, name),
+  check (json_valid(payload) and json_type(payload) = 'object'),
+  check (json_valid(options) and json_type(options) = 'object'),
+  check (created_at between 0 and 253370764800000000),
+  check (updated_at between 0 and 253370764800000000)
+) strict, without rowid;
+
+create table triggers (
+  id text not null primary key,
+  tenant_id text not null,
+  type text not null check (type in ('schedule', 'event')),
+  name text not null,
+  kind text,
+  template_id text,
+  payload text not null,
+  options text not null,
+  description text not null,
+  enabled integer not null,
+  origin text not null check (origin in ('code', 'stored')),
+  created_by text,
+  created_at integer not null,
+  updated_at integer not null,
+  declared_at integer,
+  revision integer not null,
+  cron text,
+  every_ms integer,
+  tz text not null,
+  catch_up text not null check (catch_up in ('none', 'latest', 'all')),
+  catch_up_window_ms integer not null,
+  overlap text not null check (overlap in ('allow', 'skip')),
+  jitter_ms integer not null,
+  start_at integer,
+  end_at integer,
+  next_fire_at integer,
+  event text,
+  "when" text not null,
+  dedupe_window_ms integer not null,
+  dedupe_key text,
+  last_fired_at integer,
+  last_job_id text,
+  error text,
+  unique (tenant_id, type, name),
+  check ((kind is null) <> (template_id is null)),
+  check (type <> 'schedule' or (cron is null) <> (every_ms is null)),
+  check (type <> 'event' or event is not null),
+  check (json_valid(payload) and json_type(payload) = 'object'),
+  check (json_valid(options) and json_type(options) = 'object'),
+  check (json_valid("when") and json_type("when") = 'object'),
+  check (every_ms between 1000 and 3162240000000),
+  check (catch_up_window_ms between 0 and 3162240000000),
+  check (jitter_ms between 0 and 3162240000000),
+  check (dedupe_window_ms between 0 and 3162240000000),
+  check (start_at between 0 and 253370764800000000),
+  check (end_at between 0 and 253370764800000000),
+  check (next_fire_at between 0 and 253370764800000000),
+  check (created_at between 0 and 253370764800000000),
+  check (updated_at between 0 and 253370764800000000),
+  check (declared_at between 0 and 253370764800000000),
+  check (last_fired_at between 0 and 253370764800000000)
+) strict, without rowid;
+
+create index triggers_due
+on triggers (next_fire_at)
+where enabled = 1
+  and type = 'schedule'
+  and next_fire_at is not null;
+
+create index triggers_event
+on triggers (tenant_id, event)
+where enabled = 1
+  and type = 'event';
+
+-- whoever ends jobs looks whether anybody listens to that
+create index triggers_engine
+on triggers (tenant_id, event)
+where enabled = 1
+  and type = 'event'
+  and event >= 'headway.job.'
+  and event < 'headway.job/';
+
+create index triggers_template
+on triggers (template_id)
+where template_id is not null;
+
+create table fires (
+  id text not null primary key,
+  trigger_id text not null,
+  tenant_id text not null,
+  nominal_at integer,
+  event_id text,
+  fired_at integer not null,
+  status text not null check (status in ('enqueued', 'skipped', 'deduped', 'failed')),
+  job_id text,
+  error text,
+  dedupe_key text,
+  check (nominal_at between 0 and 253370764800000000),
+  check (fired_at between 0 and 253370764800000000)
+) strict, without rowid;
+
+create unique index fires_nominal
+on fires (trigger_id, nominal_at)
+where nominal_at is not null;
+
+-- by event first: what is left of an event is found by it, too
+create unique index fires_event
+on fires (event_id, trigger_id)
+where event_id is not null;
+
+create index fires_dedupe
+on fires (trigger_id, dedupe_key, fired_at)
+where status = 'enqueued'
+  and dedupe_key is not null;
+
+create index fires_trigger
+on fires (trigger_id, id);
+
+-- the jobs that a schedule made last, however often it was skipped since
+create index fires_made
+on fires (trigger_id, id)
+where status = 'enqueued'
+  and event_id is null;
+
+create index fires_prune
+on fires (fired_at)
+where event_id is null;
+
+create table events (
+  id text not null primary key,
+  tenant_id text not null,
+  name text not null,
+  status text not null check (status in ('pending', 'handled', 'failed')),
+  emitted_at integer not null,
+  handled_at integer,
+  correlation_id text,
+  created_by text,
+  job_id text,
+  error text,
+  payload text not null,
+  check (emitted_at between 0 and 253370764800000000),
+  check (handled_at between 0 and 253370764800000000)
+) strict, without rowid;
+
+create index events_pending
+on events (id)
+where status = 'pending';
+
+create index events_prune
+on events (status, handled_at)
+where handled_at is not null;

@@ -1,1 +1,0 @@
--- Back to version 5: the functions are those of the library that installs them next.

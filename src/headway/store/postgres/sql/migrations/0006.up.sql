@@ -1,2 +1,0 @@
--- Version 6: headway.enqueue_claimed, by which a job can be enqueued as claimed. Nothing of the tables changes: the number
--- tells a library that calls it whether it is there.
