@@ -154,6 +154,37 @@ def test_random_moves_do_what_a_list_would_do(db):
     assert db.drain() == [locomotive, *expected]
 
 
+@pytest.mark.parametrize("train", [None, "t"])
+def test_what_comes_later_stands_behind_a_line_whose_end_was_spread(db, train):
+    """The eleventh move into the same gap finds none, and nothing is behind to end the spreading."""
+    ids = [db.enqueue(train=train).id for _ in range(14)]
+    line = ids if train is None else ids[1:]
+    for job_id in line[:-1]:
+        db.move(job_id, before=line[-1])
+    late = db.enqueue(train=train).id
+    assert db.drain() == [*ids, late]
+
+
+@pytest.mark.parametrize("train", [None, "t"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_line_of_moves_and_newcomers_is_a_plain_list(db, train, seed):
+    """Moves to few places, which close the gaps there, beside jobs that are enqueued meanwhile."""
+    chance = random.Random(seed)
+    locomotive = [] if train is None else [db.enqueue(train=train).id]
+    expected = [db.enqueue(train=train).id for _ in range(4)]
+    for _ in range(50):
+        if chance.random() < 0.15:
+            expected = [*expected, db.enqueue(train=train).id]
+            continue
+        moved = chance.choice(expected)
+        others = [job_id for job_id in expected if job_id != moved]
+        where = chance.choice(["before", "before", "after", "after", "first", "last"])
+        neighbour = chance.choice([others[0], others[-1]])
+        db.move(moved, **{where: neighbour if where in ("before", "after") else True})
+        expected = placed(expected, moved, where, neighbour)
+    assert db.drain() == [*locomotive, *expected]
+
+
 def test_a_moved_car_goes_next_when_it_is_first(db):
     locomotive, second, third = cars(db, 3)
     claim = db.take()

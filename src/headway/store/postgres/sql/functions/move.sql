@@ -176,7 +176,6 @@ begin
      and (p_job.train is not null or l.priority = p_job.priority)
      and case when p_before then (l.position, l.id) < (p_near.position, p_near.id)
               else (l.position, l.id) <= (p_near.position, p_near.id) end;
-  v_low := coalesce(v_low, v_places[1] - 1024);
   v_count := cardinality(v_ids);
   for i in 1 .. v_count loop
     -- up to the i-th, which may stay, i - 1 others and the new one find room
@@ -185,12 +184,19 @@ begin
       v_count := i - 1;
       exit;
     end if;
-    v_step := 1024;
+    v_step := null;
   end loop;
+  v_places := array(
+    select case
+             when v_step is not null then v_low + n * v_step
+             -- to the end of the line, where only the sequence knows what is behind all others and before the next one
+             else nextval('headway.position')
+           end
+      from generate_series(1, v_count + 1) n);
   update headway.jobs j
-     set position = v_low + (u.place + 1) * v_step
+     set position = v_places[u.place + 1]
     from unnest(v_ids[1:v_count]) with ordinality as u (id, place)
    where j.id = u.id;
-  return v_low + v_step;
+  return v_places[1];
 end
 $$;
