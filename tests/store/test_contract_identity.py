@@ -145,7 +145,7 @@ def test_a_retry_that_would_reenter_a_taken_scope_is_superseded(db, to, delay_ms
     second = db.enqueue(unique_key="k", unique_scope=scope)
     assert db.settle(claim, to, delay_ms=delay_ms, charge=1, error="boom") == []
     job = db.job(claim.id)
-    assert (job.status, job.unique_key, job.finished_at) == ("canceled", None, db.now())
+    assert (job.status, job.unique_key, job.finished_at) == ("canceled", "k", db.now())
     assert job.error.startswith("superseded")
     assert [attempt.fence for attempt in db.attempts(claim.id)] == [1]
     assert db.status(second.id) == "queued"
@@ -185,7 +185,7 @@ def test_a_release_that_would_reenter_a_taken_scope_is_superseded(db):
     db.enqueue(unique_key="k", unique_scope=scope)
     db.release(claim)
     job = db.job(claim.id)
-    assert (job.status, job.unique_key) == ("canceled", None)
+    assert (job.status, job.unique_key) == ("canceled", "k")
     assert job.error.startswith("superseded")
 
 
@@ -198,7 +198,7 @@ def test_a_reaped_job_that_would_reenter_a_taken_scope_is_superseded(db):
     (reaped,) = db.reap()
     assert reaped.to == "canceled"
     job = db.job(claim.id)
-    assert (job.status, job.unique_key, job.losses) == ("canceled", None, 1)
+    assert (job.status, job.unique_key, job.losses) == ("canceled", "k", 1)
     assert job.error.startswith("superseded")
 
 
@@ -211,7 +211,7 @@ def test_a_promoted_job_that_would_enter_a_taken_scope_is_superseded(db):
     db.advance("5s")
     db.promote()
     job = db.job(later.id)
-    assert (job.status, job.unique_key) == ("canceled", None)
+    assert (job.status, job.unique_key) == ("canceled", "k")
     assert job.error.startswith("superseded")
     assert db.status(bystander.id) == "queued"
 
@@ -249,3 +249,59 @@ def test_a_change_into_a_taken_scope_raises_and_writes_nothing(db):
         db.change(later, scheduled_for=None)
     assert caught.value.job_id == holder
     assert db.job(later) == before
+
+
+# a job that ended without its key
+
+
+@pytest.mark.parametrize("scope", [("queued", "scheduled"), ("queued", "scheduled", "canceled")])
+def test_a_superseded_job_is_not_retried_while_its_key_is_taken(db, scope):
+    claim = db.start(unique_key="k", unique_scope=scope)
+    second = db.enqueue(unique_key="k", unique_scope=scope)
+    db.settle(claim, "scheduled", charge=1, error="boom")
+    with pytest.raises(Duplicate, match=f'"k" is taken by job {second.id}') as caught:
+        db.retry(claim.id)
+    assert caught.value.job_id == second.id
+    assert db.status(claim.id) == "canceled"
+
+
+def test_a_superseded_job_that_is_retried_has_its_key_and_scope_again(db):
+    scope = ("queued", "scheduled", "canceled")
+    claim = db.start(unique_key="k", unique_scope=scope)
+    second = db.enqueue(unique_key="k", unique_scope=scope)
+    db.settle(claim, "scheduled", charge=1, error="boom")
+    assert db.job(claim.id).unique_scope == scope
+    db.finish(db.take())
+    db.retry(claim.id)
+    again = db.enqueue(unique_key="k", unique_scope=scope)
+    assert (again.id, again.created) == (claim.id, False)
+    db.cancel(claim.id)
+    assert db.enqueue(unique_key="k", unique_scope=scope).id == claim.id
+    assert db.status(second.id) == "succeeded"
+
+
+def test_an_at_most_once_job_whose_retry_was_superseded_is_not_run_beside_the_other(db):
+    scope = ("queued", "scheduled")
+    claim = db.start(delivery="at_most_once", unique_key="k", unique_scope=scope)
+    second = db.enqueue(unique_key="k", unique_scope=scope)
+    db.settle(claim, "failed", charge=1, error="boom")
+    (heir,) = db.find(retry_of=claim.id)
+    assert heir.status == "canceled"
+    with pytest.raises(Duplicate, match=second.id):
+        db.retry(heir.id)
+
+
+@pytest.mark.parametrize("to", ["succeeded", "scheduled", "failed", "dead"])
+def test_a_job_asked_to_stop_settles_although_its_key_is_taken_where_it_ends(db, to):
+    """The scope has canceled, and not running: where it really goes counts, not where its worker asked it to go."""
+    scope = ("queued", "canceled", "succeeded", "dead")
+    delivery = "at_most_once" if to == "failed" else "at_least_once"
+    claim = db.start(unique_key="k", unique_scope=scope, delivery=delivery)
+    second = db.enqueue(unique_key="k", unique_scope=scope)
+    assert second.created
+    db.cancel(claim.id)
+    assert db.settle(claim, to, charge=1, error="boom", delay_ms=5_000) == []
+    assert db.status(claim.id) == ("canceled" if to in ("scheduled", "failed") else to)
+    assert db.enqueue(unique_key="k", unique_scope=scope).id == second.id
+    with pytest.raises(Duplicate):
+        db.retry(claim.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 Status = Literal["queued", "scheduled", "held", "running", "waiting", "succeeded", "failed", "dead", "canceled"]
@@ -45,3 +46,9 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
     }
 )
 """Every move that exists; both stores refuse any other (a trigger on the jobs table)."""
+
+
+def whole_scope(stored: Iterable[str]) -> tuple[Status, ...]:
+    """The unique scope as it was given. A job that ended without its key, which another held, is stored with a minus
+    before the status that it ended in: so it holds no key, and a retry knows the one that it had."""
+    return tuple(status.removeprefix("-") for status in stored)  # type: ignore[misc]

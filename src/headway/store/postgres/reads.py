@@ -13,7 +13,7 @@ from headway.errors import InvalidPayload
 from headway.model import codec
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
-from headway.model.status import Status
+from headway.model.status import Status, whole_scope
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 
 T = TypeVar("T")
@@ -257,7 +257,7 @@ def job(row: Row) -> Job:
     fields = dict(zip(_FIELDS, map(utc, row), strict=True))
     for name in _JSON_FIELDS:
         fields[name] = decode(fields[name])
-    fields["unique_scope"] = tuple(fields["unique_scope"] or ())
+    fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
     fields["awaiting"] = tuple(fields["awaiting"] or ())
     return Job(**fields)
 

@@ -15,6 +15,7 @@ from headway.model.fleet import Worker
 from headway.model.job import Attempt, AuditEntry, Claim, Job
 from headway.model.machine import Child
 from headway.model.signal import Signal
+from headway.model.status import whole_scope
 from headway.model.template import Template
 from headway.model.trigger import Fire, Trigger
 from headway.store.ops import Row
@@ -35,7 +36,7 @@ _EVENT = Event.__struct_fields__
 
 def to_job(row: Row) -> Job:
     values = _values(_JOB, row, json=("payload", "result", "meta", "state"))
-    values["unique_scope"] = tuple(_decode(values["unique_scope"]))
+    values["unique_scope"] = whole_scope(_decode(values["unique_scope"]))
     values["pending"] = bool(values["pending"])
     values["awaiting"] = to_names(values["awaiting"])
     values["match"] = to_match(values["match"])

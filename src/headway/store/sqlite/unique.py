@@ -1,4 +1,8 @@
-"""Unique keys: who holds one, and the end of a job that would enter a scope that is taken."""
+"""Unique keys: who holds one, and the end of a job that would enter a scope that is taken.
+
+A job that ends without its key, because another holds it, keeps it written: in its scope, the status that it ended in
+has a minus in front. A retry takes that away and so finds out whether the key is still taken.
+"""
 
 from __future__ import annotations
 
@@ -25,5 +29,5 @@ def superseded(key: str | None, holder: str) -> str:
 
 
 def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
-    """Ends the job, which gives up its key."""
+    """Ends the job, without its key."""
     return Statement(_SUPERSEDE, (rowid, now, superseded(key, holder)))

@@ -7,14 +7,14 @@ where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2);
 
 -- name: cancel
--- one that enters a unique scope which another holds gives its key up
+-- one that would enter a unique scope which another holds goes without its key
 update jobs
 set status = 'canceled',
   finished_at = ?2,
   error = ?3,
   limited_by = null,
   pending = 0,
-  unique_key = case
+  unique_scope = case
     when unique_key is not null
       and instr(unique_scope, '"canceled"') > 0
       and instr(unique_scope, '"' || status || '"') = 0
@@ -26,8 +26,8 @@ set status = 'canceled',
           and other.unique_key = jobs.unique_key
           and instr(other.unique_scope, '"' || other.status || '"') > 0
       )
-    then null
-    else unique_key
+    then replace(unique_scope, '"canceled"', '"-canceled"')
+    else unique_scope
   end
 where rowid = ?1;
 
@@ -38,7 +38,7 @@ set status = 'canceled',
   error = ?3,
   limited_by = null,
   pending = 0,
-  unique_key = null
+  unique_scope = replace(unique_scope, '"canceled"', '"-canceled"')
 where rowid = ?1;
 
 -- name: ask

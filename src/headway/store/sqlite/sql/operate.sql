@@ -6,7 +6,7 @@ values (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: finished
 select
-  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, unique_scope, status,
+  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
   status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
   coalesce(step, signaled) is not null, train
 from jobs
@@ -35,12 +35,13 @@ set status = ?4,
   cancel_requested_at = null,
   cancel_reason = null,
   error = case when ?4 = 'waiting' then null else error end,
+  unique_scope = replace(unique_scope, '"-', '"'),
   result = null
 where rowid = ?1;
 
 -- name: drop_key
 update jobs
-set unique_key = null
+set unique_scope = replace(unique_scope, '"' || status || '"', '"-' || status || '"')
 where rowid = ?1;
 
 -- name: changing

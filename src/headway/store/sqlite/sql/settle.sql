@@ -51,7 +51,7 @@ set status = ?2,
   losses = losses + ?5,
   result = ?6,
   error = ?7,
-  unique_key = case when ?8 then null else unique_key end,
+  unique_scope = case when ?8 then replace(unique_scope, '"' || ?2 || '"', '"-' || ?2 || '"') else unique_scope end,
   worker_id = null,
   attempt_started_at = null,
   cancel_requested_at = null,
@@ -138,8 +138,12 @@ select
   case when ?5 then 0 else tries end,
   case when ?5 then 0 else losses end,
   max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery,
-  case when ?6 is null then ?7 end,
-  unique_scope, ?4,
+  ?7,
+  case
+    when ?6 is null then replace(unique_scope, '"-', '"')
+    else replace(replace(unique_scope, '"-', '"'), '"canceled"', '"-canceled"')
+  end,
+  ?4,
   case when ?5 then null else expires_at end,
   ?3,
   case when ?8 = 'queued' then ?3 end,

@@ -1,6 +1,6 @@
 -- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
 -- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
--- now taken gives up its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
+-- now taken goes without its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
 -- retries it.
 -- p_turns has what machines write beside that, as model/machine.py's Turn (of its children only that there are some),
 -- and p_states their states. Without a turn a machine stays where it is. One that goes to running begins the next
@@ -77,10 +77,8 @@ begin
                then coalesce(g.error, j.cancel_reason)
              else g.error
            end as error,
-           j.unique_key is not null and (
-             -- a job over at_most_once hands its key on to its retry
-             g.next = 'failed' and 'failed' = any (j.unique_scope)
-             or (j.id = any (p_superseded)) is true) as drops_key,
+           -- a job over at_most_once hands its key on to its retry
+           j.unique_key is not null and (g.next = 'failed' or (j.id = any (p_superseded)) is true) as drops_key,
            case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued', 'waiting')
                 then headway.superseded(j.unique_key, p_holders[array_position(p_superseded, j.id)])
            end as superseded,
@@ -125,7 +123,7 @@ begin
            scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
                                 else j.scheduled_for end,
            queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
-           unique_key = case when l.drops_key then null else j.unique_key end,
+           unique_scope = case when l.drops_key then headway.without_key(j.unique_scope, l.next) else j.unique_scope end,
            cancel_requested_at = null,
            cancel_reason = null,
            -- goes on: the next attempt is open
@@ -249,13 +247,21 @@ begin
       with entering as (
         select j.id, j.tenant_id, j.kind, j.unique_key,
                first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
-          from unnest(p_ids, p_fences, p_tos, p_delays_ms) as u (id, fence, next, delay_ms)
+          from unnest(p_ids, p_fences, p_tos, p_delays_ms, p_turns) as u (id, fence, next, delay_ms, turn)
           join headway.jobs j on j.id = u.id and j.fence = u.fence
          where (j.status = 'running') is true
            and j.unique_key is not null
            and not 'running' = any (j.unique_scope)
-           and case when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued' else u.next end
-               = any (j.unique_scope)
+           -- where it really goes, as end_attempts decides it
+           and case
+                 when j.cancel_requested_at is not null
+                      and u.next in ('scheduled', 'queued', 'waiting', 'running', 'failed') then 'canceled'
+                 when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued'
+                 when u.next = 'running' and u.turn ? 'queue'
+                      and (j.queue, j.partition) is distinct from (u.turn ->> 'queue', u.turn ->> 'partition')
+                   then 'queued'
+                 else u.next
+               end = any (j.unique_scope)
       ), blocked as (
         select e.id, coalesce(o.id, case when e.first <> e.id then e.first end) as holder
           from entering e

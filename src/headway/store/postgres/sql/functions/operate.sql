@@ -35,8 +35,8 @@ begin
 end
 $$;
 
--- End one unfinished job before its time, or ask its worker to; gives its status now. A job that enters a unique scope
--- by being canceled, which another holds, gives its key up. A locomotive holds its train by its on_canceled, if
+-- End one unfinished job before its time, or ask its worker to; gives its status now. A job that would enter a unique
+-- scope by being canceled, which another holds, ends without its key. A locomotive holds its train by its on_canceled, if
 -- p_holds. What follows else is the caller's to do, by `follow`.
 create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz, p_holds boolean default true) returns text
 language plpgsql
@@ -62,7 +62,7 @@ begin
   exception when unique_violation then
     update headway.jobs j
        set status = 'canceled', error = p_reason, finished_at = p_now, limited_by = null, pending = null,
-           unique_key = null
+           unique_scope = headway.without_key(j.unique_scope, 'canceled')
      where j.id = p_id;
   end;
   return 'canceled';
@@ -151,7 +151,7 @@ begin
     if p_job.delivery = 'at_most_once' and p_job.fence > 0 then
       -- its copy takes the key over: it must not stand in its own way
       update headway.jobs j
-         set unique_key = null
+         set unique_scope = headway.without_key(j.unique_scope, j.status)
        where j.id = p_job.id
          and j.unique_key is not null
          and j.status = any (j.unique_scope);
@@ -172,6 +172,7 @@ begin
              losses = 0,
              queued_at = case v_status when 'queued' then p_now when 'waiting' then j.queued_at end,
              error = case when v_status = 'waiting' then null else j.error end,
+             unique_scope = headway.with_key(j.unique_scope),
              position = coalesce(j.position, nextval('headway.position')),
              fair = (select true from headway.queues q where q.name = j.queue and q.fair),
              scheduled_for = null,

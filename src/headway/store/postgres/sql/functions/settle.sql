@@ -26,6 +26,7 @@ begin
     v_new.id := headway.uuid7();
     v_new.retry_of := v_old.id;
     v_new.unique_key := p_keys[v_place];
+    v_new.unique_scope := headway.with_key(v_old.unique_scope);
     v_new.idempotency_key := null;
     v_new.fence := 0;
     v_new.status := coalesce(p_status, case when v_delay > 0 then 'scheduled' else 'queued' end);
@@ -48,7 +49,7 @@ begin
         raise;
       end if;
       v_new.error := headway.superseded(v_new.unique_key, headway.holder(v_new));
-      v_new.unique_key := null;
+      v_new.unique_scope := headway.without_key(v_new.unique_scope, 'canceled');
       v_new.status := 'canceled';
       v_new.queued_at := null;
       v_new.finished_at := v_now;
@@ -98,7 +99,22 @@ create function headway.superseded(p_key text, p_holder uuid) returns text
 language sql immutable
 as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
 
--- A job that would enter a unique scope that is taken gives up its key and ends; what follows is the caller's to do.
+-- The scope of a job that ended without its unique key, which another holds: with a minus before the status that it
+-- ended in. It keeps the key, so that a retry finds out whether it is still taken.
+create function headway.without_key(p_scope text[], p_status text) returns text[]
+language sql immutable
+as $$ select pg_catalog.array_replace(p_scope, p_status, '-' || p_status) $$;
+
+-- The scope as it was given.
+create function headway.with_key(p_scope text[]) returns text[]
+language sql immutable
+as $$
+  select case when pg_catalog.array_to_string(p_scope, ',') like '%-%'
+              then array(select pg_catalog.ltrim(s, '-') from pg_catalog.unnest(p_scope) s)
+              else p_scope end
+$$;
+
+-- A job that would enter a unique scope that is taken ends without its key; what follows is the caller's to do.
 create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
 language sql
 set search_path = pg_catalog, pg_temp
@@ -107,7 +123,7 @@ as $$
   update headway.jobs j
      set status = 'canceled',
          error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
-         unique_key = null,
+         unique_scope = headway.without_key(j.unique_scope, 'canceled'),
          finished_at = p_now,
          limited_by = null,
          pending = null,
