@@ -163,6 +163,8 @@ FORBIDDEN = [
     "delete from headway.reservations",
     "select * from headway.arrivals",
     "update headway.gates set n = n",
+    "select secret from headway.install",
+    "select headway.lock_key('limits')",
 ]
 
 

@@ -15,7 +15,7 @@ from headway.store.ops import Statement, Steps
 VERSION = 1
 
 _SQL = files("headway.store.postgres") / "sql"
-_LOCK = 7_482_910  # everybody who migrates waits here
+_LOCK = "lock table headway.install in exclusive mode"  # whoever migrates waits here; only the owner can lock it
 _DROP_FUNCTIONS = """
 do $$
 declare
@@ -58,8 +58,7 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
 
     Gives what was done, a line each; nothing where nothing was to do.
     """
-    yield Statement(f"select pg_advisory_xact_lock({_LOCK})")
-    found, fingerprint = yield from _recorded()
+    found, fingerprint = yield from _recorded_alone()
     done = []
     for title, statements in _plan(found, fingerprint, VERSION if to is None else to):
         for sql in statements:
@@ -79,7 +78,7 @@ def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
 
 def roles() -> Steps[None]:
     """Create the roles headway_worker and headway_app and give them their grants; needs CREATEROLE."""
-    yield Statement(f"select pg_advisory_xact_lock({_LOCK})")
+    yield Statement(_LOCK)
     for sql in (*_statements("roles.sql"), *_statements("grants.sql")):
         yield Statement(sql)
 
@@ -87,6 +86,16 @@ def roles() -> Steps[None]:
 def roles_sql() -> str:
     """The SQL text of `roles`."""
     return ";\n\n".join((*_statements("roles.sql"), *_statements("grants.sql"))) + ";\n"
+
+
+def _recorded_alone() -> Steps[tuple[int, str]]:
+    """What is installed, with nobody else migrating until this transaction ends."""
+    if (yield from _recorded())[0] == 0:
+        # waits for a transaction that installs the schema for the first time, and then finds what it did
+        yield Statement(_statements("migrations/0001.up.sql")[0])
+    if (yield Statement("select 1 where to_regclass('headway.install') is not null")):
+        yield Statement(_LOCK)
+    return (yield from _recorded())
 
 
 def _recorded() -> Steps[tuple[int, str]]:

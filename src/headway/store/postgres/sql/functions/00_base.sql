@@ -64,7 +64,7 @@ begin
   if exists (select from headway.tenants t where t.id = p_tenant) then
     return;
   end if;
-  if pg_try_advisory_xact_lock(hashtextextended(p_tenant::text, 748291)) then
+  if pg_try_advisory_xact_lock(headway.lock_key('tenant ' || p_tenant)) then
     insert into headway.tenants (id, slug, created_at)
     values (p_tenant, p_slug, p_now)
     on conflict do nothing;
@@ -72,10 +72,21 @@ begin
 end
 $$;
 
+-- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
+-- that others can compute would let them stop claims and schedules. In plpgsql, which keeps the plan: every claim asks.
+create function headway.lock_key(p_what text) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (select hashtextextended(p_what, i.secret) from headway.install i);
+end
+$$;
+
 -- The lock that claims of a queue share and pause takes alone.
 create function headway.queue_lock(p_queue text) returns bigint
-language sql immutable
-as $$ select pg_catalog.hashtextextended(p_queue, 748292) $$;
+language sql stable
+as $$ select headway.lock_key('queue ' || p_queue) $$;
 
 -- The gate of a limit's key: who decides about the key locks this row first.
 create function headway.gate(p_key text) returns smallint

@@ -105,7 +105,7 @@ declare
   v_constraint text;
   v_message text;
 begin
-  perform pg_advisory_xact_lock(hashtextextended('headway.declare', 748295));
+  perform pg_advisory_xact_lock(headway.lock_key('declare'));
   insert into headway.definitions as d (
     kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, origin, code, created_at, updated_at)
   select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.policy, n.computed, 'code', n.code,

@@ -97,7 +97,7 @@ as $$
 declare
   v_valid uuid[];
 begin
-  if not pg_try_advisory_xact_lock(hashtextextended('headway.fire', 748295)) then
+  if not pg_try_advisory_xact_lock(headway.lock_key('fire')) then
     return;
   end if;
   perform set_config('lock_timeout', '250ms', true);

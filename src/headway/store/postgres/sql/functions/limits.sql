@@ -572,8 +572,8 @@ $$;
 
 -- The lock that all claims share and a change of limits takes alone.
 create function headway.limits_lock() returns bigint
-language sql immutable
-as $$ select 748293::bigint $$;
+language sql stable
+as $$ select headway.lock_key('limits') $$;
 
 -- Let a queue take tenants in turn, or not.
 create function headway.set_fair(p_queue text, p_fair boolean, p_actor text default null) returns void

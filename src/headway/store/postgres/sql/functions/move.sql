@@ -31,7 +31,7 @@ begin
   end if;
   -- one move at a time in a train or queue
   perform pg_advisory_xact_lock(
-    hashtextextended(coalesce(v_job.tenant_id || ':' || v_job.train, v_job.queue), 748294));
+    headway.lock_key(coalesce('train ' || v_job.tenant_id || ' ' || v_job.train, 'line ' || v_job.queue)));
   select j.* into v_job from headway.jobs j where j.id = p_id for update;
   if not found then
     return;

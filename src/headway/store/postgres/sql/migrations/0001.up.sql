@@ -1,7 +1,24 @@
 -- Version 1: tenants with row-level security, jobs with their attempts, order and exclusion, machines, the fleet, and
 -- work that starts itself.
 
-create schema headway;
+do $$
+begin
+  if to_regnamespace('headway') is null then
+    create schema headway;
+  end if;
+exception
+  -- another transaction has just made it: migrate then looks at what that installed
+  when duplicate_schema or unique_violation then null;
+end
+$$;
+
+-- what only this installation knows
+create table headway.install (
+  only_one boolean primary key default true check (only_one),
+  secret bigint not null -- part of the key of every advisory lock
+);
+insert into headway.install (secret)
+select hashtextextended(gen_random_uuid()::text || gen_random_uuid()::text, 0);
 
 create sequence headway.position
   increment by 1024
