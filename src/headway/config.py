@@ -69,12 +69,20 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
     The file is $HEADWAY_CONFIG, or headway.toml in the current folder if there is one.
     """
     env = os.environ if env is None else env
-    values = _from_file(env.get("HEADWAY_CONFIG") or None)
+    values = _from_file(env.get("HEADWAY_CONFIG"))
     for name in NAMES:
         value = env.get(f"HEADWAY_{name.upper()}")
-        if value is not None and value != "":
+        # an empty variable is an unset one, but not for the database: work would go to another one unseen
+        if value is not None and (value != "" or name == "url"):
             values[name] = value
     return values
+
+
+def urls(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Who names a database, in the order in which they are heard: the variable, then the file."""
+    env = os.environ if env is None else env
+    said = {"HEADWAY_URL": env.get("HEADWAY_URL"), str(path(env)): _from_file(env.get("HEADWAY_CONFIG")).get("url")}
+    return {source: str(url) for source, url in said.items() if url is not None}
 
 
 def path(env: Mapping[str, str] | None = None) -> Path:
@@ -84,6 +92,7 @@ def path(env: Mapping[str, str] | None = None) -> Path:
 
 
 def _from_file(named: str | None) -> dict[str, Any]:
+    named = named or None
     path = Path(named or FILE)
     try:
         text = path.read_bytes().decode("utf-8")

@@ -36,7 +36,7 @@ def test_enqueue_prints_the_id_and_says_that_it_made_a_file(cli: Cli, app: Headw
 
 def test_enqueue_has_the_options_of_using() -> None:
     flags = {option.name: option for option in enqueue.params if isinstance(option, click.Option)}
-    of_the_command = {"spec", "app_dir", "url", "config", "log_level", "log_format", "json"}
+    of_the_command = {"app_spec", "app_dir", "url", "config", "log_level", "log_format", "json"}
     # a connection cannot be typed
     assert set(flags) - of_the_command == set(get_type_hints(UsingOptions)) - {"conn"}
     for name, literal in {

@@ -90,7 +90,8 @@ def test_flags_go_before_variables_and_variables_before_the_file(start: Start, f
         env = {**os.environ, **({"HEADWAY_URL": url} if url else {})}
         process = start(*flags, "worker", "--until-idle", "--log-format", "json", env=env)
         _, err = process.communicate(timeout=60)
-        first = json.loads(err.splitlines()[0])
+        *said, first, _ = map(json.loads, err.splitlines())
+        assert len(said) == (name == "variable")  # that the file names another
         assert first["database"] == str(folder / f"{name}.db")
         assert first["queues"] == "mail=20"
 
@@ -101,7 +102,9 @@ def test_a_flag_goes_before_what_the_code_says(start: Start, folder: Path) -> No
     )
     process = start("--url", "sqlite:///flag.db", "worker", "fixed", "--until-idle", "--log-format", "json")
     _, err = process.communicate(timeout=60)
-    assert json.loads(err.splitlines()[0])["database"] == str(folder / "flag.db")
+    said, first = map(json.loads, err.splitlines()[:2])
+    assert said["event"] == "this acts on the database that --url names, not on the one of fixed"
+    assert first["database"] == str(folder / "flag.db")
     assert not (folder / "code.db").exists()
 
 

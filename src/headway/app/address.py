@@ -9,6 +9,8 @@ from headway.clock import Clock
 from headway.errors import ConfigError
 from headway.store.run import Store
 
+DEFAULT_URL = "sqlite:///headway.db"
+
 _EXAMPLES = "use sqlite:///file.db, sqlite+stdlib:///file.db or postgresql://user@host/database"
 
 
@@ -16,6 +18,7 @@ def open_store(url: str, clock: Clock) -> Store:
     """The store that a URL names; nothing is connected to yet. Raises `ConfigError`."""
     if not isinstance(url, str):
         raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
+    checked(url)
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ConfigError(f"{url!r} is not a database URL: {_EXAMPLES}")
@@ -32,6 +35,33 @@ def open_store(url: str, clock: Clock) -> Store:
             raise ConfigError(f"{scheme}:// is SQLAlchemy's way to name a driver: write postgresql:// here")
         case _:
             raise ConfigError(f"{scheme}:// is not a database that Headway knows: {_EXAMPLES}")
+
+
+def same_database(one: str, other: str) -> bool:
+    """Whether two URLs mean the same database, as far as they can tell."""
+    if one == other:
+        return True
+    try:
+        return _place(one) == _place(other)
+    except (ConfigError, ValueError):
+        return False
+
+
+def _place(url: str) -> tuple[str, ...]:
+    if url.startswith("sqlite"):
+        return ("sqlite", _path(url))
+    parts = urlsplit(url)
+    return (parts.hostname or "", str(parts.port or 5432), unquote(parts.path), parts.query)
+
+
+def checked(url: str, source: str = "the database URL") -> str:
+    """The URL, unless it is empty: an unset variable must not send work to another database."""
+    if isinstance(url, str) and not url.strip():
+        raise ConfigError(
+            f"{source} is empty: {_EXAMPLES}; left out or unset, it comes from HEADWAY_URL, headway.toml, or is "
+            "./headway.db"
+        )
+    return url
 
 
 def _path(url: str) -> str:

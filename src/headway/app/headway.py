@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from headway import commands, secrets
-from headway.app.address import open_store
+from headway.app.address import DEFAULT_URL, checked, open_store
 from headway.app.results import Results
 from headway.app.settings import secrets_allowed, settings
 from headway.app.verbs import Verbs
@@ -30,14 +30,13 @@ from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_URL = "sqlite:///headway.db"
-
 
 class Headway(Verbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     Nothing is read or connected to until it is used; an app can be shared by threads and survives a fork.
-    Without a URL it uses $HEADWAY_URL, the url of headway.toml, or the file ./headway.db.
+    Without a URL it uses $HEADWAY_URL, the url of headway.toml, or the file ./headway.db. Raises `ConfigError` for a
+    URL or setting that cannot be, and for an empty URL: a variable that is not set must not choose the database.
 
     >>> app = Headway("sqlite:///work.db")
     >>> @app.job(queue="mail", max_attempts=3, timeout="30s")
@@ -64,7 +63,7 @@ class Headway(Verbs):
         retention: Mapping[str, Duration] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._url = url
+        self._url = None if url is None else checked(url)
         self._given = {
             "lease": lease,
             "heartbeat": heartbeat,
@@ -191,7 +190,7 @@ class Headway(Verbs):
         given = self._given | {name: value for name, value in changed.items() if value is not None}
         settings(given)
         self.close()
-        self._url, self._given = url or self._url, given
+        self._url, self._given = self._url if url is None else checked(url), given
         for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
             self.__dict__.pop(name, None)
 
@@ -218,7 +217,9 @@ class Headway(Verbs):
     @cached_property
     def url(self) -> str:
         """The database's URL, wherever it came from."""
-        return str(self._url or self._config.get("url") or DEFAULT_URL)
+        if self._url is not None:
+            return str(self._url)
+        return checked(str(self._config.get("url", DEFAULT_URL)), "the URL in HEADWAY_URL or headway.toml")
 
     @cached_property
     def _store(self) -> Store:  # type: ignore[override]

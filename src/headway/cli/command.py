@@ -26,11 +26,26 @@ def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
             os.environ["HEADWAY_CONFIG"] = os.path.abspath(value)
 
 
-def _shared(hidden: bool) -> list[click.Option]:
-    """The flags of the whole program; below the top they are accepted too, and only --json is shown."""
+def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
+    """The flags of the whole program; below the top they are accepted too, and only --json is shown.
+
+    `kinds` also shows those that name an app, for what only the code of a kind can judge.
+    """
     quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden}
     return [
         click.Option(["--url"], metavar="URL", help="The database: sqlite:///file.db or postgresql://…", **quiet),
+        click.Option(
+            ["--app", "app_spec"],
+            metavar="MODULE:APP",
+            help="The app, for its database and its kinds, or none. Default: HEADWAY_APP.",
+            **quiet | {"hidden": hidden and not kinds},
+        ),
+        click.Option(
+            ["--app-dir"],
+            type=click.Path(),
+            help="Where the app's module is. Default: the current folder.",
+            **quiet | {"hidden": hidden and not kinds},
+        ),
         click.Option(
             ["--config"],
             type=click.Path(exists=True, dir_okay=False),
@@ -58,9 +73,9 @@ def _shared(hidden: bool) -> list[click.Option]:
 class Command(click.Command):
     """A command that also takes the flags of the whole program."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kinds: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params += _shared(hidden=True)
+        self.params += _shared(hidden=True, kinds=kinds)
 
 
 class Group(click.Group):

@@ -11,7 +11,7 @@ import click
 from headway.cli.command import Command
 from headway.cli.output import emit, note
 from headway.cli.params import SOURCES, Duration, JsonObject, Moment, Rate, given
-from headway.cli.state import NO_APP, State, actor, app_options, close_later, override, pass_state
+from headway.cli.state import State, actor, pass_state
 from headway.model.status import STATUSES
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 _ON_END = click.Choice(("advance", "hold"))
 
 
-@click.command(cls=Command, short_help="Enqueue one job, print its id.")
+@click.command(cls=Command, kinds=True, short_help="Enqueue one job, print its id.")
 @click.argument("kind")
 @click.argument("payload", metavar="[JSON | @FILE | -]", required=False)
-@app_options
 @click.option("--queue", help="Instead of the kind's.")
 @click.option("--tenant", help="Whose job it is.")
 @click.option("--priority", type=int, help="Lower runs first. Default: 100.")
@@ -70,9 +69,7 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.option("--created-by", metavar="WHO", help="Default: you, as user@host.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
 @pass_state
-def enqueue(
-    state: State, /, kind: str, payload: str | None, spec: str | None, app_dir: str | None, **options: Any
-) -> None:
+def enqueue(state: State, /, kind: str, payload: str | None, **options: Any) -> None:
     """Enqueue one job and print its id; it is durable once the id is printed.
 
     The payload is a JSON object of the function's parameters, @file, or - to read it from stdin. With --app the
@@ -94,7 +91,7 @@ def enqueue(
         wanted["unique_scope"] = _scope(wanted["unique_scope"])
     if wanted.get("delay") is not None and wanted.get("scheduled_for") is not None:
         raise click.UsageError("--delay and --scheduled-for exclude each other: give one")
-    app = _app(state, spec, app_dir, kind)
+    app = _app(state, kind)
     is_new = app.store.dialect == "sqlite" and not os.path.exists(app.store.describe())
     made = app.enqueue(kind, body, **({"created_by": actor()} | given(wanted)))
     if state.json:
@@ -107,20 +104,15 @@ def enqueue(
         note(f"this job was there already, and is {made.status}: nothing new was enqueued")
 
 
-def _app(state: State, spec: str | None, app_dir: str | None, kind: str) -> Headway:
-    from headway.cli.load import load
+def _app(state: State, kind: str) -> Headway:
     from headway.errors import UnknownKind
 
-    spec = spec or state.settings.get("app")
-    if spec in (None, NO_APP):
-        return state.app
-    app = load(str(spec), app_dir)
-    override(app, state.url, {})
-    try:
-        app.kinds[kind]
-    except UnknownKind as error:
-        raise UnknownKind(f"{error}. To enqueue it by name anyway, add --app none") from None
-    close_later(app)
+    app = state.with_kinds
+    if state.spec is not None:
+        try:
+            app.kinds[kind]
+        except UnknownKind as error:
+            raise UnknownKind(f"{error}. To enqueue it by name anyway, add --app none") from None
     return app
 
 

@@ -341,9 +341,8 @@ def fork(state: State, /, job_id: str, fence: int | None, new_state: Any) -> Non
 @click.argument("spec", metavar="MODULE:APP")
 @click.argument("name")
 @click.option("--version", type=int, help="Of several versions, this one. Default: the newest.")
-@click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
 @pass_state
-def graph(state: State, /, spec: str, name: str, version: int | None, app_dir: str | None) -> None:
+def graph(state: State, /, spec: str, name: str, version: int | None) -> None:
     """Print a machine's steps, and the ways between them, as a Mermaid state diagram.
 
     They are read from the source of the steps, not from what ran: what the code computes is not seen. NAME is the
@@ -356,7 +355,7 @@ def graph(state: State, /, spec: str, name: str, version: int | None, app_dir: s
     from headway.cli.graph import graph_of, mermaid
     from headway.cli.load import load
 
-    kind = _machine(load(spec, app_dir), spec, name)
+    kind = _machine(load(spec, state.app_dir), spec, name)
     edition = kind.editions.get(version or max(kind.editions))
     if edition is None:
         known = ", ".join(map(str, sorted(kind.editions)))

@@ -90,5 +90,14 @@ def main() -> None:
     Is all well?          headway doctor
 
     Settings come from flags, then from HEADWAY_* variables (HEADWAY_URL, HEADWAY_APP, …), then from
-    headway.toml in the current folder. Without any, the database is the file ./headway.db.
+    headway.toml in the current folder.
+
+    \b
+    Every command acts on the database that the first of these names:
+      1. --url
+      2. the code of the app, Headway("postgresql://…"), where one is named
+         (as MODULE:APP, or by --app, HEADWAY_APP or headway.toml)
+      3. HEADWAY_URL
+      4. url in headway.toml
+      5. the file ./headway.db
     """

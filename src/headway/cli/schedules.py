@@ -31,7 +31,7 @@ from headway.cli.rules import (
     words,
     yes_option,
 )
-from headway.cli.state import State, actor, app_options, pass_state
+from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -268,13 +268,12 @@ def resume(state: State, /, names: tuple[str, ...], tenant: str | None) -> None:
     switch(state, "schedule", names, tenant, verb, to=True, already="was not paused", said=_said)
 
 
-@schedules.command()
+@schedules.command(kinds=True)
 @click.argument("name")
 @payload_option
 @tenant_option
-@app_options
 @pass_state
-def run(state: State, /, name: str, payload: Any, tenant: str | None, spec: str | None, app_dir: str | None) -> None:
+def run(state: State, /, name: str, payload: Any, tenant: str | None) -> None:
     """Fire a schedule once, now, and print the id of its job; its times stay as they are.
 
     \b
@@ -282,7 +281,7 @@ def run(state: State, /, name: str, payload: Any, tenant: str | None, spec: str 
     headway schedules run nightly --payload '{"day": "2031-05-06"}'
     """
     schedule = find(state, "schedule", name, tenant)
-    fire = state.with_kinds(spec, app_dir).run_schedule(name, payload, tenant=schedule.tenant_id, actor=actor())
+    fire = state.existing_with_kinds.run_schedule(name, payload, tenant=schedule.tenant_id, actor=actor())
     if state.json:
         emit(fire)
     else:

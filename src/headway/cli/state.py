@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headway.cli.output import note
+
 if TYPE_CHECKING:
     from headway.app import Headway
 
@@ -22,10 +24,13 @@ class State:
     """The flags of the whole program; everything behind them is read and opened when it is asked for."""
 
     url: str | None = None
+    app_spec: str | None = None
+    app_dir: str | None = None
     json: bool = False
     config: str | None = None
     log_level: str | None = None
     log_format: str | None = None
+    warn: Callable[[str], None] = note  # a worker logs instead
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -35,46 +40,71 @@ class State:
         flags = {"url": self.url, "log_level": self.log_level, "log_format": self.log_format}
         return read() | {name: value for name, value in flags.items() if value is not None}
 
+    @property
+    def spec(self) -> str | None:
+        """The app that a flag, HEADWAY_APP or headway.toml names; None for none."""
+        spec = self.app_spec or self.settings.get("app")
+        return None if spec in (None, NO_APP) else str(spec)
+
     @cached_property
     def app(self) -> Headway:
-        """An app on the database, without kinds: what looking and operating needs."""
+        """An app on the database, without kinds: what looking and operating needs.
+
+        Every command finds its database in one order: --url, the URL in the code of the app that is named,
+        HEADWAY_URL, headway.toml, ./headway.db.
+        """
         from headway.app import Headway
 
-        url = self.settings.get("url")
-        if url is None and self.settings.get("app"):
-            # the app that enqueue and worker use knows its database
-            from headway.cli.load import load
-
-            url = load(str(self.settings["app"]), None).url
-        app = Headway(url)
+        if self.url is not None:
+            app = Headway(self.url)  # no need to import the user's code
+        elif self.spec is not None:
+            app = Headway(self.code.url)
+        else:
+            self._mention({})
+            app = Headway()
         close_later(app)
         return app
+
+    @cached_property
+    def code(self) -> Headway:
+        """The app that is named, as the code makes it, on the database that the flags mean; raises `ConfigError`."""
+        from headway.cli.load import load
+
+        assert self.spec is not None
+        if self.url is not None:
+            # for an app that reads its settings while its module is imported
+            os.environ["HEADWAY_URL"] = self.url
+        found = load(self.spec, self.app_dir)
+        self._mention({"--url": self.url, self.spec: found._url})
+        override(found, self.url, {})
+        close_later(found)
+        return found
+
+    def _mention(self, named: Mapping[str, str | None]) -> None:
+        """Say it where several databases are named: which one this acts on, and who names another."""
+        from headway.app.address import same_database
+        from headway.config import urls
+
+        # whoever writes --url knows of the settings
+        both = named if self.url else {**named, **urls()}
+        (used, its_url), *others = [(source, url) for source, url in both.items() if url is not None] or [("", "")]
+        for source, url in others:
+            if not same_database(its_url, url):
+                self.warn(f"this acts on the database that {used} names, not on the one of {source}")
 
     @property
     def existing(self) -> Headway:
         """The app, if its database is there: looking must not make an empty file in the wrong folder."""
-        from headway.errors import StoreError
+        return _existing(self.app)
 
-        store = self.app.store
-        if store.dialect == "sqlite" and not os.path.exists(store.describe()):
-            raise StoreError(
-                f"there is no database file {store.describe()}: name another with --url, $HEADWAY_URL or headway.toml "
-                "(a worker, whatever creates something, or headway migrate makes a new one)"
-            )
-        return self.app
+    @property
+    def with_kinds(self) -> Headway:
+        """The app that is named, with its kinds; else the one without."""
+        return self.app if self.spec is None else self.code
 
-    def with_kinds(self, spec: str | None, app_dir: str | None) -> Headway:
-        """The app that a command or the settings name, with its kinds; else the one without. `none` means that too."""
-        spec = spec or self.settings.get("app")
-        existing = self.existing
-        if spec in (None, NO_APP):
-            return existing
-        from headway.cli.load import load
-
-        app = load(str(spec), app_dir)
-        override(app, self.url, {})
-        close_later(app)
-        return app
+    @property
+    def existing_with_kinds(self) -> Headway:
+        return _existing(self.with_kinds)
 
     @property
     def tenant(self) -> str:
@@ -85,8 +115,9 @@ class State:
         """A command on the same database, as it would be typed here."""
         import shlex
 
-        url = ["--url", self.url] if self.url else []
-        return shlex.join([*program().split(), *url, *args])
+        flags = {"--url": self.url, "--app": self.app_spec, "--app-dir": self.app_dir}
+        given = [part for flag, value in flags.items() if value for part in (flag, value)]
+        return shlex.join([*program().split(), *given, *args])
 
     def configure_logs(self) -> None:
         """Take over this process's logging as the flags and settings say; raises `ConfigError`."""
@@ -100,15 +131,6 @@ class State:
             if value not in choices:
                 raise ConfigError(f"{name}={value!r} does not exist: use {', '.join(choices)}")
         configure(level, {"auto": None, "text": False, "json": True}[form])
-
-
-def app_options(fn: F) -> F:
-    """Add --app and --app-dir, as `spec` and `app_dir`: for what only the code of a kind can judge."""
-    spec = click.option(
-        "--app", "spec", metavar="MODULE:APP", help="The app that defines the kind, or none. Default: $HEADWAY_APP."
-    )
-    folder = click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
-    return spec(folder(fn))
 
 
 pass_state = click.make_pass_decorator(State, ensure=True)
@@ -143,6 +165,18 @@ def actor() -> str:
 def close_later(app: Headway) -> None:
     """Close the app's connections when the command ends, if it opened any."""
     click.get_current_context().find_root().call_on_close(lambda: app.close() if "_store" in app.__dict__ else None)
+
+
+def _existing(app: Headway) -> Headway:
+    from headway.errors import StoreError
+
+    store = app.store
+    if store.dialect == "sqlite" and not os.path.exists(store.describe()):
+        raise StoreError(
+            f"there is no database file {store.describe()}: name another with --url, --app, HEADWAY_URL or "
+            "headway.toml (a worker, whatever creates something, or headway migrate makes a new one)"
+        )
+    return app
 
 
 def override(app: Headway, url: str | None, given: Mapping[str, Any]) -> None:

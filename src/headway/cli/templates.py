@@ -24,7 +24,7 @@ from headway.cli.rules import (
     warn_of_kind,
     yes_option,
 )
-from headway.cli.state import State, actor, app_options, pass_state
+from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -195,13 +195,12 @@ def delete(state: State, /, name: str, tenant: str | None, yes: bool) -> None:
         say(f"{name}: deleted; its jobs stay")
 
 
-@templates.command()
+@templates.command(kinds=True)
 @click.argument("name")
 @run_options
 @tenant_option
-@app_options
 @pass_state
-def run(state: State, /, name: str, tenant: str | None, spec: str | None, app_dir: str | None, **options: Any) -> None:
+def run(state: State, /, name: str, tenant: str | None, **options: Any) -> None:
     """Enqueue a job of a template and print its id; what is given goes over the template's own.
 
     \b
@@ -211,7 +210,7 @@ def run(state: State, /, name: str, tenant: str | None, spec: str | None, app_di
     template = _find(state, name, tenant)
     payload = options.pop("payload")
     wanted: Any = {"created_by": actor(), "tenant": template.tenant_id, **options_of(options).get("options", {})}
-    made = state.with_kinds(spec, app_dir).run_template(name, payload, **wanted)
+    made = state.existing_with_kinds.run_template(name, payload, **wanted)
     if state.json:
         emit(made)
         return

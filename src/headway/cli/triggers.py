@@ -30,7 +30,7 @@ from headway.cli.rules import (
     words,
     yes_option,
 )
-from headway.cli.state import State, actor, app_options, pass_state
+from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -281,15 +281,14 @@ def disable(state: State, /, names: tuple[str, ...], tenant: str | None) -> None
     switch(state, "event", names, tenant, verb, to=False, already="was disabled already", said=_said)
 
 
-@triggers.command()
+@triggers.command(kinds=True)
 @click.argument("name")
 @click.option(
     "--payload", type=Json(), metavar="JSON|@FILE|-", help="The payload of the event: JSON, @file, or - for stdin."
 )
 @tenant_option
-@app_options
 @pass_state
-def test(state: State, /, name: str, payload: Any, tenant: str | None, spec: str | None, app_dir: str | None) -> None:
+def test(state: State, /, name: str, payload: Any, tenant: str | None) -> None:
     """Show what a trigger would make of an event, or why it would make nothing; ends with 1 then.
 
     Nothing is stored. The payload is validated as an enqueue would do it.
@@ -299,7 +298,7 @@ def test(state: State, /, name: str, payload: Any, tenant: str | None, spec: str
     headway events show ID --json | jq .payload | headway triggers test sync --payload -
     """
     trigger = find(state, "event", name, tenant)
-    app = state.with_kinds(spec, app_dir)
+    app = state.existing_with_kinds
     found = app.test_trigger(name, payload, tenant=trigger.tenant_id)
     if state.json:
         emit(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 from headway.cli.command import Command
 from headway.cli.output import emit
 from headway.cli.params import Duration
-from headway.cli.state import State, close_later, override, pass_state
+from headway.cli.state import State, override, pass_state
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
 Queues = list[str] | dict[str, int] | None
 
 
-@click.command(cls=Command, short_help="Run the jobs of an app.")
+@click.command(cls=Command, kinds=True, short_help="Run the jobs of an app.")
 @click.argument("app", metavar="MODULE:APP", required=False)
 @click.option("--queues", metavar="NAMES", help="mail,default or mail=5,default=20. Default: those of the kinds.")
 @click.option("--concurrency", type=click.IntRange(1), help="How many jobs at a time. Default: 20.")
 @click.option("--until-idle", is_flag=True, help="End when there is nothing to do now.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="How many worker processes. Default: 1.")
-@click.option("--app-dir", type=click.Path(), help="Where the module is. Default: the current folder.")
 @click.option("--lease", type=Duration(), help="How long claims stand without a heartbeat. Default: 60s.")
 @click.option("--heartbeat", type=Duration(), help="How often the lease is renewed. Default: 20s.")
 @click.option("--grace", type=Duration(), help="How long a stopping worker lets jobs finish. Default: 30s.")
@@ -45,27 +43,30 @@ def worker(
     concurrency: int | None,
     until_idle: bool,
     processes: int,
-    app_dir: str | None,
     **settings: Any,
 ) -> None:
     """Run the jobs of an app until SIGTERM or Ctrl-C; the second one ends it at once.
 
     The app is found as Python would import it from the current folder; APP is `app` if left out, and may be a
-    Headway, a Registry, or a function that makes one. Without MODULE:APP it is $HEADWAY_APP, or `app` of headway.toml.
+    Headway, a Registry, or a function that makes one. Without MODULE:APP it is --app,
+    HEADWAY_APP, or `app` of headway.toml.
 
     \b
     headway worker myapp:app
     headway worker myapp:app --queues mail=5,default=20 --processes 4
     headway --url postgresql:///work worker myapp --queues mail --until-idle
     """
+    from headway.logs import get_logger
+
     state.configure_logs()
-    spec = app or state.settings.get("app")
-    if not spec:
+    state.app_spec = app or state.app_spec
+    state.warn = get_logger("headway.worker").warning
+    if state.spec is None:
         raise click.UsageError(
             "which app? Give MODULE:APP, such as headway worker myapp:app, or set `app` in headway.toml"
         )
     chosen = parse_queues(queues if queues is not None else state.settings.get("queues"))
-    found = _prepared(state, spec, app_dir, {**settings, "concurrency": concurrency})
+    found = _prepared(state, {**settings, "concurrency": concurrency})
     slots = found.settings.concurrency if concurrency is None and not isinstance(chosen, dict) else concurrency
     if processes > 1:
         found.close()
@@ -123,20 +124,15 @@ def _part(part: str, whole: str, example: str) -> tuple[str, int | None]:
     return name, int(slots)
 
 
-def _prepared(state: State, spec: str, app_dir: str | None, given: dict[str, Any]) -> Headway:
+def _prepared(state: State, given: dict[str, Any]) -> Headway:
     """The app, ready to run: it has kinds, and its database is there. Raises one clear error otherwise."""
-    from headway.cli.load import load
     from headway.errors import ConfigError
 
-    if state.url is not None:
-        # for an app that reads its settings while its module is imported
-        os.environ["HEADWAY_URL"] = state.url
-    found = load(spec, app_dir)
-    override(found, state.url, given)
-    close_later(found)
+    found = state.code
+    override(found, None, given)
     if not found.kinds.names:
         raise ConfigError(
-            f"{spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "
+            f"{state.spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "
             "and import the modules that do"
         )
     found.jobs(limit=1)
