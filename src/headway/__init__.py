@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headway.model.outcome import Await, Cancel, Done, Next, Replay, Retry, Sleep, Snooze, Spawn, Stop
     from headway.model.signal import Signal
     from headway.model.train import Train
-    from headway.store.migrate import migrate
+    from headway.store.migrate import amigrate, migrate
 
 __version__ = "0.1.0"
 
@@ -39,6 +39,7 @@ __all__ = [
     "Spawn",
     "Stop",
     "Train",
+    "amigrate",
     "migrate",
     "step",
 ]
@@ -67,6 +68,7 @@ _HOMES = {
     "Spawn": "headway.model.outcome",
     "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
+    "amigrate": "headway.store.migrate",
     "migrate": "headway.store.migrate",
     "step": "headway.define",
 }

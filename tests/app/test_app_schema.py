@@ -9,12 +9,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import apsw
+import asyncpg
 import psycopg
 import pytest
 import sqlalchemy as sa
 from foreign_users import Django, alchemy_url, django_postgres, django_sqlite
 from sqlalchemy import orm
+from sqlalchemy.ext import asyncio as aio
 
 import headway
 from headway import Headway
@@ -103,6 +106,68 @@ def test_migrate_a_sqlite_file_by_either_library(tmp_path: Path) -> None:
         path = str(tmp_path / f"{name}.db")
         migrate(path)
         assert works(Headway(f"{scheme}:///{path}"))
+
+
+def test_migrate_on_an_async_connection(databases: Any, tmp_path: Path) -> None:
+    async def by_asyncpg(url: str) -> None:
+        conn = await asyncpg.connect(url)
+        try:
+            with pytest.raises(ConfigError, match="amigrate"):
+                headway.migrate(conn)
+            transaction = conn.transaction()
+            await transaction.start()
+            assert await headway.amigrate(conn)
+            await transaction.rollback()
+            assert await headway.amigrate(conn)  # outside of a transaction: one of its own
+            assert await headway.amigrate(conn) == []
+        finally:
+            await conn.close()
+
+    async def by_psycopg(url: str) -> None:
+        async with await psycopg.AsyncConnection.connect(url) as conn:
+            assert await headway.amigrate(conn)
+
+    async def by_alchemy(url: str) -> None:
+        engine = aio.create_async_engine(alchemy_url(url, "asyncpg"))
+        async with engine.connect() as conn:
+            assert await conn.run_sync(headway.migrate)  # as Alembic's async template does
+            await conn.rollback()
+            assert await headway.amigrate(conn)
+            await conn.commit()
+        async with aio.AsyncSession(engine) as session:
+            assert await session.run_sync(headway.migrate) == []
+            assert await headway.amigrate(session) == []
+        await engine.dispose()
+
+    async def by_aiosqlite(url: str) -> None:
+        async with aiosqlite.connect(url.removeprefix("sqlite+stdlib:///")) as conn:
+            assert await headway.amigrate(conn)
+            await conn.commit()
+
+    for way in (by_asyncpg, by_psycopg, by_alchemy):
+        name = databases.create()
+        asyncio.run(way(databases.url(name)))
+        assert works(Headway(databases.url(name)))
+        databases.drop(name)
+    url = f"sqlite+stdlib:///{tmp_path / 'async.db'}"
+    asyncio.run(by_aiosqlite(url))
+    assert works(Headway(url))
+
+
+def test_an_app_migrates_its_own_database(postgres_url: str, databases: Any, tmp_path: Path) -> None:
+    other = databases.create()
+    for first, second in ((postgres_url, databases.url(other)), (f"sqlite:///{tmp_path}/1", f"sqlite:///{tmp_path}/2")):
+        app = Headway(first)
+        assert app.migrate()
+        assert app.migrate() == []
+        assert app.migrate(0)
+        assert app.migrate()
+        assert works(app)
+        again = Headway(second)
+        assert asyncio.run(again.amigrate())
+        assert asyncio.run(again.amigrate()) == []
+        assert works(again)
+    databases.drop(other)
 
 
 def test_migrate_takes_only_connections() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
@@ -25,6 +26,7 @@ from headway.model.duration import Duration
 from headway.model.ids import tenant_id
 from headway.model.job import NewJob
 from headway.model.trigger import Declaration
+from headway.store import migrate as migrations
 from headway.store.run import Store
 from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
 
@@ -193,6 +195,16 @@ class Headway(Verbs):
         self._url, self._given = self._url if url is None else checked(url), given
         for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
             self.__dict__.pop(name, None)
+
+    def migrate(self, to: int | None = None) -> list[str]:
+        """Bring the database's schema to this library's version, or to another; gives what was done.
+
+        A SQLite file gets its schema by itself when it is new. Safe to run from many places at once.
+        """
+        return migrations.apply(self._store, to)
+
+    async def amigrate(self, to: int | None = None) -> list[str]:
+        return await asyncio.to_thread(self.migrate, to)
 
     def close(self) -> None:
         """Close the connections; the app opens them again if it is used again."""

@@ -9,7 +9,7 @@ from headway.store.foreign import postgres_session, sqlite_session
 from headway.store.foreign.identify import is_sqlite
 from headway.store.ops import Op
 from headway.store.postgres import migrate as postgres
-from headway.store.run import Store, drive
+from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate as sqlite
 from headway.store.sqlite.store import SqliteStore
 
@@ -59,13 +59,23 @@ def migrate(conn: Any, to: int | None = None) -> list[str]:
     """Bring the schema to this library's version inside the caller's transaction; gives what was done.
 
     For the host's own migrations. Alembic: `headway.migrate(op.get_bind())`. Django: in a `RunPython`,
-    `headway.migrate(schema_editor.connection)`. Takes what `conn=` takes, of PostgreSQL or SQLite.
+    `headway.migrate(schema_editor.connection)`. Takes what `conn=` takes, of PostgreSQL or SQLite; an async connection
+    goes to `amigrate`.
     """
     if is_sqlite(conn):
         with sqlite_session(conn) as execute:
             return drive(sqlite.migration(to), execute)
     with postgres_session(conn) as execute:
         return drive(postgres.migrate(to), execute)
+
+
+async def amigrate(conn: Any, to: int | None = None) -> list[str]:
+    """The same on an async connection: of asyncpg, psycopg or SQLAlchemy."""
+    if is_sqlite(conn):
+        async with sqlite_session(conn) as execute:
+            return await adrive(sqlite.migration(to), execute)
+    async with postgres_session(conn) as execute:
+        return await adrive(postgres.migrate(to), execute)
 
 
 def _postgres(store: Store) -> PostgresStore:

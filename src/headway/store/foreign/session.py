@@ -125,7 +125,7 @@ class AsyncSession(Session):
     def __enter__(self) -> Execute:
         raise ConfigError(
             f"conn= is {self._name}, which is async, and this call is blocking: "
-            "use the async twin with await, such as aenqueue, or pass a blocking connection"
+            "use the async twin with await (aenqueue, amigrate, …), or pass a blocking connection"
         )
 
     def __exit__(
