@@ -363,3 +363,32 @@ def test_a_job_that_is_canceled_aside_leaves_no_trace_of_its_limit(db, scope):
     assert db.usage(key).waiting == 1
     db.finish(*claims)
     assert db.drain() == ids[3:]
+
+
+# keys that are written alike
+
+ALIKE = [("sync", "user:7"), ("sync:user", "7"), ("sync", "user|7"), ("sync:user", "|7"), ("sync", "user")]
+
+
+def test_keys_that_are_written_alike_are_limited_apart(db):
+    ids = [db.enqueue(kind=kind, concurrency=1, concurrency_key=key).id for kind, key in ALIKE]
+    again = [db.enqueue(kind=kind, concurrency=1, concurrency_key=key).id for kind, key in ALIKE]
+    assert ids_of(db.claim()) == ids
+    keys = [concurrency_key(DEFAULT_TENANT_ID, kind, key) for kind, key in ALIKE]
+    assert db.limited_by(*again) == keys
+    assert len(set(keys)) == len(ALIKE)
+    assert [(db.usage(key).running, db.usage(key).waiting) for key in keys] == [(1, 1)] * len(ALIKE)
+
+
+def test_rates_that_are_written_alike_are_counted_apart(db):
+    """A kind's own rate, too, although the kind is written as another's tenant and key."""
+    rate = {"rate_count": 1, "rate_period_ms": 60_000}
+    ids = [db.enqueue(kind=kind, **rate, rate_key=key).id for kind, key in ALIKE]
+    ids.append(db.enqueue(kind=f"{DEFAULT_TENANT_ID}:sync:user:7", **rate).id)
+    ids.append(db.enqueue(kind="sync", **rate).id)
+    assert ids_of(db.claim()) == ids
+
+
+def test_partitions_that_are_written_alike_are_held_apart(db):
+    ids = [db.enqueue(partition=name).id for name in ("a", "a:b", "a|b", "|a")]
+    assert ids_of(db.claim()) == ids

@@ -38,15 +38,16 @@ class Usage(msgspec.Struct, frozen=True):
     waiting: int
 
 
-# what `jobs.limited_by` says: the key that a limited-out job waits for, with a letter for its kind in front
+# what `jobs.limited_by` says: the key that a limited-out job waits for, with a letter for its kind in front. Neither
+# tenants' ids nor kinds have a | in them, so that two keys are the same only where all their parts are.
 
 
 def partition_key(tenant_id: str, partition: str) -> str:
-    return f"p:{tenant_id}:{partition}"
+    return f"p:{tenant_id}|{partition}"
 
 
 def concurrency_key(tenant_id: str, kind: str, key: str | None) -> str:
-    return f"k:{kind}" if key is None else f"c:{tenant_id}:{kind}:{key}"
+    return f"k:{kind}" if key is None else f"c:{tenant_id}|{kind}|{key}"
 
 
 def tenant_key(tenant_id: str) -> str:
@@ -54,4 +55,14 @@ def tenant_key(tenant_id: str) -> str:
 
 
 def rate_key(tenant_id: str, kind: str, key: str | None) -> str:
-    return f"r:{kind}" if key is None else f"r:{tenant_id}:{kind}:{key}"
+    return f"r:{kind}" if key is None else f"r:{tenant_id}|{kind}|{key}"
+
+
+def letter_and_parts(key: str) -> tuple[str, list[str]]:
+    """A key taken apart again.
+
+    >>> letter_and_parts(concurrency_key("0199", "sync:user", "a|b"))
+    ('c', ['0199', 'sync:user', 'a|b'])
+    """
+    letter, _, rest = key.partition(":")
+    return letter, rest.split("|", 1 if letter == "p" else 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, rate_key, tenant_key
+from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key, tenant_key
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.aside import ALL, keys_aside, let_in
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
@@ -77,14 +77,12 @@ def _room(key: str, limit: Limit) -> Steps[int]:
 
 
 def _running_under(key: str) -> Steps[int]:
-    letter, _, named = key.partition(":")
-    tenant_id, _, rest = named.partition(":")
-    match letter:
-        case "p" | "c":
-            ((count,),) = yield Statement(_SQL[f"usage_{letter}"], (tenant_id, rest))
+    match letter_and_parts(key):
+        case (("p" | "c" as letter), parts):
+            ((count,),) = yield Statement(_SQL[f"usage_{letter}"], parts)
             return int(count)
-        case "k" | "t":
-            rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list([named]),))
+        case (("k" | "t" as letter), parts):
+            rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list(parts),))
             return int(rows[0][1]) if rows else 0
     return 0  # a rate counts starts, not what runs
 

@@ -191,8 +191,9 @@ select count(*)
 from jobs indexed by jobs_limited
 where limited > 0
   and status = 'running'
+  and kind = ?2
   and tenant_id = ?1
-  and kind || ':' || concurrency_key = ?2;
+  and concurrency_key = ?3;
 
 -- name: waiting
 select count(*)

@@ -98,17 +98,39 @@ create function headway.queue_gate(p_queue text) returns smallint
 language sql immutable
 as $$ select (1025 + (pg_catalog.hashtext(p_queue) & 63))::smallint $$;
 
--- The keys that can limit a job, as model/limit.py writes them.
+-- The keys of limits, as model/limit.py writes them; null where one of the parts is. No tenant's id and no kind has a |
+-- in it, so that two keys are the same only where all their parts are.
+create function headway.partition_key(p_tenant uuid, p_partition text) returns text
+language sql immutable
+as $$ select 'p:' || p_tenant || '|' || p_partition $$;
+
+create function headway.concurrency_key(p_tenant uuid, p_kind text, p_key text) returns text
+language sql immutable
+as $$ select 'c:' || p_tenant || '|' || p_kind || '|' || p_key $$;
+
+create function headway.kind_key(p_kind text) returns text
+language sql immutable
+as $$ select 'k:' || p_kind $$;
+
+create function headway.tenant_key(p_tenant uuid) returns text
+language sql immutable
+as $$ select 't:' || p_tenant $$;
+
+-- p_key null: the rate of the kind itself, which is every tenant's.
+create function headway.rate_key(p_tenant uuid, p_kind text, p_key text) returns text
+language sql immutable
+as $$ select 'r:' || case when p_key is null then p_kind else p_tenant || '|' || p_kind || '|' || p_key end $$;
+
+-- The keys that can limit a job.
 create function headway.limit_keys(p_job headway.jobs) returns text[]
 language sql immutable
 as $$
   select pg_catalog.array_remove(array[
-    'p:' || p_job.tenant_id || ':' || p_job.partition,
-    'c:' || p_job.tenant_id || ':' || p_job.kind || ':' || p_job.concurrency_key,
-    'k:' || p_job.kind,
-    't:' || p_job.tenant_id,
-    'r:' || case when p_job.rate_key is null then '' else p_job.tenant_id || ':' end || p_job.kind
-         || coalesce(':' || p_job.rate_key, '')
+    headway.partition_key(p_job.tenant_id, p_job.partition),
+    headway.concurrency_key(p_job.tenant_id, p_job.kind, p_job.concurrency_key),
+    headway.kind_key(p_job.kind),
+    headway.tenant_key(p_job.tenant_id),
+    headway.rate_key(p_job.tenant_id, p_job.kind, p_job.rate_key)
   ], null)
 $$;
 
@@ -117,10 +139,10 @@ create function headway.taken_keys(p_job headway.jobs) returns text[]
 language sql immutable
 as $$
   select pg_catalog.array_remove(array[
-    'p:' || p_job.tenant_id || ':' || p_job.partition,
-    'c:' || p_job.tenant_id || ':' || p_job.kind || ':' || p_job.concurrency_key,
-    case when p_job.limited then 'k:' || p_job.kind end,
-    case when p_job.limited then 't:' || p_job.tenant_id end
+    headway.partition_key(p_job.tenant_id, p_job.partition),
+    headway.concurrency_key(p_job.tenant_id, p_job.kind, p_job.concurrency_key),
+    case when p_job.limited then headway.kind_key(p_job.kind) end,
+    case when p_job.limited then headway.tenant_key(p_job.tenant_id) end
   ], null)
 $$;
 

@@ -99,13 +99,12 @@ as $$
        limit 1
     ) t on true
     cross join lateral (values
-      (1, 'p:' || j.tenant_id || ':' || j.partition, 1, null::integer, null::bigint, null::integer),
-      (2, 'c:' || j.tenant_id || ':' || j.kind || ':' || j.concurrency_key, j.concurrency, null, null, null),
-      (3, 'k:' || j.kind,
+      (1, headway.partition_key(j.tenant_id, j.partition), 1, null::integer, null::bigint, null::integer),
+      (2, headway.concurrency_key(j.tenant_id, j.kind, j.concurrency_key), j.concurrency, null, null, null),
+      (3, headway.kind_key(j.kind),
        coalesce(k.max_running, case when j.concurrency_key is null then j.concurrency end), null, null, null),
-      (4, 't:' || j.tenant_id, t.max_running, null, null, null),
-      (5, 'r:' || case when j.rate_key is null then '' else j.tenant_id || ':' end || j.kind
-               || coalesce(':' || j.rate_key, ''),
+      (4, headway.tenant_key(j.tenant_id), t.max_running, null, null, null),
+      (5, headway.rate_key(j.tenant_id, j.kind, j.rate_key),
        2147483647,
        case when j.rate_key is null then coalesce(k.rate_count, j.rate_count) else j.rate_count end,
        case when j.rate_key is null and k.rate_count is not null then k.rate_period_ms else j.rate_period_ms end,
@@ -558,9 +557,9 @@ begin
   update headway.jobs j
      set limited_by = null
    where j.limited_by is not null
-     and (p_scope = 'kind' and j.limited_by in ('k:' || p_name, 'r:' || p_name)
+     and (p_scope = 'kind' and j.limited_by in (headway.kind_key(p_name), headway.rate_key(null, p_name, null))
           or p_scope = 'tenant' and (j.limited_by = 't:' || p_name or p_name = '*' and j.limited_by like 't:%'));
-  update headway.buckets b set wake_at = null where p_scope = 'kind' and b.key = 'r:' || p_name;
+  update headway.buckets b set wake_at = null where p_scope = 'kind' and b.key = headway.rate_key(null, p_name, null);
   insert into headway.audit (at, actor, action, detail)
   values (v_now, p_actor, 'limit',
           p_scope || ' ' || p_name || ': '
@@ -621,11 +620,10 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_parts text[] := regexp_match(p_key, '^.:([^:]*):(.*)$');
+  v_parts text[] := regexp_match(p_key, '^.:([^|]*)(?:\|(.*))?$');
 begin
   -- another tenant's key is not this session's business
-  perform headway.scope(case left(p_key, 1) when 't' then substr(p_key, 3)::uuid when 'p' then v_parts[1]::uuid
-                                            when 'c' then v_parts[1]::uuid end);
+  perform headway.scope(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
   case left(p_key, 1)
     when 'p' then
       select count(*) into running
@@ -635,8 +633,9 @@ begin
     when 'c' then
       select count(*) into running
         from headway.jobs j
-       where j.tenant_id = v_parts[1]::uuid and j.concurrency_key is not null and j.status = 'running'
-         and j.kind || ':' || j.concurrency_key = v_parts[2];
+       where j.tenant_id = v_parts[1]::uuid and j.kind = split_part(v_parts[2], '|', 1)
+         and j.concurrency_key = substr(v_parts[2], length(split_part(v_parts[2], '|', 1)) + 2)
+         and j.concurrency_key is not null and j.status = 'running';
     when 'k' then
       select count(*) into running
         from headway.jobs j where j.kind = substr(p_key, 3) and j.limited and j.status = 'running';

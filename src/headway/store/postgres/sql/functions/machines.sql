@@ -22,7 +22,7 @@ begin
     from unnest(p_ids, p_turns) as t (id, turn);
   if v_moves then
     v_left := array(
-      select 'p:' || j.tenant_id || ':' || j.partition
+      select headway.partition_key(j.tenant_id, j.partition)
         from unnest(p_ids, p_turns) as t (id, turn)
         join headway.jobs j on j.id = t.id
        where t.turn ? 'queue'
