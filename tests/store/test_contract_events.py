@@ -442,6 +442,16 @@ def test_events_are_pruned_with_their_fires_by_when_they_were_handled(db, paid):
     assert len(db.find()) == 1
 
 
+def test_prunable_counts_events_and_fires_apart(db, paid):
+    _, first, second, failed = (db.emit("paid", n) for n in range(4))
+    db.handle(handling(first, paid), handling(second, paid), handling(failed, new_fire(paid, error="boom")))
+    db.advance("1h")
+    kept = {"events": 60_000, "failed_events": 60_000, "fires": 60_000}
+    assert db.run(db.ops.prunable(kept)) == {"events": 2, "failed_events": 1, "fires": 0}
+    assert db.prune_fires(events_ms=60_000) == 2
+    assert db.run(db.ops.prunable(kept)) == {"events": 0, "failed_events": 1, "fires": 0}
+
+
 def test_fires_of_events_are_not_pruned_as_fires_of_schedules(db, paid):
     event = db.emit("paid")
     db.handle(handling(event, paid))

@@ -87,3 +87,17 @@ def test_a_late_settle_of_a_pruned_job_is_lost(db):
     db.prune("succeeded", older_than_ms=MINUTE_MS)
     assert db.settle(claim, "dead", error="late") == [(claim.id, 1)]
     assert db.find() == []
+
+
+def test_prunable_counts_what_prune_would_delete(db, make):
+    ended(db, "succeeded", 3)
+    ended(db, "dead", 2)
+    child = db.start(queue="prune")  # its machine is not there any more, so it may go
+    db.settle(child, "succeeded")
+    db.advance("1h")
+    ended(db, "succeeded")
+    kept = {"succeeded": MINUTE_MS, "canceled": MINUTE_MS, "dead": 2 * 60 * MINUTE_MS, "events": 0, "failed_events": 0}
+    counted = db.run(db.ops.prunable({**kept, "fires": 0}))
+    assert counted == {"succeeded": 4, "canceled": 0, "dead": 0, "events": 0, "failed_events": 0, "fires": 0}
+    assert db.prune("succeeded", older_than_ms=MINUTE_MS) == 4
+    assert db.run(db.ops.prunable({"succeeded": MINUTE_MS, "dead": MINUTE_MS})) == {"succeeded": 0, "dead": 2}

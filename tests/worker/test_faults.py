@@ -341,6 +341,17 @@ def test_only_an_unbroken_time_within_reach_counts(shop: Workshop, monkeypatch: 
     shop.run(story())
 
 
+def test_a_worker_that_ends_when_idle_prunes_first(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    old, kept = shop.enqueue(works.build()), {"succeeded": 1, "dead": 3_600_000}
+    assert shop.run(shop.worker().run(until_idle=True)).succeeded == 1
+    assert shop.get(old[0]).status == "succeeded"
+    shop.run(shop.worker(settings={"retention_ms": kept}).run(until_idle=True))
+    assert shop.store.run(shop.store.ops.get(old, tenant_id=None)) == []
+
+
 def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.worker.tick.PRUNE_EVERY_S", 0.01)
 

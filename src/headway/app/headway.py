@@ -13,6 +13,7 @@ from uuid import UUID
 
 from headway import commands, secrets
 from headway.app.address import DEFAULT_URL, checked, open_store
+from headway.app.prune import PruneVerbs
 from headway.app.results import Results
 from headway.app.settings import secrets_allowed, settings
 from headway.app.verbs import Verbs
@@ -33,7 +34,7 @@ from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Headway(Verbs):
+class Headway(Verbs, PruneVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     Nothing is read or connected to until it is used; an app can be shared by threads and survives a fork.

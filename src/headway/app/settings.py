@@ -24,7 +24,7 @@ def settings(given: Mapping[str, Any]) -> Settings:
         if given.get(name) is not None:
             values[name] = _count(name, given[name])
     if given.get("retention") is not None:
-        values["retention_ms"] = _retention(given["retention"])
+        values["retention_ms"] = _DEFAULTS.retention_ms | ages(given["retention"])
     made = Settings(**values)
     if made.heartbeat_ms * 2 > made.lease_ms:
         if "heartbeat_ms" not in values:
@@ -67,7 +67,8 @@ def _count(name: str, value: Any) -> int:
     return number
 
 
-def _retention(value: Any) -> dict[str, int]:
+def ages(value: Any) -> dict[str, int]:
+    """Milliseconds by name, of a retention as people write it; raises `ConfigError`."""
     if isinstance(value, str):
         # as a variable says it: succeeded=1d,dead=30d
         value = {name.strip(): age for name, _, age in (part.partition("=") for part in value.split(","))}
@@ -76,4 +77,4 @@ def _retention(value: Any) -> dict[str, int]:
             f"retention={value!r} must map {', '.join(_DEFAULTS.retention_ms)} to durations, such as "
             '{"succeeded": "7d"}'
         )
-    return _DEFAULTS.retention_ms | {status: _duration(f"retention.{status}", age) for status, age in value.items()}
+    return {name: _duration(f"retention.{name}", age) for name, age in value.items()}

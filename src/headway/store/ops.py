@@ -7,7 +7,7 @@ lost acknowledgement; after a lost claim the worker asks `running` what it holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -428,6 +428,10 @@ class Ops(Protocol):
         ...
 
     # reads
+
+    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
+        """How many rows are older than this, by name of the retention: what `prune` and `prune_fires` would delete."""
+        ...
 
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         """The jobs of these ids, in no particular order."""

@@ -39,6 +39,9 @@ class Errand(Worker):
     async def _prepare(self) -> None:
         """It declares nothing, for the same reason."""
 
+    async def _leave_tidy(self) -> None:
+        """Nor does it prune: its caller waits for the job alone."""
+
 
 class Taker(Fetcher):
     """Takes the one job, once, and is idle when its outcome is written."""

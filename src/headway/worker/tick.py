@@ -6,24 +6,24 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast, get_args
 
 from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import Reaped, Swept
-from headway.model.status import Status
 from headway.worker.hooks import Event, Hooks
 from headway.worker.host import is_gone
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.pace import spread
+from headway.worker.prune import BATCH, prunes
 from headway.worker.reach import Reach
 
 log = get_logger("headway.worker")
 
-BATCH = 500
 PRUNE_EVERY_S = 300.0
+FIRST_PRUNE_S = 20.0
+PRUNE_LAST_S = 1.0
 PRUNE_PAUSE_S = 0.2
 SWEPT = 10_000
 FIRST_SWEEP_S = 5.0
@@ -48,7 +48,8 @@ class Ticker:
         self._promotes = asyncio.Lock()
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
-        first_s = spread(PRUNE_EVERY_S, random.random())
+        self._pruned = False
+        first_s = spread(min(FIRST_PRUNE_S, PRUNE_EVERY_S), random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
         first_s = spread(min(FIRST_SWEEP_S, settings.sweep_every_ms / 1_000), random.random())
         self._sweeping = Loop("sweeping", self._sweep, self._sweep_every_s, first_s=first_s)
@@ -145,22 +146,24 @@ class Ticker:
 
     async def _prune(self) -> None:
         """Delete in small batches with pauses, so that nobody else waits."""
-        for status, older_than_ms in self._settings.retention_ms.items():
-            if status not in get_args(Status):
-                continue
+        for op in prunes(self._ops, self._settings.retention_ms).values():
             pruned = BATCH
-            while pruned == BATCH:
-                op = self._ops.prune(cast(Status, status), older_than_ms=older_than_ms, limit=BATCH)
+            while pruned >= BATCH:
                 pruned = await self._reach.run(op)
                 await asyncio.sleep(PRUNE_PAUSE_S)
-        kept = self._settings.retention_ms
-        pruned = BATCH
-        while pruned >= BATCH:
-            op = self._ops.prune_fires(
-                events_ms=kept["events"], failed_ms=kept["failed_events"], fires_ms=kept["fires"], limit=BATCH
-            )
-            pruned = await self._reach.run(op)
-            await asyncio.sleep(PRUNE_PAUSE_S)
+        self._pruned = True
+
+    async def prune_before_end(self) -> None:
+        """Do it for a moment, where this worker was too short-lived to: else those that only run until they are idle
+        would leave everything behind."""
+        if self._pruned:
+            return
+        clock = asyncio.get_running_loop().time
+        end = clock() + PRUNE_LAST_S
+        with suppress(HeadwayError):  # the next one does it
+            for op in prunes(self._ops, self._settings.retention_ms).values():
+                while clock() < end and await self._reach.run(op) >= BATCH:
+                    pass
 
     # sweep
 

@@ -90,6 +90,7 @@ class Worker:
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._at_once = asyncio.Event()
+        self._is_idle = False
         self.summary = Summary()
 
     @property
@@ -142,6 +143,8 @@ class Worker:
         self._start()
         try:
             await self._stopping.wait()
+            if self._is_idle:
+                await self._leave_tidy()
         except asyncio.CancelledError:
             # whoever ran this worker wants it gone now
             self._at_once.set()
@@ -205,7 +208,7 @@ class Worker:
             self._kinds,
             self._settings,
             promote=self._fire_and_promote,
-            on_idle=self._stopping.set if until_idle else None,
+            on_idle=self._end_idle if until_idle else None,
         )
         self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
         self._watchdog = Watchdog(self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt)
@@ -216,6 +219,14 @@ class Worker:
     def _duties(self) -> Sequence[Loop]:
         """What it does for everybody beside its own jobs."""
         return (*self._ticker.loops, self._firer.loop)
+
+    def _end_idle(self) -> None:
+        self._is_idle = True
+        self._stopping.set()
+
+    async def _leave_tidy(self) -> None:
+        """What a worker that ends because it is idle still does for everybody."""
+        await self._ticker.prune_before_end()
 
     async def _prepare(self) -> None:
         """Write what the code declares, and take from those who are gone what they left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -103,6 +103,31 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
    and ($2::uuid is null or j.tenant_id = $2)
  order by 2
 """
+_PRUNABLE_JOBS = """
+select count(*)
+  from headway.jobs j
+ where j.status = $2
+   and j.finished_at < headway.now() - $1::bigint * interval '1 millisecond'
+   and not exists (select from headway.edges e
+                     join headway.jobs m on m.id = e.child_id
+                    where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
+"""
+_PRUNABLE_EVENTS = """
+select count(*)
+  from headway.events e
+ where e.status = 'handled'
+   and e.handled_at < headway.now() - $1::bigint * interval '1 millisecond'
+"""
+_PRUNABLE = {
+    "events": _PRUNABLE_EVENTS,
+    "failed_events": _PRUNABLE_EVENTS.replace("'handled'", "'failed'"),
+    "fires": """
+select count(*)
+  from headway.fires f
+ where f.event_id is null
+   and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
+""",
+}
 _QUEUES = """
 with live as (
   select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
@@ -131,6 +156,17 @@ select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.olde
 
 class PostgresReads:
     """The reads of `Ops`."""
+
+    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
+        def steps() -> Steps[dict[str, int]]:
+            found = {}
+            for name, older_than_ms in kept_ms.items():
+                sql = _PRUNABLE.get(name, _PRUNABLE_JOBS)
+                rows = yield Statement(sql, [older_than_ms] if name in _PRUNABLE else [older_than_ms, name])
+                found[name] = rows[0][0]
+            return found
+
+        return Op(steps, writes=False)
 
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         return read(_GET, [list(ids), tenant_id], lambda rows: [job(row) for row in rows])

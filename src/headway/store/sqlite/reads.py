@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.clock import from_micros, to_micros
@@ -21,6 +21,25 @@ _BY_TIE = ("page_of_group", "page_of_children", "page_of_retries")
 
 
 class ReadVerbs(Verbs):
+    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
+        def steps() -> Steps[dict[str, int]]:
+            found = {}
+            now = self._clock.now()
+            for name, older_than_ms in kept_ms.items():
+                before = now - older_than_ms * 1_000
+                match name:
+                    case "events" | "failed_events":
+                        status = "handled" if name == "events" else "failed"
+                        rows = yield Statement(_SQL["prunable_events"], (status, before))
+                    case "fires":
+                        rows = yield Statement(_SQL["prunable_fires"], (before,))
+                    case _:
+                        rows = yield Statement(_SQL["prunable_jobs"], (name, before))
+                found[name] = int(rows[0][0])
+            return found
+
+        return SqliteOp(steps, writes=False)
+
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
             rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))

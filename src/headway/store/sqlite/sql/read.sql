@@ -324,3 +324,32 @@ where type = 'table'
 -- name: version
 select coalesce(max(version), 0)
 from schema_version;
+
+-- name: prunable_jobs
+select count(*)
+from jobs indexed by jobs_prune
+where status = ?1
+  and finished_at < ?2
+  and not exists (
+    select 1
+    from edges
+    join jobs as machine
+      on machine.id = edges.child_id
+      and machine.joining = edges.fence
+      and machine.finished_at is null
+    where edges.parent_id = jobs.id
+      and edges.fence > 0
+  );
+
+-- name: prunable_events
+select count(*)
+from events indexed by events_prune
+where status = ?1
+  and handled_at is not null
+  and handled_at < ?2;
+
+-- name: prunable_fires
+select count(*)
+from fires indexed by fires_prune
+where event_id is null
+  and fired_at < ?1;

@@ -1,0 +1,27 @@
+"""What is deleted because it is old: an op for each name of the retention, which deletes one batch of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast, get_args
+
+from headway.config import DAY_MS
+from headway.model.status import Status
+from headway.store.ops import Op, Ops
+
+BATCH = 500
+
+_NEVER_MS = 36_500 * DAY_MS
+_FIRES = {"events": "events_ms", "failed_events": "failed_ms", "fires": "fires_ms"}
+
+
+def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
+    """By name of the retention; each op is to be repeated until it gives less than `BATCH`."""
+    found: dict[str, Op[int]] = {}
+    for name, older_than_ms in kept_ms.items():
+        if name in get_args(Status):
+            found[name] = ops.prune(cast(Status, name), older_than_ms=older_than_ms, limit=BATCH)
+        else:
+            ages = dict.fromkeys(_FIRES.values(), _NEVER_MS) | {_FIRES[name]: older_than_ms}
+            found[name] = ops.prune_fires(**ages, limit=BATCH)
+    return found
