@@ -72,13 +72,14 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """One execution that was lost with its worker, and where its job went."""
+    """One execution that was lost with its worker, and where its job went; or why it could not be ended."""
 
     job_id: str
     fence: int
     kind: str
     worker_id: str | None
-    to: Status
+    to: Status | None
+    fault: str | None = None
 
 
 class Promoted(msgspec.Struct, frozen=True):

@@ -77,6 +77,7 @@ class Settled(msgspec.Struct, frozen=True):
 
     lost: list[tuple[str, int]]  # (id, fence) of what was not this worker's to write
     continued: dict[str, str | None]  # id → its unconsumed signals as JSON, for those that go on with fence + 1
+    busy: list[tuple[str, int]] = []  # not written: somebody's open transaction is in the way, for now
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True):

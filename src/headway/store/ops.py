@@ -83,6 +83,7 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     refusable: bool = False  # it may be refused by design, and the caller's transaction should live on then
     atomic: bool = False  # its statements need one transaction around them
     alone: Callable[[], Steps[T]] | None = None  # the same steps for a transaction of its own, which ends with them
+    apart: Op[T] | None = None  # what to run instead where somebody's open transaction was in the way of some of it
 
 
 class Ops(Protocol):
@@ -330,7 +331,8 @@ class Ops(Protocol):
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         """Write how executions ended: the job's move and one attempt row each, one transaction. Only rows still running
         with that fence change; `lost` has the (id, fence) of the others, which were written nowhere. A settlement that
-        was written before is not among them. A retry of a job asked to cancel, and one that would re-enter a unique
+        was written before is not among them; nor is one that somebody's open transaction is in the way of: it is in
+        `busy`, and not written yet. A retry of a job asked to cancel, and one that would re-enter a unique
         scope now taken, end canceled; `failed` makes the job that retries it.
         With a turn it also writes the machine's step and state, consumes exactly the signals that the turn names, and
         enqueues its children. A machine that awaits what is there already is queued at once. `to` running starts the
@@ -348,17 +350,22 @@ class Ops(Protocol):
         ...
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
-        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled if delayed."""
+        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled if delayed.
+        Gives how many: one that somebody's open transaction is in the way of stays running, for a later call."""
         ...
 
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
-        """Show progress, note and log tail of running jobs, and learn which of the worker's jobs were asked to stop."""
+        """Show progress, note and log tail of running jobs, and learn which of the worker's jobs were asked to stop.
+        Skips a job whose row somebody's open transaction holds."""
         ...
 
     def reap(self, gone: Sequence[str], *, limit: int) -> Op[list[Reaped]]:
         """End the executions of workers whose lease is over, that are not registered, or that are named in `gone`:
         attempt `lost`, loss charged, and the job scheduled with jittered backoff, or dead when out of losses, or
-        failed with its retry made (at_most_once), or canceled if that was asked. Removes those workers."""
+        failed with its retry made (at_most_once), or canceled if that was asked. Removes those workers. An execution
+        that is running under nobody, as no verb leaves one, is lost too. One that cannot be ended is given with its
+        `fault`; what somebody's open transaction is in the way of is left for the next round. Neither stops the rest.
+        """
         ...
 
     def promote(self, *, limit: int) -> Op[Promoted]:

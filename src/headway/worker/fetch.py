@@ -32,6 +32,7 @@ UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
 _FEW = 4  # with so few slots a claim is no work that a settle should not wait for
 _ARRIVALS = 1_000
+_STILL_HELD_S = 1.0
 _LEASES = 10  # between two looks for claims that this worker does not know of, without a reason to doubt
 _PATIENCE = 5
 
@@ -305,7 +306,10 @@ class Fetcher:
         return f'kind "{claim.kind}"' if not isinstance(kind, MachineKind) else kind.unknown(claim)
 
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
-        await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
+        given = await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
+        if given < len(claims):
+            # somebody's open transaction is in the way of some: nobody waits for it, and `reconcile` asks again
+            self._look_again_at = min(self._look_again_at, time.monotonic() + _STILL_HELD_S)
 
     @property
     def _doubtful(self) -> bool:
@@ -317,8 +321,8 @@ class Fetcher:
         doubtful = self._doubtful
         if doubtful or time.monotonic() >= self._look_again_at:
             self._doubts += 1  # so that no settle claims meanwhile
-            await self.reconcile()
             self._look_again_at = self._next_look(1 if doubtful else _LEASES)
+            await self.reconcile()
 
     def _next_look(self, leases: int) -> float:
         return time.monotonic() + spread(leases * self._settings.lease_ms, random.random()) / 1_000
@@ -329,8 +333,9 @@ class Fetcher:
         held = await self._reach.run(self._ops.running(self._lease.worker_id))
         strays = [claim for claim in held if claim not in known and claim not in self._known()]
         if strays:
-            log.warning("gives back jobs of a claim whose answer was lost", jobs=len(strays))
-            await self._reach.run(self._ops.release(strays, delay_ms=0))
+            if self._says("strays"):
+                log.warning("gives back jobs of a claim whose answer was lost, or that were held", jobs=len(strays))
+            await self._give_back(strays, delay_ms=0)
             self._mark(None)
         self._resolved = doubts
 

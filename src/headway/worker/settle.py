@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreError, StoreUnavailable
-from headway.logs import get_logger
+from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreUnavailable
+from headway.logs import Seldom, get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
 from headway.model.retry import dead, failed
 from headway.secrets import redact
 from headway.worker.hooks import Event, Hooks
 from headway.worker.loop import Loop
+from headway.worker.pace import backoff
 from headway.worker.reach import Reach
 from headway.worker.redacted import redacted
 from headway.worker.summary import Summary, name_of
@@ -24,6 +26,8 @@ from headway.worker.verdict import clean
 log = get_logger("headway.worker")
 
 BATCH = 1_000
+AGAIN_S = 2.0
+"""The longest until outcomes are tried again that the store would not take."""
 _PARENT = '"parent_id"'
 
 Entry = tuple[Claim, Settlement, Report | None]
@@ -63,8 +67,13 @@ class Settler:
         self._go_on = go_on
         self._go_no_further = go_no_further
         self._continued: dict[str, str | None] = {}  # of the batch that is being written: see Settled
+        self._busy: set[tuple[str, int]] = set()
         self._pending: list[Entry] = []  # until they are written, those being written too
-        self._refused: list[Entry] = []  # of these, what the store would not take now; tried again after a pause
+        self._refused: list[Entry] = []  # what the store would not take now; tried again after a pause, apart
+        self._again_at = 0.0
+        self._in_vain = 0
+        self._apart = False
+        self._says = Seldom(30)
         self._served = ""  # the queue that the last batch was claimed from in the same transaction
         self._empty = asyncio.Event()
         self._empty.set()
@@ -115,11 +124,18 @@ class Settler:
         with suppress(HeadwayError):  # nothing was lost by it: the loops say that the database is away
             await self._reach.run(self._ops.settle(self._worker_id(), []))
 
-    async def _flush(self) -> None:
+    async def _flush(self) -> float:
+        now = asyncio.get_running_loop().time
+        again = 0
+        if self._refused and now() >= self._again_at:
+            again = len(self._refused)
+            self._pending, self._refused = [*self._refused, *self._pending], []
         while pending := self._pending:
             refused = self._refused
             self._served = ""
-            batch = pending[:BATCH]
+            self._apart = again > 0
+            batch = pending[: min(again or BATCH, BATCH)]
+            again -= min(again, len(batch))
             self._continued = {}
             written = await self._write(self._worker_id(), batch, refused)
             self._turn(batch, refused)
@@ -131,10 +147,15 @@ class Settler:
             if len(written) < len(batch) and pending is self._pending:
                 self._account_lost(batch, [*written, *refused])
             self._on_flush()
-        if self._refused:
-            count = len(self._refused)
-            self._pending, self._refused = [*self._refused, *self._pending], []
-            raise StoreError(f"{count} outcomes could not be written yet; they are kept")
+        if not self._refused:
+            self._in_vain = 0
+            return math.inf
+        if now() >= self._again_at:
+            self._in_vain += 1
+            self._again_at = now() + backoff(self._in_vain, cap_s=AGAIN_S, jitter=random.random())
+            if self._says():
+                log.warning("outcomes could not be written yet; they are kept and tried again", jobs=len(self._refused))
+        return max(self._again_at - now(), 0.001)
 
     def _turn(self, batch: list[Entry], refused: list[Entry]) -> None:
         """Let the machines of a batch go on that were written to, and those stand that were not."""
@@ -164,7 +185,9 @@ class Settler:
             if len(batch) == 1:
                 return await self._condemn(worker_id, batch[0], refused, error)
         else:
-            gone = set(lost)
+            if self._busy:
+                refused += [entry for entry in batch if (entry[0].id, entry[0].fence) in self._busy]
+            gone = {*lost, *self._busy}
             return [entry for entry in batch if (entry[0].id, entry[0].fence) not in gone] if gone else batch
         middle = len(batch) // 2
         return [
@@ -176,9 +199,10 @@ class Settler:
         """Settle the batch and, where others wait for what ends, claim those in the same transaction."""
         settlements = [settlement for _, settlement, _ in batch]
         followed = {claim.queue for claim, _, _ in batch if claim.followed}
-        lent = self._lend(followed) if followed else None
+        lent = self._lend(followed) if followed and not self._apart else None
         if lent is None:
-            return self._noted(await self._reach.run(self._ops.settle(worker_id, settlements)))
+            op = self._ops.settle(worker_id, settlements)
+            return self._noted(await self._reach.run(op.apart if self._apart and op.apart else op))
         claims: list[Claim] | None = None
         try:
             settled, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
@@ -198,6 +222,7 @@ class Settler:
     def _noted(self, settled: Settled) -> list[tuple[str, int]]:
         if settled.continued:
             self._continued.update(settled.continued)
+        self._busy = set(settled.busy)
         return settled.lost
 
     async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from headway.config import Settings
 from headway.errors import HeadwayError
-from headway.logs import get_logger
+from headway.logs import Seldom, get_logger
 from headway.model.fleet import Reaped, Swept
 from headway.worker.hooks import Event, Hooks
 from headway.worker.host import is_gone
@@ -45,6 +45,7 @@ class Ticker:
         self._on_promoted = on_promoted
         self._next_due_ms: int | None = None
         self._looked_around = False
+        self._says = Seldom(600)
         self._promotes = asyncio.Lock()
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
@@ -119,8 +120,18 @@ class Ticker:
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
-            reaped = await self._reach.run(self._ops.reap(gone, limit=BATCH))
+            found = await self._reach.run(self._ops.reap(gone, limit=BATCH))
+            reaped = [each for each in found if each.fault is None]
             self._tell(reaped)
+            for each in found:
+                if each.fault is not None and self._says(each.job_id):
+                    log.error(
+                        "a job that was lost with its worker cannot be ended, and stays running",
+                        job_id=each.job_id,
+                        kind=each.kind,
+                        lost_worker_id=each.worker_id,
+                        error=each.fault,
+                    )
             if len(reaped) < BATCH:
                 return
 

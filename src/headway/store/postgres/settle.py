@@ -23,6 +23,7 @@ _SETTLE_AND_CLAIM = (
     " $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[],"
     " $13::jsonb[], $14::json[], $15::integer[])"
 )
+_APART = _SETTLE.replace("headway.settle", "headway.settle_apart")
 _SUCCEED = "select * from headway.succeed($1::uuid, $2::uuid[], $3::integer[], $4::json[])"
 _AND_SUCCEED = " union all select * from headway.succeed($1::uuid, $16::uuid[], $17::integer[], $18::json[])"
 _SAID = attrgetter(
@@ -45,7 +46,9 @@ class SettleOps:
         return Op(steps, writes=True, repeatable=False)
 
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
-        return Op(lambda: _settle(worker_id, settlements), writes=True, atomic=_spawns(settlements))
+        spawns = _spawns(settlements)
+        apart = None if spawns else _apart(worker_id, settlements)
+        return Op(lambda: _settle(worker_id, settlements), writes=True, atomic=spawns, apart=apart)
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
@@ -61,8 +64,12 @@ class SettleOps:
             settled = yield from _settle(worker_id, settlements)
             return settled, _claims((yield Statement(_CLAIM, [worker_id, queue, limit])))
 
+        def only_settled() -> Steps[tuple[Settled, list[Claim]]]:
+            return (yield from _settle_apart(worker_id, settlements)), []
+
         spawns = _spawns(settlements)
-        return Op(one_by_one if spawns else at_once, writes=True, repeatable=False, atomic=spawns)
+        apart = None if spawns else Op(only_settled, writes=True)
+        return Op(one_by_one if spawns else at_once, writes=True, repeatable=False, atomic=spawns, apart=apart)
 
 
 def _spawns(settlements: Sequence[Settlement]) -> bool:
@@ -83,6 +90,14 @@ def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]
     if parked:
         yield from _spawn([s for s in settlements if (s.id, s.fence) in parked])
     return _settled(rows)
+
+
+def _apart(worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
+    return Op(lambda: _settle_apart(worker_id, settlements), writes=True)
+
+
+def _settle_apart(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
+    return _settled((yield Statement(_APART, _settling(worker_id, settlements))))
 
 
 def _spawn(settlements: Sequence[Settlement]) -> Steps[None]:
@@ -180,6 +195,7 @@ def _settled(rows: Rows) -> Settled:
     return Settled(
         [(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "lost"],
         {job_id: signals for job_id, _, verdict, signals in rows if verdict == "continued"},
+        [(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "busy"],
     )
 
 

@@ -34,6 +34,7 @@ except ImportError as missing:  # pragma: no cover
 
 T = TypeVar("T")
 
+_LOCKED = "55P03"
 _TRIES = (3, 2, 1, 0)  # how many more are left
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
 # SQLSTATE classes that mean "not now": connection, resources, shutdown, serialization
@@ -74,7 +75,9 @@ class PostgresStore:
                 try:
                     return self._run(op)
                 except psycopg.Error as error:
-                    if not (left and _worth_another(error, op)):
+                    if left and error.sqlstate == _LOCKED and op.apart is not None:
+                        op = op.apart
+                    elif not (left and _worth_another(error, op)):
                         raise
         raise AssertionError
 
@@ -84,7 +87,9 @@ class PostgresStore:
                 try:
                     return await self._arun(op)
                 except psycopg.Error as error:
-                    if not (left and _worth_another(error, op)):
+                    if left and error.sqlstate == _LOCKED and op.apart is not None:
+                        op = op.apart
+                    elif not (left and _worth_another(error, op)):
                         raise
         raise AssertionError
 
@@ -186,7 +191,7 @@ class PostgresStore:
                 f"this login may not do that on {self.describe()}: {text}. Connect as a member of headway_worker, or "
                 "as the owner of the schema"
             )
-        if code == "55P03":
+        if code == _LOCKED:
             return StoreBusy(
                 f"another transaction holds what this operation needs on {self.describe()} ({text}). Nothing was "
                 "written: find it with headway doctor, and try again"

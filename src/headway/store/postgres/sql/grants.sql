@@ -42,7 +42,7 @@ begin
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
       headway.stop_children, headway.end_all_early, headway.ready, headway.inbox, headway.announce, headway.check_active,
       headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,
-      headway.refuse_job, headway.is_name, headway.check_new
+      headway.refuse_job, headway.lose, headway.forget, headway.start, headway.busy_keys, headway.is_name, headway.check_new
       from headway_worker;
   end if;
   if exists (select from pg_roles where rolname = 'headway_app') then

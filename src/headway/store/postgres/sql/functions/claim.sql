@@ -243,11 +243,12 @@ as $$
      and j.status = 'running'
 $$;
 
--- Give back claims whose execution never started: no attempt, no charge.
--- Locks the rows in order of id.
+-- Give back claims whose execution never started: no attempt, no charge. Gives how many: one whose row, or whose unique
+-- key, is somebody's in an open transaction stays running, and is to be given back later.
 create function headway.release(p_ids uuid[], p_fences integer[], p_delay_ms bigint) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '20ms'
 as $$
 declare
   v_now timestamptz := headway.now();
@@ -262,7 +263,7 @@ begin
       join headway.jobs j on j.id = u.id and j.fence = u.fence
      where (j.status = 'running') is true
      order by j.id
-       for update of j
+       for update of j skip locked
   loop
     begin
       update headway.jobs j
@@ -280,12 +281,17 @@ begin
              cancel_requested_at = null,
              cancel_reason = null
        where j.id = v_id;
-    exception when unique_violation then
-      perform headway.supersede(v_id, v_now);
+    exception
+      when unique_violation then
+        perform headway.supersede(v_id, v_now);
+      when lock_not_available then
+        continue;
     end;
     v_ids := v_ids || v_id;
   end loop;
   if cardinality(v_ids) > 0 then
+    -- what follows waits for gates, which are held for a moment each
+    perform set_config('lock_timeout', '1s', true);
     perform headway.follow(v_ids, v_now, true);
     perform headway.tell(v_ids);
     perform headway.announce(v_ids, v_now);

@@ -6,7 +6,8 @@
 -- and p_states their states. Without a turn a machine stays where it is. One that goes to running begins the next
 -- execution here, with fence + 1. A Spawn that ends canceled spawns nothing: its step is to run again, should it be
 -- retried.
--- Locks the rows in order of id. Gives the rows it changed, where they went, and by which turn.
+-- Locks the rows in order of id; how long it waits for a row, or for a unique key that a user's open transaction has, is
+-- the caller's lock_timeout. Gives the rows it changed, where they went, and by which turn.
 -- p_superseded are jobs whose key p_holders have; null is the first look, which writes nothing where some may enter a
 -- unique scope. Nothing else can be refused, and so the usual case needs no subtransaction.
 create function headway.end_attempts(
@@ -39,9 +40,6 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
--- everybody's outcomes waiting with it
-set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();
@@ -63,7 +61,9 @@ begin
      -- for the planner, which takes it for one row then: by primary key, however small the table was at first
      limit cardinality(p_ids)
   ), locked as materialized (
-    select j.id, j.fence, j.tenant_id, j.worker_id, j.attempt_started_at, j.unique_key,
+    select j.id, j.fence, j.tenant_id, j.worker_id, j.unique_key,
+           -- where checks were off, a row may be running without a start
+           coalesce(j.attempt_started_at, j.started_at, v_now) as attempt_started_at,
            g.status, g.charge, g.loss, g.delay_ms,
            g.result, g.exit_code, g.stderr_tail, g.pid,
            j.train,

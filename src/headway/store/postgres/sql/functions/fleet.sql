@@ -84,13 +84,18 @@ as $$
 $$;
 
 -- Stop claims from a queue: waits for the claims under way, so that none commits once this has returned.
+-- Waits for nobody longer than a while (55P03), and first for the queue's row: who holds that must not hold up claims,
+-- which wait for who waits with their lock.
 create function headway.pause(p_queue text, p_actor text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz := headway.now();
 begin
+  insert into headway.queues (name) values (p_queue) on conflict do nothing;
+  perform from headway.queues q where q.name = p_queue for update;
   perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
   insert into headway.queues as q (name, paused_at, paused_by)
   values (p_queue, v_now, p_actor)

@@ -213,6 +213,8 @@ declare
   v_fits boolean;
   v_keys text[];
   v_gates smallint[];
+  v_limited uuid[];
+  v_busy uuid[] := '{}';  -- whose unique key somebody's open transaction has
 begin
   if p_most is not null then
     if current_setting('headway.gated', true) is distinct from 'on' then
@@ -232,9 +234,10 @@ begin
     v_asked := p_limit - cardinality(v_taken);
     exit when v_asked <= 0;
     if p_only is not null then
+      exit when p_only = any (v_busy);
       v_ids := array[p_only];
     elsif p_fair then
-      v_ids := headway.pick_fair(p_queue, v_asked, p_now);
+      v_ids := headway.pick_fair(p_queue, v_asked, p_now, v_busy);
     else
       v_ids := array(
         select j.id
@@ -243,6 +246,7 @@ begin
            and j.status = 'queued'
            and j.limited_by is null
            and (j.expires_at is null or j.expires_at > p_now)
+           and j.id <> all (v_busy)
          order by j.priority, j.position, j.id
          -- a worker with few slots must get past many that are limited out
          limit case when v_round = 1 then v_asked else greatest(v_asked, 100) end
@@ -297,26 +301,18 @@ begin
       end if;
     end loop;
 
+    v_limited := array(select d.id from unnest(d_ids, d_dims) as d (id, dim) where d.dim in (3, 4));
     begin
-      update headway.jobs j
-         set status = 'running',
-             fence = j.fence + 1,
-             worker_id = p_worker,
-             attempt_started_at = p_now,
-             started_at = coalesce(j.started_at, p_now),
-             limited = nullif(p_most is not null or j.id = any (o.limited), false),
-             limited_by = null,
-             progress = null,
-             progress_note = null,
-             log_tail = null,
-             log_end = null
-        from (select array(select d.id from unnest(d_ids, d_dims) as d (id, dim) where d.dim in (3, 4)) as limited) o
-       where j.id = any (v_go);
-    exception when unique_violation then
-      if headway.supersede_entering(v_go, p_now) = 0 then
-        raise;
-      end if;
-      continue;
+      perform headway.start(v_go, p_worker, p_now, p_most is not null, v_limited);
+    exception
+      when unique_violation then
+        if headway.supersede_entering(v_go, p_now) = 0 then
+          raise;
+        end if;
+        continue;
+      when lock_not_available then
+        v_busy := v_busy || headway.busy_keys(v_go, p_worker, p_now);
+        continue;
     end;
     v_taken := v_taken || v_go;
 
@@ -374,8 +370,67 @@ begin
 end
 $$;
 
+-- Set jobs running that a claim has locked. Waits for nobody: the one thing that another may have is a unique key whose
+-- scope some of them enter by this, and who waited for it would do so with the gates of its limits (55P03).
+create function headway.start(
+  p_ids uuid[], p_worker uuid, p_now timestamptz, p_counted boolean, p_limited uuid[]
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set lock_timeout = '10ms'
+as $$
+begin
+  update headway.jobs j
+     set status = 'running',
+         fence = j.fence + 1,
+         worker_id = p_worker,
+         attempt_started_at = p_now,
+         started_at = coalesce(j.started_at, p_now),
+         limited = nullif(p_counted or j.id = any (p_limited), false),
+         limited_by = null,
+         progress = null,
+         progress_note = null,
+         log_tail = null,
+         log_end = null
+   where j.id = any (p_ids);
+end
+$$;
+
+-- Those of these jobs that cannot be started now, since somebody's open transaction has their unique key. Tries each and
+-- takes it back.
+create function headway.busy_keys(p_ids uuid[], p_worker uuid, p_now timestamptz) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_id uuid;
+  v_busy uuid[] := '{}';
+begin
+  for v_id in
+    select j.id
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and j.unique_key is not null
+       and 'running' = any (j.unique_scope)
+       and not 'queued' = any (j.unique_scope)
+  loop
+    begin
+      perform headway.start(array[v_id], p_worker, p_now, false, '{}');
+      raise exception using errcode = 'HW000';
+    exception
+      when lock_not_available then
+        v_busy := v_busy || v_id;
+      when unique_violation or sqlstate 'HW000' then
+        null;
+    end;
+  end loop;
+  return v_busy;
+end
+$$;
+
 -- Candidates of a fair queue, locked: from tenant to tenant, beginning after the one that was served last.
-create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz) returns uuid[]
+create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz, p_except uuid[]) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -447,7 +502,7 @@ begin
                            where j.queue = p_queue and j.tenant_id = t.tenant_id and j.fair
                              and j.status = 'queued' and j.limited_by is null
                              and (j.expires_at is null or j.expires_at > p_now)
-                             and j.id <> all (v_ids)
+                             and j.id <> all (v_ids || p_except)
                            order by j.priority, j.position, j.id
                            limit (p_limit - cardinality(v_ids) + cardinality(v_tenants) - 1) / cardinality(v_tenants)
                         ) j) c
@@ -504,7 +559,8 @@ end
 $$;
 
 -- Set, or with nothing but nulls remove, the limit of a queue, kind or tenant, for the very next claim: waits for the
--- claims under way.
+-- claims under way. First for the limit's row, without the lock that all claims share; with that lock, for the rows of
+-- running jobs, for a moment each (55P03): nothing is written then.
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -517,12 +573,14 @@ create function headway.set_limit(
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '30s'
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz := headway.now();
 begin
+  perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
   perform pg_advisory_xact_lock(headway.limits_lock());
+  perform set_config('lock_timeout', '250ms', true);
   if coalesce(p_max_running, p_rate_count, p_max_pending) is null then
     delete from headway.limits l where l.scope = p_scope and l.name = p_name;
   else

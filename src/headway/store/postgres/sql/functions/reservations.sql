@@ -4,12 +4,15 @@ create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expire
 returns table (queue text, id uuid, holder text, since timestamptz, expires_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '30s'
+set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz;
 begin
+  -- first the row, which somebody may hold: claims wait for who waits with their lock
+  perform from headway.reservations r where r.queue = p_queue for update;
   perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
+  perform set_config('lock_timeout', '250ms', true);
   v_now := headway.now();
   -- a claim asks for the reservation only where the queue has a row
   insert into headway.queues (name) values (p_queue) on conflict do nothing;

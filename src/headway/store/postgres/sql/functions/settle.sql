@@ -138,6 +138,7 @@ $$;
 -- Write how executions ended (see end_attempts). Says of some what became of them: `lost`, which was not this worker's to
 -- end (one that was written before, whose acknowledgement got lost, is not); `continued`, which goes on with fence + 1,
 -- with the signals that it has; `parked`, a Spawn whose children the caller is to enqueue in this transaction.
+-- Waits for nobody longer than p_patience (55P03): then nothing is written, and settle_apart finds out who is in the way.
 create function headway.settle(
   p_worker uuid,
   p_ids uuid[],
@@ -153,7 +154,8 @@ create function headway.settle(
   p_stderr_tails text[] default null,
   p_turns jsonb[] default null,
   p_states json[] default null,
-  p_pids integer[] default null
+  p_pids integer[] default null,
+  p_patience text default '250ms'
 ) returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -164,6 +166,9 @@ declare
   v_nexts text[];
   v_turns jsonb[];
 begin
+  -- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
+  -- everybody's outcomes waiting with it. For the children too, which this transaction enqueues after a 'parked'
+  perform set_config('lock_timeout', p_patience, true);
   select e.ids, e.fences, e.nexts, e.turns
     into v_ended, v_fences, v_nexts, v_turns
     from headway.end_attempts(
@@ -182,10 +187,6 @@ begin
       select e.id, e.fence, 'parked', null
         from unnest(v_ended, v_fences, v_turns) as e (id, fence, turn)
        where e.turn ? 'joins';
-    if found then
-      -- the children's keys may be those of a user's open transaction, for which nobody's outcomes wait
-      perform set_config('lock_timeout', '250ms', true);
-    end if;
   end if;
   if cardinality(v_ended) = cardinality(p_ids) then
     return;
@@ -217,10 +218,65 @@ begin
 end
 $$;
 
+-- The same where somebody's open transaction is in the way of some: by halves, until those stand alone. Says `busy` of
+-- them, and nothing of them is written.
+create function headway.settle_apart(
+  p_worker uuid,
+  p_ids uuid[],
+  p_fences integer[],
+  p_statuses text[],
+  p_tos text[],
+  p_charges integer[] default null,
+  p_delays_ms bigint[] default null,
+  p_results json[] default null,
+  p_errors text[] default null,
+  p_exit_codes integer[] default null,
+  p_stdout_tails text[] default null,
+  p_stderr_tails text[] default null,
+  p_turns jsonb[] default null,
+  p_states json[] default null,
+  p_pids integer[] default null
+) returns table (id uuid, fence integer, verdict text, signals text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_half integer := cardinality(p_ids) / 2;
+begin
+  begin
+    return query
+      select s.*
+        from headway.settle(
+               p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
+               p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids, '20ms') s;
+    return;
+  exception when lock_not_available or deadlock_detected then
+    null;
+  end;
+  if v_half = 0 then
+    return query select p_ids[1], p_fences[1], 'busy', null::text;
+    return;
+  end if;
+  return query
+    select s.*
+      from headway.settle_apart(
+             p_worker, p_ids[:v_half], p_fences[:v_half], p_statuses[:v_half], p_tos[:v_half], p_charges[:v_half],
+             p_delays_ms[:v_half], p_results[:v_half], p_errors[:v_half], p_exit_codes[:v_half],
+             p_stdout_tails[:v_half], p_stderr_tails[:v_half], p_turns[:v_half], p_states[:v_half], p_pids[:v_half]) s;
+  v_half := v_half + 1;
+  return query
+    select s.*
+      from headway.settle_apart(
+             p_worker, p_ids[v_half:], p_fences[v_half:], p_statuses[v_half:], p_tos[v_half:], p_charges[v_half:],
+             p_delays_ms[v_half:], p_results[v_half:], p_errors[v_half:], p_exit_codes[v_half:],
+             p_stdout_tails[v_half:], p_stderr_tails[v_half:], p_turns[v_half:], p_states[v_half:], p_pids[v_half:]) s;
+end
+$$;
+
 -- Settle jobs that succeeded, as nearly all do: plain ones at their first attempt in one statement, without what no
 -- such job has; whatever is more than that by settle. The same words come back as from there.
--- Locks the plain ones in order of id, then the others: who holds several of them in another order is waited for a
--- moment only, and then it is tried again in smaller parts.
+-- Locks the plain ones in order of id, then the others: who holds one of them is waited for a moment only (55P03), and
+-- then settle_apart is asked.
 create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
 returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
@@ -334,15 +390,17 @@ end
 $$;
 
 -- The claim's locks, for a transaction that settles first: they come before the settle's rows, for who holds them alone
--- waits for such rows.
+-- waits for such rows. Waits a moment only (55P03): outcomes are written without a claim, too.
 create function headway.lock_claim(p_queue text) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '250ms'
 as $$
   select pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
 $$;
 
--- Show progress, note and log tail (with how much was logged in all) of running jobs; gives the worker's jobs that were asked to stop.
+-- Show progress, note and log tail (with how much was logged in all) of running jobs; gives the worker's jobs that were
+-- asked to stop. Skips a row that somebody holds: its settle waits, too, and says the last words again.
 create function headway.report(
   p_worker uuid,
   p_ids uuid[],
@@ -364,7 +422,7 @@ begin
         join headway.jobs j on j.id = u.id and j.fence = u.fence
        where (j.status = 'running') is true
        order by j.id
-         for update of j
+         for update of j skip locked
     )
     update headway.jobs j
        set progress = coalesce(l.progress, j.progress),

@@ -1,14 +1,18 @@
--- End the executions of workers that are gone: their lease is over, they are not registered, or p_gone names them.
--- Charges a loss; waits with wide jitter, which parts a job that kills its workers from the neighbours it took along.
--- Skips rows that a settle holds. Removes those workers once nothing runs under them.
+-- End the executions of workers that are gone: their lease is over, they are not registered, or p_gone names them; and those
+-- that are running under nobody, as no verb leaves them. Skips rows that somebody holds, and what somebody's open
+-- transaction is in the way of: the next round has them. What cannot be ended is given with its fault, and stops nobody
+-- else's end. Removes those workers once nothing runs under them.
 create function headway.reap(p_gone uuid[], p_limit integer)
-returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text)
+returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();
   v_dead uuid[];
+  v_ids uuid[];
+  v_id uuid;
 begin
   -- a skip scan over the workers that run something, not over what they run
   with recursive busy (id) as (
@@ -28,57 +32,91 @@ begin
    where b.id is not null
      and (b.id = any (p_gone)
           or not exists (select from headway.workers w where w.id = b.id and w.lease_expires_at > v_now));
-
-  if v_dead is not null then
-    return query
-      with lost as materialized (
-        select j.id, j.fence, j.kind, j.worker_id, j.delivery, j.max_attempts, j.max_losses, j.tries,
-               j.cancel_requested_at,
-               j.losses + 1 as losses,
-               least(j.backoff_base_ms * 2 ^ least(j.losses, 40), j.backoff_cap_ms) * random() * 2 as delay_ms,
-               'lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text) as error
-          from headway.jobs j
-          left join headway.workers w on w.id = j.worker_id
-         where j.worker_id = any (v_dead)
-           and j.status = 'running'
-         order by j.id
-         limit p_limit
-           for update of j skip locked
-      ), judged as (
-        select l.*,
-               case
-                 when l.cancel_requested_at is not null then 'canceled'
-                 when l.losses >= l.max_losses then 'dead'
-                 when l.delivery = 'at_most_once' and l.tries + l.losses >= l.max_attempts then 'dead'
-                 when l.delivery = 'at_most_once' then 'failed'
-                 else 'scheduled'
-               end as verdict
-          from lost l
-      ), batch as (
-        select array_agg(g.id order by g.id) as ids,
-               array_agg(g.fence order by g.id) as fences,
-               array_agg('lost'::text order by g.id) as statuses,
-               array_agg(g.verdict order by g.id) as tos,
-               array_agg(1 order by g.id) as losses,
-               array_agg(greatest(g.delay_ms, 1)::bigint order by g.id) as delays,
-               array_agg(case when g.verdict = 'dead'
-                              then g.error || ', ' || g.losses || ' times now: it may be what kills them'
-                              else g.error end order by g.id) as errors
-          from judged g
-      )
-      select e.id, e.fence, g.kind, g.worker_id, e.next
-        from batch b
-        cross join lateral headway.end_attempts(
-          b.ids, b.fences, b.statuses, b.tos, null, b.losses, b.delays, null, b.errors, null, null, null) r
-        cross join lateral unnest(r.ids, r.fences, r.nexts) as e (id, fence, next)
-        join judged g on g.id = e.id
-       where b.ids is not null;
+  perform from headway.jobs j where j.status = 'running' and j.worker_id is null limit 1;
+  if found or v_dead is not null then
+    v_ids := array(
+      select j.id
+        from headway.jobs j
+       where (j.worker_id = any (v_dead) or j.worker_id is null)
+         and j.status = 'running'
+       -- so that those which cannot be ended do not keep the others out of the limit for ever
+       order by random()
+       limit p_limit
+         for update skip locked);
+    begin
+      return query select * from headway.lose(v_ids, v_now);
+    exception when others then
+      perform set_config('lock_timeout', '2ms', true);
+      foreach v_id in array v_ids loop
+        begin
+          return query select * from headway.lose(array[v_id], v_now);
+        exception
+          when lock_not_available or deadlock_detected then
+            null;
+          when others then
+            return query
+              select j.id, j.fence, j.kind, j.worker_id, null::text, sqlerrm from headway.jobs j where j.id = v_id;
+        end;
+      end loop;
+    end;
   end if;
 
   delete from headway.workers w
-   where (w.lease_expires_at <= v_now or w.id = any (p_gone))
-     and not exists (select from headway.jobs j where j.worker_id = w.id and j.status = 'running');
+   where w.id in (
+     select o.id
+       from headway.workers o
+      where (o.lease_expires_at <= v_now or o.id = any (p_gone))
+        and not exists (select from headway.jobs j where j.worker_id = o.id and j.status = 'running')
+        for update skip locked);
 end
+$$;
+
+-- End these executions, whose rows are locked, as lost with their workers. Charges a loss; waits with wide jitter, which
+-- parts a job that kills its workers from the neighbours it took along.
+create function headway.lose(p_ids uuid[], p_now timestamptz)
+returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  with lost as materialized (
+    select j.id, j.fence, j.kind, j.worker_id, j.delivery, j.max_attempts, j.max_losses, j.tries,
+           j.cancel_requested_at,
+           j.losses + 1 as losses,
+           least(j.backoff_base_ms * 2 ^ least(j.losses, 40), j.backoff_cap_ms) * random() * 2 as delay_ms,
+           coalesce('lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text),
+                    'it was running without a worker') as error
+      from headway.jobs j
+      left join headway.workers w on w.id = j.worker_id
+     where j.id = any (p_ids)
+  ), judged as (
+    select l.*,
+           case
+             when l.cancel_requested_at is not null then 'canceled'
+             when l.losses >= l.max_losses then 'dead'
+             when l.delivery = 'at_most_once' and l.tries + l.losses >= l.max_attempts then 'dead'
+             when l.delivery = 'at_most_once' then 'failed'
+             else 'scheduled'
+           end as verdict
+      from lost l
+  ), batch as (
+    select array_agg(g.id order by g.id) as ids,
+           array_agg(g.fence order by g.id) as fences,
+           array_agg('lost'::text order by g.id) as statuses,
+           array_agg(g.verdict order by g.id) as tos,
+           array_agg(1 order by g.id) as losses,
+           array_agg(greatest(g.delay_ms, 1)::bigint order by g.id) as delays,
+           array_agg(case when g.verdict = 'dead'
+                          then g.error || ', ' || g.losses || ' times now: it may be what kills them'
+                          else g.error end order by g.id) as errors
+      from judged g
+  )
+  select e.id, e.fence, g.kind, g.worker_id, e.next, null::text
+    from batch b
+    cross join lateral headway.end_attempts(
+      b.ids, b.fences, b.statuses, b.tos, null, b.losses, b.delays, null, b.errors, null, null, null) r
+    cross join lateral unnest(r.ids, r.fences, r.nexts) as e (id, fence, next)
+    join judged g on g.id = e.id
+   where b.ids is not null
 $$;
 
 -- Queue the scheduled jobs that are due, in order of their time, and the machines whose await has timed out, and end what
@@ -97,9 +135,15 @@ declare
   v_places bigint[];
   v_late uuid;
   v_over uuid[];
+  v_busy uuid[] := '{}';  -- what somebody's open transaction is in the way of
+  v_before integer;
 begin
   perform headway.couple();
-  perform headway.refill(v_now);
+  begin
+    perform headway.refill(v_now);
+  exception when lock_not_available or deadlock_detected then
+    null;
+  end;
   queued := 0;
   expired := 0;
   for v_late in
@@ -113,34 +157,42 @@ begin
      limit p_limit
        for update skip locked
   loop
-    if headway.end_early(v_late, 'expired', v_now) = 'canceled' then
-      v_over := v_over || v_late;
-    end if;
-    expired := expired + 1;
+    begin
+      if headway.end_early(v_late, 'expired', v_now) = 'canceled' then
+        v_over := v_over || v_late;
+      end if;
+      expired := expired + 1;
+    exception when lock_not_available then
+      null;
+    end;
   end loop;
 
-  select array_agg(d.id), array_agg(d.place)
-    into v_ids, v_places
-    from (
-      select o.id, coalesce(o.position, nextval('headway.position')) as place
-        from (
-          select j.id, j.position
-            from headway.jobs j
-           where j.status = 'scheduled'
-             and j.scheduled_for <= v_now
-           order by j.scheduled_for, j.id
-           limit p_limit
-             for update skip locked
-        ) o
-    ) d;
-  if v_ids is not null then
+  loop
+    select array_agg(d.id), array_agg(d.place)
+      into v_ids, v_places
+      from (
+        select o.id, coalesce(o.position, nextval('headway.position')) as place
+          from (
+            select j.id, j.position
+              from headway.jobs j
+             where j.status = 'scheduled'
+               and j.scheduled_for <= v_now
+               and j.id <> all (v_busy)
+             order by j.scheduled_for, j.id
+             limit p_limit
+               for update skip locked
+          ) o
+      ) d;
+    exit when v_ids is null;
+    v_before := cardinality(v_busy);
     begin
       update headway.jobs j
          set status = 'queued', queued_at = v_now, position = u.place
         from unnest(v_ids, v_places) as u (id, place)
        where j.id = u.id;
-      queued := cardinality(v_ids);
+      queued := queued + cardinality(v_ids);
     exception when unique_violation or lock_not_available then
+      perform set_config('lock_timeout', '2ms', true);
       for i in 1 .. cardinality(v_ids) loop
         begin
           update headway.jobs j
@@ -151,26 +203,33 @@ begin
           when unique_violation then
             v_over := v_over || headway.supersede(v_ids[i], v_now);
           when lock_not_available then
-            null; -- whether the key is taken is not known yet: the next round asks again
+            v_busy := v_busy || v_ids[i]; -- whether the key is taken is not known yet: the next round asks again
         end;
       end loop;
     end;
-  end if;
+    -- those in whose way somebody is do not keep the others out of the limit
+    exit when cardinality(v_busy) not between v_before + 1 and 1000;
+  end loop;
 
-  select array_agg(d.id)
-    into v_ids
-    from (select j.id
-            from headway.jobs j
-           where j.status = 'waiting'
-             and j.deadline_at <= v_now
-           order by j.deadline_at
-           limit p_limit
-             for update skip locked) d;
-  if v_ids is not null then
+  v_busy := '{}';
+  loop
+    select array_agg(d.id)
+      into v_ids
+      from (select j.id
+              from headway.jobs j
+             where j.status = 'waiting'
+               and j.deadline_at <= v_now
+               and j.id <> all (v_busy)
+             order by j.deadline_at
+             limit p_limit
+               for update skip locked) d;
+    exit when v_ids is null;
+    v_before := cardinality(v_busy);
     begin
       perform headway.unpark(v_ids, 'timeout', v_now);
       queued := queued + cardinality(v_ids);
     exception when unique_violation or lock_not_available then
+      perform set_config('lock_timeout', '2ms', true);
       foreach v_late in array v_ids loop
         begin
           perform headway.unpark(array[v_late], 'timeout', v_now);
@@ -179,11 +238,12 @@ begin
           when unique_violation then
             v_over := v_over || headway.supersede(v_late, v_now);
           when lock_not_available then
-            null;
+            v_busy := v_busy || v_late;
         end;
       end loop;
     end;
-  end if;
+    exit when cardinality(v_busy) not between v_before + 1 and 1000;
+  end loop;
 
   if v_over is not null then
     perform headway.follow(v_over, v_now, false);
@@ -205,6 +265,10 @@ begin
           union all
           (select b.wake_at from headway.buckets b where b.wake_at is not null order by b.wake_at limit 1)) as t (at)
   having count(*) > 0;
+  if next_due_ms = 0 and queued + expired < p_limit then
+    -- somebody's open transaction is in the way of what is due
+    next_due_ms := 250;
+  end if;
   return next;
 end
 $$;
@@ -256,22 +320,22 @@ end
 $$;
 
 -- Delete up to p_limit jobs that ended in p_status longer ago, oldest first, with their attempts and signals. A child
--- stays until the machine that waits for it has seen it.
+-- stays until the machine that waits for it has seen it. Skips what somebody holds; what cannot be deleted stays, with a
+-- warning in the server's log.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
+set lock_timeout = '1s'
 as $$
 declare
   v_before timestamptz := headway.now() - p_older_than_ms * interval '1 millisecond';
-  v_count integer;
   v_ids uuid[];
-  v_joined uuid[];
-  v_groups uuid[];
+  v_id uuid;
+  v_count integer;
 begin
-  with old as materialized (
-    select j.id, j.group_id, exists (select from headway.edges e where e.parent_id = j.id)
-                             or exists (select from headway.edges e where e.child_id = j.id) as joined
+  v_ids := array(
+    select j.id
       from headway.jobs j
      where j.status = p_status
        and j.finished_at < v_before
@@ -284,7 +348,44 @@ begin
              limit 1) is distinct from 1
      order by j.finished_at
      limit p_limit
-       for update skip locked
+       for update skip locked);
+  begin
+    perform headway.forget(v_ids, p_status);
+    return cardinality(v_ids);
+  exception when others then
+    null;
+  end;
+  perform set_config('lock_timeout', '2ms', true);
+  v_count := 0;
+  foreach v_id in array v_ids loop
+    begin
+      perform headway.forget(array[v_id], p_status);
+      v_count := v_count + 1;
+    exception
+      when lock_not_available or deadlock_detected then
+        null;
+      when others then
+        raise warning 'headway: job % cannot be pruned: % %', v_id, sqlstate, sqlerrm;
+    end;
+  end loop;
+  return v_count;
+end
+$$;
+
+-- Delete these jobs, whose rows are locked, with all that was theirs.
+create function headway.forget(p_ids uuid[], p_status text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_joined uuid[];
+  v_groups uuid[];
+begin
+  with old as materialized (
+    select j.id, j.group_id, exists (select from headway.edges e where e.parent_id = j.id)
+                             or exists (select from headway.edges e where e.child_id = j.id) as joined
+      from headway.jobs j
+     where j.id = any (p_ids)
   ), history as (
     delete from headway.attempts a
      using old o
@@ -298,9 +399,8 @@ begin
      using old o
      where j.id = o.id
   )
-  select count(*), array_agg(o.id), array_agg(o.id) filter (where o.joined),
-         array_agg(distinct o.group_id) filter (where o.group_id is not null)
-    into v_count, v_ids, v_joined, v_groups
+  select array_agg(o.id) filter (where o.joined), array_agg(distinct o.group_id) filter (where o.group_id is not null)
+    into v_joined, v_groups
     from old o;
   if v_joined is not null then
     -- who still waits learns now how it ended
@@ -319,10 +419,9 @@ begin
   perform from headway.groups limit 1;
   if found then
     delete from headway.groups g
-     where (g.id = any (v_groups) or g.callback_id = any (v_ids))
+     where (g.id = any (v_groups) or g.callback_id = any (p_ids))
        and not exists (select from headway.jobs j where j.group_id = g.id)
        and not exists (select from headway.jobs j where j.id = g.callback_id);
   end if;
-  return v_count;
 end
 $$;
