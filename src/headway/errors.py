@@ -15,6 +15,11 @@ class InvalidPayload(HeadwayError):
     """A payload, result or other value cannot be stored; the message has the path of the fault."""
 
 
+class PayloadMismatch(InvalidPayload):
+    """A stored payload has a field that this code does not know, or lacks one that it requires: another release of the
+    code enqueued it. A worker gives such a job back."""
+
+
 class InvalidJob(HeadwayError):
     """An enqueue was refused: a wrong option, name, argument or time."""
 

@@ -20,7 +20,7 @@ from headway.define.arguments import Call
 from headway.define.context import Context, Program
 from headway.define.enqueuer import Binding
 from headway.define.kind import Kind
-from headway.errors import CommandFailed, ConfigError, InvalidJob, InvalidPayload, SecretMissing
+from headway.errors import CommandFailed, ConfigError, InvalidJob, InvalidPayload, PayloadMismatch, SecretMissing
 from headway.logs import get_logger
 from headway.model.codec import decode, encode
 from headway.model.job import Claim, NewJob
@@ -64,7 +64,11 @@ class CommandKind(Kind[..., Any]):
 
     def decode(self, payload: str) -> Call:
         """The fields of a payload, unresolved; raises `InvalidPayload`."""
-        self._check(payload)
+        try:
+            self._check(payload)
+        except PayloadMismatch as error:
+            # only this worker's file says what may reach a program: nobody else is asked
+            raise InvalidPayload(str(error)) from error
         return self._arguments.unpack(payload)
 
     def _finish(self, payload: str) -> NewJob:

@@ -11,8 +11,8 @@ import msgspec
 from headway import secrets
 from headway.define.annotations import decodable, resolve, signature_of
 from headway.define.context import Context
-from headway.errors import InvalidJob, InvalidPayload
-from headway.model.codec import encode, fault_of, revive
+from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
+from headway.model.codec import encode, fault_of, is_mismatch, revive
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -82,11 +82,11 @@ class Arguments:
         return text
 
     def unpack(self, text: str) -> Call:
-        """The call that a payload stands for, without the context; raises `InvalidPayload`."""
+        """The call that a payload stands for, without the context; raises `InvalidPayload`, and `PayloadMismatch`."""
         try:
             decoded = self._decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise InvalidPayload(self._fault(error)[0]) from error
+            raise (PayloadMismatch if is_mismatch(error) else InvalidPayload)(self._fault(error)[0]) from error
         kwargs = msgspec.structs.asdict(decoded)
         for name in self._optional:
             if kwargs[name] is _UNSET:

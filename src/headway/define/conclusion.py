@@ -157,7 +157,8 @@ class Conclusion:
     def _turn(self, name: Any, then: Any, state: Any, *, progress: bool = True, **more: Any) -> Turn:
         visit = self._visit
         step = visit.step if then is None else visit.edition.step(then, visit.where)
-        text = visit.edition.shape.conform(self._ctx.state if state is KEEP else state, self._state_limit)
+        ctx = self._ctx
+        text = visit.edition.shape.conform(ctx.state if state is KEEP else state, self._state_limit, before=ctx.text)
         return Turn(
             outcome=name,
             ran=visit.step.name,

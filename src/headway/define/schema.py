@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from headway import secrets
-from headway.errors import InvalidJob, InvalidPayload
+from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 
 _MOST_CHOICES = 30
 
@@ -33,7 +33,8 @@ class Schema:
             raise InvalidJob(f"the schema cannot be used: {reason}") from error
 
     def check(self, text: str, kind: str) -> None:
-        """Raises `InvalidPayload` with the path of the first fault in this JSON text.
+        """Raises `InvalidPayload` with the path of the first fault in this JSON text; `PayloadMismatch` where it only
+        has properties too many or too few.
 
         What a secret stands for is not known before the job runs: where the text still holds references, faults that
         may come of them are none.
@@ -41,15 +42,24 @@ class Schema:
         payload = msgspec.json.decode(text)
         errors = self._validator.iter_errors(payload)
         references = _references(text, kind)
-        for error in errors:
-            path = tuple(error.instance_path)
-            if not any(_comes_of(reference, path, error.kind.name) for reference in references):
-                reason = _reason(error)
-                if _is_masked(secrets.mask(payload, self.source), path):
-                    reason = f"it fails {error.kind.name} (a secret, which is not shown)"
-                raise InvalidPayload(f"{kind}: the payload does not fit the schema at {secrets.show(path)}: {reason}")
+        faults = [
+            error
+            for error in errors
+            if not any(_comes_of(each, tuple(error.instance_path), error.kind.name) for each in references)
+        ]
+        if not faults:
+            return
+        other = [error for error in faults if error.kind.name not in _OF_ANOTHER_RELEASE]
+        error = (other or faults)[0]
+        path, reason = tuple(error.instance_path), _reason(error)
+        if _is_masked(secrets.mask(payload, self.source), path):
+            reason = f"it fails {error.kind.name} (a secret, which is not shown)"
+        raise (InvalidPayload if other else PayloadMismatch)(
+            f"{kind}: the payload does not fit the schema at {secrets.show(path)}: {reason}"
+        )
 
 
+_OF_ANOTHER_RELEASE = frozenset({"additionalProperties", "unevaluatedProperties", "required"})
 # what a value as a whole can fail for the sake of something in it
 _OF_THE_WHOLE = frozenset({"anyOf", "oneOfNotValid", "oneOfMultipleValid", "not", "contains", "enum", "const"})
 

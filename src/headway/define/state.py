@@ -10,14 +10,15 @@ import msgspec
 
 from headway import secrets
 from headway.define.annotations import decodable, show
-from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
-from headway.model.codec import decode, encode, fault_of, is_model, revive
+from headway.define.unknown_fields import part_of
+from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload, PayloadMismatch
+from headway.model.codec import decode, encode, fault_of, is_mismatch, is_model, revive
 
 
 class Shape:
     """How the states of one machine are written and read; without a type of its own a state is a dict."""
 
-    __slots__ = ("_decoder", "_fields", "_kind", "context", "names", "open_ended", "type")
+    __slots__ = ("_decoder", "_fields", "_kind", "_part", "context", "names", "open_ended", "type")
 
     def __init__(self, type_: Any, kind: str) -> None:
         self._kind = kind
@@ -27,6 +28,7 @@ class Shape:
             self._fields = _fields(self.type, kind)
             decoded = dict[str, Any] if self.type is dict else decodable(self.type, "State", kind)
             self._decoder = msgspec.json.Decoder(decoded, dec_hook=revive)
+            self._part = part_of(decoded)
         except (NameError, TypeError) as error:
             raise InvalidJob(
                 f"{kind}: the annotations of its State cannot be resolved ({error}): import their names, and define "
@@ -70,23 +72,32 @@ class Shape:
     # what a step asks
 
     def read(self, text: str | bytes | msgspec.Raw) -> Any:
-        """The state that JSON stands for; raises `InvalidPayload`."""
+        """The state that JSON stands for; raises `InvalidPayload`, and `PayloadMismatch`."""
         try:
             return self._decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             path, reason = fault_of(error)
             where = f"({path[2:]}=…)" if path.startswith("$.") else ""
-            raise InvalidPayload(f"{self._kind}{where}: the state does not fit {show(self.type)}: {reason}") from error
+            raise (PayloadMismatch if is_mismatch(error) else InvalidPayload)(
+                f"{self._kind}{where}: the state does not fit {show(self.type)}: {reason}"
+            ) from error
 
     def write(self, state: Any, limit: int) -> str:
         """The state as JSON; raises `InvalidPayload` for what cannot be stored."""
         return encode(state, limit=limit, what="state")
 
-    def conform(self, state: Any, limit: int) -> str:
-        """What a step returned as its state, as JSON that reads back as one; raises `InvalidOutcome` naming it."""
+    def conform(self, state: Any, limit: int, *, before: str | None = None) -> str:
+        """What a step returned as its state, as JSON that reads back as one; raises `InvalidOutcome` naming it.
+
+        `before` is the state that the step began with: the fields that this code does not know of are kept from it.
+        """
         try:
             text = self.write(state, limit)
             self.read(text)  # nothing is committed that the next step could not read
+            if before is not None and self._part is not None:
+                stored = plain(before)
+                if self._part.finds(stored):
+                    text = self.write(self._part.keep(stored, plain(text)), limit)
         except InvalidPayload as error:
             raise InvalidOutcome(f"{self._kind}: the state {brief(state)} cannot be kept: {error}") from error
         return text

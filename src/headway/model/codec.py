@@ -88,6 +88,14 @@ def fault_of(error: Exception) -> tuple[str, str]:
     return path.rstrip("`") or "$", reason
 
 
+def is_mismatch(error: Exception) -> bool:
+    """Whether a decoding error is only about unknown or missing fields, as between two releases of one type."""
+    faults_of_model = getattr(error.__cause__, "errors", None)  # pydantic's
+    if callable(faults_of_model):
+        return all(fault["type"] in ("extra_forbidden", "missing") for fault in faults_of_model())
+    return str(error).startswith(("Object contains unknown field", "Object missing required field"))
+
+
 def revive(type: Any, value: Any) -> Any:  # noqa: A002 - msgspec's dec_hook
     """Makes pydantic models, which msgspec does not know, from JSON: strict models read what they wrote."""
     if not is_model(type):

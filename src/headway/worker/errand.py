@@ -54,6 +54,7 @@ class Taker(Fetcher):
         self.taken = False
 
     async def _round(self) -> float:
+        await self._return_mismatched()
         await self._resolve_doubts()
         if not self._answered and not self._closed:
             await self._take()

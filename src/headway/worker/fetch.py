@@ -85,6 +85,7 @@ class Fetcher:
         self._resolved = 0
         self._look_again_at = self._next_look(_LEASES)
         self._closed = False
+        self._mismatched: list[tuple[Claim, str]] = []
         self._left = 0
         self._in_vain = 0
         self._tenants = {DEFAULT_TENANT_ID: "default"}
@@ -144,6 +145,7 @@ class Fetcher:
 
     async def _round(self) -> float:
         """Claim for every queue that is ready, in turn; gives the seconds until the next poll."""
+        await self._return_mismatched()
         if not self._slots.asked:  # what a settle has just claimed is not known here yet
             await self._resolve_doubts()
         while not self._closed and (lane := self._next()) is not None:
@@ -305,6 +307,33 @@ class Fetcher:
         kind = self._kinds.get(claim.kind)
         return f'kind "{claim.kind}"' if not isinstance(kind, MachineKind) else kind.unknown(claim)
 
+    def mismatched(self, claim: Claim, why: str) -> None:
+        """The code here cannot read the payload of this claim, which another release of it enqueued."""
+        self._mismatched.append((claim, why))
+        self.loop.poke()
+
+    async def _return_mismatched(self) -> None:
+        """Give back such jobs: a worker of that release can run them, and may be beside this one during a deploy."""
+        if not self._mismatched:
+            return
+        returned, self._mismatched = self._mismatched, []
+        for (why, kind, queue), count in Counter((why, claim.kind, claim.queue) for claim, why in returned).items():
+            if self._says(why):
+                log.warning(
+                    f"another release of the code enqueued what this one cannot read: {why}. Such jobs are given back "
+                    "and come again in half a minute, for a worker that knows them; bring this one up to date, and "
+                    "give new parameters a default",
+                    kind=kind,
+                    queue=queue,
+                    jobs=count,
+                )
+        delay_ms = round(spread(UNKNOWN_KIND_MS, random.random()))
+        try:
+            await self._give_back([(claim.id, claim.fence) for claim, _ in returned], delay_ms=delay_ms)
+        except BaseException:
+            self._doubts += 1  # they are found again, and given back, with what else nobody here runs
+            raise
+
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
         given = await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
         if given < len(claims):
@@ -345,7 +374,7 @@ class Fetcher:
     # until idle
 
     def _quiet(self) -> bool:
-        return not self._runner.running and not self._settler.backlog
+        return not self._runner.running and not self._settler.backlog and not self._mismatched
 
     async def _finds_nothing(self) -> bool:
         """Whether nothing that is due is left on any queue, as far as this worker can get it."""

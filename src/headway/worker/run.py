@@ -16,7 +16,7 @@ from headway import logs
 from headway.define.context import Context
 from headway.define.step_context import StepContext
 from headway.define.visit import Visit
-from headway.errors import CommandFailed, InvalidPayload, StoreUnavailable
+from headway.errors import CommandFailed, InvalidPayload, PayloadMismatch, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
@@ -57,6 +57,7 @@ class Runner:
         state_limit: int,
         children: Callable[[str], Awaitable[Sequence[Child]]],
         on_free: Callable[[], None],
+        on_mismatch: Callable[[Claim, str], None],
     ) -> None:
         self.running: dict[tuple[str, int], Execution] = {}  # until settled; oldest first
         self.threads = Threads(slots.total)
@@ -68,6 +69,7 @@ class Runner:
         self._state_limit = state_limit
         self._children = children
         self._on_free = on_free
+        self._on_mismatch = on_mismatch
         self._between: dict[tuple[str, int], Execution] = {}  # machines whose next step waits for the last one's commit
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -108,6 +110,9 @@ class Runner:
             if handler.joins:
                 await self._bring_children(ctx)
             fn, args, kwargs = handler.invocation(ctx)
+        except PayloadMismatch as error:
+            self._on_mismatch(run.claim, str(error))
+            return None
         except InvalidPayload as error:
             return self._doomed(run.claim, str(error))
         if handler.is_async and not self._middleware:

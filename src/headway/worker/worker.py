@@ -179,6 +179,7 @@ class Worker:
             state_limit=self._settings.payload_limit,
             children=lambda job_id: reach.run(reach.ops.children(job_id, fence=None, tenant_id=None)),
             on_free=lambda: self._fetcher.freed(),
+            on_mismatch=lambda claim, why: self._fetcher.mismatched(claim, why),
         )
         self._lease = Lease(
             reach, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose

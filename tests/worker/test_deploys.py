@@ -1,0 +1,201 @@
+"""Two releases of one application side by side, as in every rolling deploy: no data is lost, no job is killed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pydantic
+import pytest
+from workshop import Workshop
+
+from headway import Await, Context, Done, Machine, Next, step
+from headway.define import Registry
+from headway.model.outcome import Outcomes
+from headway.worker import Summary
+
+
+def other_release(shop: Workshop) -> Workshop:
+    """The same database, seen by other code."""
+    other = Workshop(shop.store)
+    assert isinstance(other.registry, Registry)
+    return other
+
+
+def checkout(shop: Workshop, state: Any) -> type[Machine]:
+    class Checkout(Machine, name="checkout"):
+        State = state
+
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            return Await("paid", then=self.count)
+
+        @step
+        async def count(self, ctx: Context) -> Outcomes:
+            ctx.state.order += 1
+            return Next(self.wait)
+
+        @step
+        async def wait(self, ctx: Context) -> Outcomes:
+            return Await("end", then=self.end)
+
+        @step
+        async def end(self, ctx: Context) -> Outcomes:
+            return Done(ctx.state)
+
+    return shop.machine(Checkout)
+
+
+class Line(msgspec.Struct):
+    sku: str
+
+
+class NewLine(msgspec.Struct):
+    sku: str
+    gift: bool = False
+
+
+class State(msgspec.Struct):
+    order: int
+    lines: list[Line] = []
+
+
+class NewState(msgspec.Struct):
+    order: int
+    lines: list[NewLine] = []
+    coupon: str | None = None
+
+
+def test_an_old_worker_keeps_the_fields_of_a_newer_state(shop: Workshop) -> None:
+    new = other_release(shop)
+    checkout(shop, State)
+    newer = checkout(new, NewState)
+    (job_id,) = shop.enqueue(newer.build(order=7, lines=[NewLine("a", gift=True)], coupon="x"))
+    new.drain()
+    shop.signal(job_id, "paid")
+    shop.drain()
+    whole = {"order": 8, "lines": [{"sku": "a", "gift": True}], "coupon": "x"}
+    assert shop.get(job_id).state == whole
+    shop.signal(job_id, "end")
+    new.drain()
+    assert shop.get(job_id).result == whole
+
+
+def test_an_old_worker_that_runs_the_first_step_keeps_them_too(shop: Workshop) -> None:
+    new = other_release(shop)
+    checkout(shop, State)
+    (job_id,) = shop.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
+    shop.drain()
+    assert shop.get(job_id).state == {"order": 7, "lines": [], "coupon": "x"}
+
+
+class StrictLine(msgspec.Struct, forbid_unknown_fields=True):
+    sku: str
+
+
+class StrictModel(pydantic.BaseModel, extra="forbid"):
+    sku: str
+
+
+class NewModel(pydantic.BaseModel):
+    sku: str
+    gift: bool
+
+
+def takes_user(user_id: int) -> int:
+    return user_id
+
+
+def takes_locale(user_id: int, locale: str) -> str:
+    return f"{user_id} {locale}"
+
+
+def takes_line(line: Line) -> str:
+    return line.sku
+
+
+def takes_strict_line(line: StrictLine) -> str:
+    return line.sku
+
+
+def takes_new_line(line: NewLine) -> list[Any]:
+    return [line.sku, line.gift]
+
+
+def takes_strict_model(line: StrictModel) -> str:
+    return line.sku
+
+
+def takes_new_model(line: NewModel) -> list[Any]:
+    return [line.sku, line.gift]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "arguments", "named", "result"),
+    [
+        (takes_user, takes_locale, (7, "de"), "locale", "7 de"),
+        (takes_locale, takes_user, (7,), "locale", 7),
+        (takes_strict_line, takes_new_line, (NewLine("a", gift=True),), "gift", ["a", True]),
+        (takes_strict_model, takes_new_model, (NewModel(sku="a", gift=True),), "gift", ["a", True]),
+        (takes_new_model, takes_strict_model, (StrictModel(sku="a"),), "gift", "a"),
+    ],
+)
+def test_a_job_of_another_release_is_given_back_to_a_worker_that_knows_it(
+    shop: Workshop, lines: Any, here: Any, there: Any, arguments: Any, named: str, result: Any
+) -> None:
+    shop.job(here, name="job", max_attempts=1)
+    other = other_release(shop)
+    ids = shop.enqueue(*(other.job(there, name="job", max_attempts=1).build(*arguments) for _ in range(3)))
+    assert shop.drain() == Summary()
+    for job_id in ids:
+        job = shop.get(job_id)
+        assert (job.status, job.tries, job.losses, shop.attempts(job_id)) == ("scheduled", 0, 0, [])
+        shop.make_due(job_id)
+    (warning,) = lines("another release")
+    assert named in warning.getMessage()
+    assert warning.levelname == "WARNING"
+    assert other.drain() == Summary(succeeded=3)
+    assert [shop.get(job_id).result for job_id in ids] == [result] * 3
+
+
+def test_unknown_fields_inside_an_argument_are_no_reason_to_wait(shop: Workshop) -> None:
+    shop.job(takes_line, name="job")
+    (job_id,) = shop.enqueue(other_release(shop).job(takes_new_line, name="job").build(NewLine("a", gift=True)))
+    shop.drain()
+    assert shop.get(job_id).result == "a"
+
+
+def test_an_at_most_once_job_of_another_release_has_not_been_executed(shop: Workshop) -> None:
+    shop.job(takes_user, name="job", delivery="at_most_once")
+    other = other_release(shop)
+    (job_id,) = shop.enqueue(other.job(takes_locale, name="job", delivery="at_most_once").build(7, "de"))
+    shop.drain()
+    shop.make_due(job_id)
+    other.drain()
+    assert shop.get(job_id).result == "7 de"
+
+
+def test_a_schema_that_allows_no_more_properties_waits_for_a_newer_worker(shop: Workshop) -> None:
+    old = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    new = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "additionalProperties": False}
+
+    def job(**fields: Any) -> Any:
+        return fields
+
+    shop.job(job, schema=old)
+    other = other_release(shop)
+    newer = other.job(job, schema=new)
+    waits, wrong = shop.enqueue(newer.build(a=1, b=2), msgspec.structs.replace(newer.build(a=1), payload='{"a":"x"}'))
+    assert shop.drain() == Summary(dead=1)
+    assert (shop.get(waits).status, shop.get(wrong).status) == ("scheduled", "dead")
+
+
+def test_a_state_that_forbids_unknown_fields_waits_for_a_newer_worker(shop: Workshop) -> None:
+    new = other_release(shop)
+    checkout(shop, msgspec.defstruct("Strict", [("order", int)], forbid_unknown_fields=True))
+    (job_id,) = shop.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
+    assert shop.drain() == Summary()
+    assert shop.get(job_id).status == "scheduled"
+    shop.make_due(job_id)
+    new.drain()
+    assert shop.get(job_id).status == "waiting"
