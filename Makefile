@@ -12,9 +12,15 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/headway demo
 
-# JOBS=4 runs four tests at a time
+# Two tests run at a time: make test JOBS=1 for one, JOBS=4 for four.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),--numprocesses $(JOBS) --dist worksteal) --durations 10
+
+# the many processes that tests start need not compile the same modules again
+export PYTHONDONTWRITEBYTECODE :=
+
 test: .venv/ready
-	$(BIN)/python -m pytest $(if $(JOBS),--numprocesses $(JOBS) --dist worksteal)
+	$(PYTEST)
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

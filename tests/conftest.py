@@ -1,21 +1,20 @@
-"""Databases for tests: one PostgreSQL server per run, a database of its own for each test, and a clock that is held."""
+"""Databases for tests: one PostgreSQL server per process, an empty database for each test, and a clock that is held."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from postgres_databases import Databases, ReusedDatabases
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
@@ -67,43 +66,23 @@ class HeldTime:
 @contextmanager
 def postgres_held(url: str, clock: HeldTime) -> Iterator[None]:
     """Hold `headway.now()` of this database at the clock's time; it stays held afterwards."""
-    with psycopg.connect(url, autocommit=True) as side:
-
-        def hold(now: datetime) -> None:
-            side.execute(
-                "create or replace function headway.now() returns timestamptz language sql volatile"
-                f" as $$ select timestamptz '{now.isoformat()}' $$"
-            )
-
-        clock.follow(hold)
-        try:
-            yield
-        finally:
-            clock.leave(hold)
+    with psycopg.connect(url, autocommit=True) as side, _held_by(side, clock):
+        yield
 
 
-class Databases:
-    """Makes and drops databases on one server; new ones are copies of a template, which takes some 20 ms."""
+@contextmanager
+def _held_by(side: psycopg.Connection[Any], clock: HeldTime) -> Iterator[None]:
+    def hold(now: datetime) -> None:
+        side.execute(
+            "create or replace function headway.now() returns timestamptz language sql volatile"
+            f" as $$ select timestamptz '{now.isoformat()}' $$"
+        )
 
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self._admin = psycopg.connect(server, autocommit=True)
-
-    def url(self, name: str) -> str:
-        return urlunsplit(urlsplit(self.server)._replace(path=f"/{name}"))
-
-    def create(self, template: str = "template0") -> str:
-        name = f"headway_test_{uuid.uuid4().hex[:16]}"
-        self._admin.execute(f"create database {name} template {template} strategy file_copy")
-        # who waits for a lock that nobody will let go fails its test instead of stopping the run
-        self._admin.execute(f"alter database {name} set lock_timeout = '15s'")
-        return name
-
-    def drop(self, name: str) -> None:
-        self._admin.execute(f"drop database if exists {name} with (force)")
-
-    def close(self) -> None:
-        self._admin.close()
+    clock.follow(hold)
+    try:
+        yield
+    finally:
+        clock.leave(hold)
 
 
 @pytest.fixture(scope="session")
@@ -165,24 +144,53 @@ def postgres_url(databases: Databases) -> Iterator[str]:
     databases.drop(name)
 
 
-@pytest.fixture
-def postgres_migrated_url(databases: Databases, postgres_template: str) -> Iterator[str]:
-    """A fresh database with the schema."""
-    name = databases.create(postgres_template)
-    yield databases.url(name)
-    databases.drop(name)
+@pytest.fixture(scope="session")
+def reused_databases(databases: Databases, postgres_template: str) -> Iterator[ReusedDatabases]:
+    reused = ReusedDatabases(databases, postgres_template)
+    yield reused
+    reused.close()
 
 
 @pytest.fixture
-def postgres_store(postgres_migrated_url: str) -> Iterator[Any]:
-    """A PostgreSQL store in a database of its own, on the server's clock."""
-    with _opened_postgres(postgres_migrated_url) as store:
-        yield store
+def postgres_migrated_url(reused_databases: ReusedDatabases) -> Iterator[str]:
+    """A database as new, with the schema; do with it what you like."""
+    url = reused_databases.lend()
+    yield url
+    reused_databases.give_back(url)
+
+
+@pytest.fixture
+def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases) -> Any:
+    """A PostgreSQL store in a database of its own, on the server's clock; `side` is a connection beside it."""
+    from headway.store.postgres.store import PostgresStore
+
+    store: Any = PostgresStore(postgres_migrated_url)
+    store.url = postgres_migrated_url
+    store.side = reused_databases.side(store.url)
+    store._pool = reused_databases.pool(store.url)
+    return store
 
 
 @pytest.fixture
 def sqlite_path(tmp_path: Path) -> Path:
+    """Where there is no file yet; the first use makes it, which takes some 30 ms."""
     return tmp_path / "headway.db"
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the schema in it and nothing else."""
+    path = tmp_path_factory.mktemp("template") / "headway.db"
+    with _opened_sqlite(path, "apsw") as store:
+        store.migrate()
+    return path
+
+
+@pytest.fixture
+def sqlite_migrated_path(sqlite_path: Path, sqlite_template: Path) -> Path:
+    """A new file with the schema."""
+    shutil.copyfile(sqlite_template, sqlite_path)
+    return sqlite_path
 
 
 @pytest.fixture
@@ -213,12 +221,12 @@ def open_store(request: pytest.FixtureRequest, clock: HeldTime) -> Callable[[str
     @contextmanager
     def opened(name: str) -> Iterator[Any]:
         if name == "postgres":
-            url = request.getfixturevalue("postgres_migrated_url")
-            with postgres_held(url, clock), _opened_postgres(url) as store:
+            store = request.getfixturevalue("postgres_store")
+            with _held_by(store.side, clock):
                 yield store
         else:
             library = "stdlib" if name == "sqlite-stdlib" else "apsw"
-            with _opened_sqlite(request.getfixturevalue("sqlite_path"), library, clock.held) as store:
+            with _opened_sqlite(request.getfixturevalue("sqlite_migrated_path"), library, clock.held) as store:
                 yield store
 
     return opened
@@ -237,20 +245,8 @@ def live_store(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "postgres":
         yield request.getfixturevalue("postgres_store")
     else:
-        with _opened_sqlite(request.getfixturevalue("sqlite_path"), "apsw") as store:
+        with _opened_sqlite(request.getfixturevalue("sqlite_migrated_path"), "apsw") as store:
             yield store
-
-
-@contextmanager
-def _opened_postgres(url: str) -> Iterator[Any]:
-    from headway.store.postgres.store import PostgresStore
-
-    store = PostgresStore(url)
-    store.url = url
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "store" / "foreign"))  # the 
 def url(request: pytest.FixtureRequest) -> str:
     """An empty database of each store in turn, ready to use."""
     if request.param == "sqlite":
-        return f"sqlite:///{request.getfixturevalue('sqlite_path')}"
+        return f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
     return str(request.getfixturevalue("postgres_migrated_url"))
 
 
@@ -31,9 +31,9 @@ def app(url: str) -> Iterator[Headway]:
 
 
 @pytest.fixture
-def both(sqlite_path: Path, postgres_migrated_url: str) -> Iterator[list[Headway]]:
+def both(sqlite_migrated_path: Path, postgres_migrated_url: str) -> Iterator[list[Headway]]:
     """An app on each store, to compare their answers."""
-    apps = [Headway(f"sqlite:///{sqlite_path}"), Headway(postgres_migrated_url)]
+    apps = [Headway(f"sqlite:///{sqlite_migrated_path}"), Headway(postgres_migrated_url)]
     yield apps
     for app in apps:
         app.close()

@@ -115,7 +115,7 @@ def url(folder: Path) -> str:
 
 
 @pytest.fixture
-def app(url: str) -> Iterator[Headway]:
+def app(url: str, sqlite_migrated_path: Path) -> Iterator[Headway]:
     """An app on the same file, to look at what a command did."""
     app = Headway(url)
     yield app
@@ -125,7 +125,9 @@ def app(url: str) -> Iterator[Headway]:
 @pytest.fixture(params=["sqlite", "postgres"])
 def either(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An app on each store in turn, which is also the one that commands mean."""
-    chosen = url if request.param == "sqlite" else request.getfixturevalue("postgres_migrated_url")
+    of_store = "sqlite_migrated_path" if request.param == "sqlite" else "postgres_migrated_url"
+    made = request.getfixturevalue(of_store)
+    chosen = url if request.param == "sqlite" else made
     monkeypatch.setenv("HEADWAY_URL", chosen)
     app = Headway(chosen)
     app.counts()

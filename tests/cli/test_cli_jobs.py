@@ -25,6 +25,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def test_enqueue_prints_the_id_and_says_that_it_made_a_file(cli: Cli, app: Headway, folder: Path) -> None:
+    (folder / "headway.db").unlink()
     result = cli("enqueue", "welcome", '{"user_id": 7}')
     assert result.exit_code == 0
     job = app.get(result.stdout.strip())

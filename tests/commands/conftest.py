@@ -34,11 +34,11 @@ def shop(live_store: Any) -> Workshop:
 
 
 @pytest.fixture
-def lite(tmp_path: Path) -> Iterator[Workshop]:
+def lite(sqlite_migrated_path: Path) -> Iterator[Workshop]:
     """A workshop on SQLite only, for what does not depend on the store."""
     from headway.store.sqlite.store import SqliteStore
 
-    store = SqliteStore(str(tmp_path / "headway.db"))
+    store = SqliteStore(str(sqlite_migrated_path))
     try:
         yield Workshop(store)
     finally:

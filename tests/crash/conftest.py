@@ -105,8 +105,8 @@ def ground(request: pytest.FixtureRequest) -> Ground:
 
 
 @pytest.fixture
-def sqlite_ground(tmp_path: Path) -> Iterator[Ground]:
-    yield from _ground(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path)
+def sqlite_ground(sqlite_migrated_path: Path, tmp_path: Path) -> Iterator[Ground]:
+    yield from _ground(f"sqlite:///{sqlite_migrated_path}", tmp_path)
 
 
 @pytest.fixture
@@ -121,7 +121,6 @@ def postgres_ground(durable_server: Server, tmp_path: Path) -> Iterator[Ground]:
 def _ground(url: str, folder: Path) -> Iterator[Ground]:
     app = Headway(url)
     app.include(yard.kinds)
-    app.counts()  # makes the file where there is none
     fleet = Fleet(folder, url)
     try:
         yield Ground(app, fleet, Ledger(folder / "ledger"), Rows(url), url)

@@ -328,12 +328,10 @@ class Db(MachineWords, TriggerWords):
         """One raw statement, behind the store's back; `{jobs}` is the table of that name, `?` a parameter."""
         text = text.format(**{name: self.table(name) for name in TABLES})
         if self.dialect == "postgres":
-            text = text.replace("%", "%%").replace("?", "%s")
+            cursor = self.store.side.execute(text.replace("%", "%%").replace("?", "%s"), params)
+            return cursor.fetchall() if cursor.description else []
         with closing(self.connect()) as conn:
-            cursor = conn.execute(text, params)
-            if self.dialect == "postgres":
-                return cursor.fetchall() if cursor.description else []
-            return list(cursor)
+            return list(conn.execute(text, params))
 
     def table(self, name: str) -> str:
         return f"headway.{name}" if self.dialect == "postgres" else name
