@@ -30,6 +30,7 @@ NAMES = (
     "pace",
     "idle_pace",
     "grace",
+    "database_timeout",
     "payload_limit",
     "result_limit",
     "retention",
@@ -57,6 +58,7 @@ class Settings:
     pace_ms: int = 25
     idle_pace_ms: int = 100  # the pace once a queue had no work for a minute
     grace_ms: int = 30_000  # how long a stopping worker lets its jobs finish
+    database_timeout_ms: int = 60_000  # how long a call waits for the database's answer
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576

@@ -106,8 +106,8 @@ def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: 
         made.append(settle_and_claim(*args))
         return made[-1]
 
-    async def hold(op: Any) -> Any:
-        answer = await arun(op)
+    async def hold(op: Any, **options: Any) -> Any:
+        answer = await arun(op, **options)
         if any(op is each for each in made) and not committed.is_set():
             committed.set()
             await let_go.wait()

@@ -320,7 +320,7 @@ def test_only_an_unbroken_time_within_reach_counts(shop: Workshop, monkeypatch: 
     store = FaultyStore(shop.store)
     now = [100.0]
     monkeypatch.setattr("headway.worker.reach.time", SimpleNamespace(monotonic=lambda: now[0]))
-    reach = Reach(store)  # type: ignore[arg-type]
+    reach = Reach(store, timeout_s=60)  # type: ignore[arg-type]
 
     async def ask(*, away: bool, after_s: float) -> float:
         now[0] += after_s

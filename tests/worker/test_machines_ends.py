@@ -113,8 +113,8 @@ def test_a_worker_that_stops_while_a_step_is_being_committed_gives_the_machine_b
     (job_id,) = shop.enqueue(M.build())
     run_op = faulty.arun
 
-    async def arun(op: Any) -> Any:
-        answer = await run_op(op)
+    async def arun(op: Any, **options: Any) -> Any:
+        answer = await run_op(op, **options)
         if ran == ["start"] and getattr(answer, "continued", None):
             # committed as running with the next fence, and now nothing further may begin
             workers[0]._runner.close()
@@ -156,8 +156,8 @@ def test_a_lost_answer_of_a_settle_runs_no_step_twice(shop: Workshop) -> None:
 
     run_op = faulty.arun
 
-    async def arun(op: Any) -> Any:
-        answer = await run_op(op)
+    async def arun(op: Any, **options: Any) -> Any:
+        answer = await run_op(op, **options)
         if getattr(answer, "continued", None) and len(lost) < 2:
             lost.append(1)
             raise StoreUnavailable("the test cut the wire after the commit")

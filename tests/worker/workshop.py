@@ -50,12 +50,12 @@ class FaultyStore:
     async def leave_loop(self) -> None:
         await self._store.leave_loop()
 
-    async def arun(self, op: Any) -> Any:
+    async def arun(self, op: Any, **options: Any) -> Any:
         if self.away:
             raise StoreUnavailable("the test cut the wire")
         if (error := self.refuses(op)) is not None:
             raise error
-        result = await self._store.arun(op)
+        result = await self._store.arun(op, **options)
         if self.loses_answer(op):
             raise StoreUnavailable("the test cut the wire after the commit")
         return result

@@ -14,7 +14,7 @@ DEFAULT_URL = "sqlite:///headway.db"
 _EXAMPLES = "use sqlite:///file.db, sqlite+stdlib:///file.db or postgresql://user@host/database"
 
 
-def open_store(url: str, clock: Clock) -> Store:
+def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
     """The store that a URL names; nothing is connected to yet. Raises `ConfigError`."""
     if not isinstance(url, str):
         raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
@@ -26,11 +26,13 @@ def open_store(url: str, clock: Clock) -> Store:
         case "sqlite" | "sqlite+stdlib":
             from headway.store.sqlite.store import SqliteStore
 
-            return SqliteStore(_path(url), library="stdlib" if "+" in scheme else "apsw", clock=clock)
+            return SqliteStore(
+                _path(url), library="stdlib" if "+" in scheme else "apsw", clock=clock, timeout_s=timeout_s
+            )
         case "postgresql" | "postgres":
             from headway.store.postgres.store import PostgresStore
 
-            return PostgresStore(url)
+            return PostgresStore(url, timeout_s=timeout_s)
         case "postgresql+psycopg" | "postgresql+asyncpg" | "postgresql+psycopg2":
             raise ConfigError(f"{scheme}:// is SQLAlchemy's way to name a driver: write postgresql:// here")
         case _:

@@ -60,6 +60,7 @@ class Headway(Verbs, PruneVerbs):
         pace: Duration | None = None,
         idle_pace: Duration | None = None,
         grace: Duration | None = None,
+        database_timeout: Duration | None = None,
         concurrency: int | None = None,
         payload_limit: int | None = None,
         result_limit: int | None = None,
@@ -76,6 +77,7 @@ class Headway(Verbs, PruneVerbs):
             "pace": pace,
             "idle_pace": idle_pace,
             "grace": grace,
+            "database_timeout": database_timeout,
             "concurrency": concurrency,
             "payload_limit": payload_limit,
             "result_limit": result_limit,
@@ -239,7 +241,7 @@ class Headway(Verbs, PruneVerbs):
         password = urlsplit(self.url).password
         if password:
             secrets.add_value(unquote(password))  # no error of a driver may show it
-        return open_store(self.url, self.clock)
+        return open_store(self.url, self.clock, timeout_s=self.settings.database_timeout_ms / 1_000)
 
     @property
     def _whole(self) -> Store:  # type: ignore[override]

@@ -9,7 +9,17 @@ from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
 
-_DURATIONS = ("lease", "heartbeat", "reap_every", "promote_every", "sweep_every", "pace", "idle_pace", "grace")
+_DURATIONS = (
+    "lease",
+    "heartbeat",
+    "reap_every",
+    "promote_every",
+    "sweep_every",
+    "pace",
+    "idle_pace",
+    "grace",
+    "database_timeout",
+)
 _COUNTS = ("concurrency", "payload_limit", "result_limit")
 _DEFAULTS = Settings()
 

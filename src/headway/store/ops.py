@@ -82,6 +82,7 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     repeatable: bool = True  # a driver may run it once more when the connection was lost on the way
     refusable: bool = False  # it may be refused by design, and the caller's transaction should live on then
     atomic: bool = False  # its statements need one transaction around them
+    urgent: bool = False  # a heartbeat does not wait until other calls give a connection back
     alone: Callable[[], Steps[T]] | None = None  # the same steps for a transaction of its own, which ends with them
     apart: Op[T] | None = None  # what to run instead where somebody's open transaction was in the way of some of it
 

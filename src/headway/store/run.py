@@ -50,8 +50,9 @@ class Store(Protocol):
         """Run in a transaction of its own; raises `StoreUnavailable`, `SchemaMissing`, `SchemaOutdated`, …"""
         ...
 
-    async def arun(self, op: Op[T]) -> T:
-        """The same without blocking the event loop."""
+    async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
+        """The same without blocking the event loop. Where the database gives no answer for `timeout_s` (None: the
+        store's own), it raises `StoreUnavailable`, and the op may have been done or not."""
         ...
 
     def run_in(self, conn: Any, op: Op[T]) -> T:

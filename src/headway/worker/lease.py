@@ -10,6 +10,7 @@ from headway.config import Settings
 from headway.logs import get_logger
 from headway.model.fleet import Beat, NewWorker
 from headway.model.ids import new_id
+from headway.model.lease import beat_timeout_ms
 from headway.worker.loop import Loop
 from headway.worker.reach import Reach
 from headway.worker.slots import Slots
@@ -43,6 +44,9 @@ class Lease:
         self._renewing = asyncio.Lock()
         self.worker_id = ""
         self.fleet: dict[str, int] = {}
+        self._timeout_s = (
+            beat_timeout_ms(lease_ms=settings.lease_ms, database_timeout_ms=settings.database_timeout_ms) / 1_000
+        )
         every_s = settings.heartbeat_ms / 1_000
         self.loop = Loop(
             "the heartbeat",
@@ -72,7 +76,8 @@ class Lease:
 
     async def beat(self) -> None:
         worker_id = self.worker_id
-        beat = await self._reach.run(self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy()))
+        op = self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
+        beat = await self._reach.run(op, timeout_s=self._timeout_s)
         if beat.alive:
             self._take(beat)
         else:

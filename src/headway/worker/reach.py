@@ -19,20 +19,21 @@ T = TypeVar("T")
 class Reach:
     """Every call of a worker to its database goes through here."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, timeout_s: float) -> None:
         self.ops = store.ops
         self._store = store
+        self._timeout_s = timeout_s
         self._since: float | None = None
         self._away_since: float | None = None
         self._failed_at = 0.0
         self._told = False
         self._says = Seldom(30)
 
-    async def run(self, op: Op[T]) -> T:
+    async def run(self, op: Op[T], *, timeout_s: float | None = None) -> T:
         """Run the op; raises what the store raises, having said that it is away (twice a minute at most)."""
         began_at = time.monotonic()
         try:
-            result = await self._store.arun(op)
+            result = await self._store.arun(op, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
         except StoreBusy:
             raise  # it is there, and somebody else is in the way
         except StoreUnavailable as error:

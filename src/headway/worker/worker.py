@@ -17,6 +17,7 @@ from headway.define.registry import AnyKind, Registry
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import NewWorker
+from headway.model.lease import call_timeout_ms
 from headway.model.trigger import Declaration
 from headway.store.run import Store
 from headway.worker import host
@@ -135,11 +136,14 @@ class Worker:
         # from before anybody can see it: what is emitted while it gets ready is not left for the next look
         self._emitted.add(self._heard)
         try:
-            await self._lease.begin()
-            await self._prepare()
+            ready = await self._got_ready()
         except BaseException:
             self._emitted.remove(self._heard)
             raise
+        if not ready:
+            self._emitted.remove(self._heard)
+            log.info("worker stopped before it began", worker_id=self.worker_id)
+            return
         self._start()
         try:
             await self._stopping.wait()
@@ -152,10 +156,33 @@ class Worker:
         finally:
             await self._wind_down()
 
+    async def _got_ready(self) -> bool:
+        """Register and prepare; False if it was told to stop before, be it that the database does not answer."""
+        ready = asyncio.create_task(self._get_ready())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((ready, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not ready.done():
+                ready.cancel()
+                await asyncio.wait((ready,), timeout=AT_ONCE_S)
+        if ready.done() and not ready.cancelled():
+            ready.result()
+            return True
+        return False
+
+    async def _get_ready(self) -> None:
+        await self._lease.begin()
+        await self._prepare()
+
     def _assemble(self, until_idle: bool) -> None:
         """Make the parts and tie them together."""
         slots = Slots(self._concurrency, self._caps)
-        self._reach = reach = Reach(self.store)
+        timeout_ms = call_timeout_ms(
+            lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
+        )
+        self._reach = reach = Reach(self.store, timeout_s=timeout_ms / 1_000)
         self._settler = Settler(
             reach,
             self._hooks,

@@ -103,6 +103,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             "select * from headway.heartbeat($1::uuid, $2::integer, $3::text[])",
             [worker_id, running, list(busy)],
             _beat,
+            urgent=True,
         )
 
     def unregister(self, worker_id: str) -> Op[None]:

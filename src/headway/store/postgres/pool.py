@@ -10,13 +10,15 @@ import asyncio
 import os
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
+
+from headway.store.postgres.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
 
 SIZE = 8
 """The most connections of an app, for its threads and for each event loop."""
@@ -62,12 +64,12 @@ class Pool:
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self._idle: list[psycopg.Connection[Any]] = []
+        self._idle: list[Connection] = []
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(SIZE):
             self._room.put(None)
 
-    def acquire(self) -> psycopg.Connection[Any]:
+    def acquire(self, timeout_s: float = TIMEOUT_S) -> Connection:
         """A connection that is nobody else's, until it is released; waits while too many are in use."""
         if self._pid != os.getpid():
             # after a fork the sockets are the parent's: let go of them without a word on the wire
@@ -75,12 +77,14 @@ class Pool:
             self._reset()
         self._room.get()
         try:
-            return self._take() or self._connect()
+            conn = self._take() or self._connect(timeout_s)
         except BaseException:
             self._room.put(None)
             raise
+        conn.timeout_s = timeout_s
+        return conn
 
-    def release(self, conn: psycopg.Connection[Any]) -> None:
+    def release(self, conn: Connection) -> None:
         """Back to the idle ones, unless it broke or is in the middle of something."""
         try:
             if conn.pgconn.transaction_status == _IDLE:
@@ -97,21 +101,22 @@ class Pool:
         while conn := self._take():
             conn.close()
 
-    def _take(self) -> psycopg.Connection[Any] | None:
+    def _take(self) -> Connection | None:
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        conn: psycopg.Connection[Any] | None = None
+    def _connect(self, timeout_s: float) -> Connection:
+        conn: Connection | None = None
         try:
-            conn = psycopg.connect(**parameters(self._url))
+            conn = Connection.connect(**parameters(self._url))
+            conn.timeout_s = timeout_s
             _shape(conn, conn.execute(_BACKEND).fetchone())
         except BaseException as error:
             if conn is not None:
                 conn.close()
-            if isinstance(error, psycopg.OperationalError):
+            if isinstance(error, psycopg.OperationalError) and not isinstance(error, NoAnswer):
                 raise CannotConnect(str(error)) from error
             raise
         return conn
@@ -130,7 +135,8 @@ class AsyncPool:
         self._of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = weakref.WeakKeyDictionary()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def connection(self, timeout_s: float = TIMEOUT_S, *, urgent: bool = False) -> AsyncIterator[AsyncConnection]:
+        """The same as acquire and release; who is urgent does not wait for others' connections, but opens one more."""
         if self._pid != os.getpid():
             _abandoned.append(self._of_loop)
             self._reset()
@@ -139,8 +145,9 @@ class AsyncPool:
         if mine is None:
             mine = self._of_loop[loop] = _OfLoop(self._size)
             weakref.finalize(loop, _finish, os.getpid(), mine.idle).atexit = False
-        async with mine.room:
-            conn = mine.idle.pop() if mine.idle else await self._connect()
+        async with nullcontext() if urgent and mine.room.locked() else mine.room:
+            conn = mine.idle.pop() if mine.idle else await self._connect(timeout_s)
+            conn.timeout_s = timeout_s
             try:
                 yield conn
             except BaseException:
@@ -148,7 +155,7 @@ class AsyncPool:
                     await mine.forget()
                 raise
             finally:
-                if conn.broken or conn.pgconn.transaction_status != _IDLE:
+                if conn.broken or conn.pgconn.transaction_status != _IDLE or len(mine.idle) >= self._size:
                     await conn.close()
                 else:
                     mine.idle.append(conn)
@@ -158,15 +165,16 @@ class AsyncPool:
         if mine is not None:
             await mine.forget()
 
-    async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        conn: psycopg.AsyncConnection[Any] | None = None
+    async def _connect(self, timeout_s: float) -> AsyncConnection:
+        conn: AsyncConnection | None = None
         try:
-            conn = await psycopg.AsyncConnection.connect(**parameters(self._url))
+            conn = await AsyncConnection.connect(**parameters(self._url))
+            conn.timeout_s = timeout_s
             _shape(conn, await (await conn.execute(_BACKEND)).fetchone())
         except BaseException as error:
             if conn is not None:
                 await conn.close()
-            if isinstance(error, psycopg.OperationalError):
+            if isinstance(error, psycopg.OperationalError) and not isinstance(error, NoAnswer):
                 raise CannotConnect(str(error)) from error
             raise
         return conn
@@ -174,7 +182,7 @@ class AsyncPool:
 
 class _OfLoop:
     def __init__(self, size: int) -> None:
-        self.idle: list[psycopg.AsyncConnection[Any]] = []
+        self.idle: list[AsyncConnection] = []
         self.room = asyncio.Semaphore(size)
 
     async def forget(self) -> None:
@@ -182,13 +190,13 @@ class _OfLoop:
             await self.idle.pop().close()
 
 
-def _finish(pid: int, idle: list[psycopg.AsyncConnection[Any]]) -> None:
+def _finish(pid: int, idle: list[AsyncConnection]) -> None:
     """Close what an event loop left open when it went: nothing can be awaited any more."""
     for conn in idle if pid == os.getpid() else ():
         conn.pgconn.finish()
 
 
-def _shape(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], backend: tuple[Any, ...] | None) -> None:
+def _shape(conn: Connection | AsyncConnection, backend: tuple[Any, ...] | None) -> None:
     """Ids travel as text, and JSON is decoded by its reader."""
     if backend == (conn.info.backend_pid,):
         conn.prepare_threshold = _PREPARE_AFTER

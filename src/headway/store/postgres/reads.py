@@ -244,13 +244,15 @@ class PostgresReads:
         )
 
 
-def call(sql: str, params: Sequence[Any], shape: Callable[[Rows], T], *, repeatable: bool = True) -> Op[T]:
+def call(
+    sql: str, params: Sequence[Any], shape: Callable[[Rows], T], *, repeatable: bool = True, urgent: bool = False
+) -> Op[T]:
     """One call of a function that writes."""
 
     def steps() -> Steps[T]:
         return shape((yield Statement(sql, params)))
 
-    return Op(steps, writes=True, repeatable=repeatable)
+    return Op(steps, writes=True, repeatable=repeatable, urgent=urgent)
 
 
 def first(rows: Rows) -> Any:

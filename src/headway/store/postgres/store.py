@@ -28,6 +28,7 @@ from headway.store.sqlstate import from_sqlstate
 try:
     import psycopg
 
+    from headway.store.postgres.connection import TIMEOUT_S, NoAnswer
     from headway.store.postgres.pool import WORKER_SIZE, AsyncPool, CannotConnect, Pool, parameters
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
@@ -46,9 +47,17 @@ class PostgresStore:
 
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
-    def __init__(self, url: str, *, tenant_id: str | None = None, parent: PostgresStore | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        tenant_id: str | None = None,
+        parent: PostgresStore | None = None,
+    ) -> None:
         self.ops: Ops = PostgresOps()
         self._url = url
+        self._timeout_s = timeout_s
         self._tenant_id = tenant_id
         self._pool: Pool = parent._pool if parent else Pool(url)
         self._apool: AsyncPool = parent._apool if parent else AsyncPool(url)
@@ -62,10 +71,10 @@ class PostgresStore:
         return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")))
 
     def bound(self, tenant_id: str) -> Store:
-        return PostgresStore(self._url, tenant_id=tenant_id, parent=self)
+        return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self)
 
     def apart(self) -> Store:
-        store = PostgresStore(self._url, tenant_id=self._tenant_id)
+        store = PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=self._tenant_id)
         store._apool = AsyncPool(self._url, WORKER_SIZE)
         return store
 
@@ -77,19 +86,19 @@ class PostgresStore:
                 except psycopg.Error as error:
                     if left and error.sqlstate == _LOCKED and op.apart is not None:
                         op = op.apart
-                    elif not (left and _worth_another(error, op)):
+                    elif not _worth_another(error, op, left):
                         raise
         raise AssertionError
 
-    async def arun(self, op: Op[T]) -> T:
+    async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
         with self._errors():
             for left in _TRIES:
                 try:
-                    return await self._arun(op)
+                    return await self._arun(op, self._timeout_s if timeout_s is None else timeout_s)
                 except psycopg.Error as error:
                     if left and error.sqlstate == _LOCKED and op.apart is not None:
                         op = op.apart
-                    elif not (left and _worth_another(error, op)):
+                    elif not _worth_another(error, op, left):
                         raise
         raise AssertionError
 
@@ -123,7 +132,7 @@ class PostgresStore:
         await self._apool.forget()
 
     def _run(self, op: Op[T]) -> T:
-        conn = self._pool.acquire()
+        conn = self._pool.acquire(self._timeout_s)
         try:
             cursor = psycopg.RawCursor(conn)
             execute = partial(_execute, cursor, prepare=_prepare(op))
@@ -139,8 +148,8 @@ class PostgresStore:
         finally:
             self._pool.release(conn)
 
-    async def _arun(self, op: Op[T]) -> T:
-        async with self._apool.connection() as conn:
+    async def _arun(self, op: Op[T], timeout_s: float) -> T:
+        async with self._apool.connection(timeout_s, urgent=op.urgent) as conn:
             cursor = psycopg.AsyncRawCursor(conn)
             execute = partial(_aexecute, cursor, prepare=_prepare(op))
             if not self._root._checked:
@@ -231,8 +240,12 @@ def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) ->
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
-def _worth_another(error: psycopg.Error, op: Op[Any]) -> bool:
+def _worth_another(error: psycopg.Error, op: Op[Any], left: int) -> bool:
     """Whether the op may be run again at once: it was undone, or the connection broke and it can be repeated."""
+    if not left:
+        return False
+    if isinstance(error, NoAnswer):
+        return op.repeatable and left == _TRIES[0]  # once: each silence costs the caller the whole time
     if error.sqlstate in ("40001", "40P01"):
         return True
     lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith(("08", "57P"))

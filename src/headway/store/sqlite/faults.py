@@ -45,13 +45,21 @@ class Patience:
         return True
 
 
-def explain(error: Exception, path: str) -> StoreError:
+def no_answer(path: str, seconds: float) -> StoreUnavailable:
+    """Nothing was heard of a call for so long."""
+    return StoreUnavailable(
+        f"{path} gave no answer for {seconds:g} s: another process holds a write transaction open (find it with: "
+        f"fuser -v {path}), or its disk hangs. It may have been written or not; repeating it is safe"
+    )
+
+
+def explain(error: Exception, path: str, patience_s: float = PATIENCE_S) -> StoreError:
     """What happened to the file, why, and what to do."""
     code = code_of(error) & 0xFF
     said = f"(SQLite: {error})"
     if is_busy(error):
         return StoreUnavailable(
-            f"{path} stayed locked for {PATIENCE_S:.0f} s: another process holds a write transaction open "
+            f"{path} stayed locked for {patience_s:g} s: another process holds a write transaction open "
             f"{said}. Nothing was written; find that process with: fuser -v {path}"
         )
     match code:

@@ -26,14 +26,15 @@ _files_lock = threading.Lock()
 class File:
     """Opens connections to one file with one library; the first one makes the schema where there is none."""
 
-    def __init__(self, path: str, library: Library) -> None:
+    def __init__(self, path: str, library: Library, patience_s: float = PATIENCE_S) -> None:
         self.path = path
+        self.patience_s = patience_s
         self.library: Library = library
         self.errors = library_errors(library)
         self.gate = Gate()
         self._opened: Identity | None = None
 
-    def open(self, patience_s: float = PATIENCE_S) -> Connection:
+    def open(self, patience_s: float | None = None) -> Connection:
         """A connection to a file with this version of the schema."""
         return self._patiently(self._open, patience_s)
 
@@ -41,11 +42,11 @@ class File:
         """A connection to the file as it is; None where there is none."""
         if not os.path.exists(self.path):
             return None
-        return self._patiently(lambda: self._connect(create=False), PATIENCE_S)
+        return self._patiently(lambda: self._connect(create=False))
 
     def open_for_migration(self) -> Connection:
         """A connection to the file, which is made if need be; its schema may be of any version."""
-        return self._patiently(lambda: self._connect(create=True), PATIENCE_S)
+        return self._patiently(lambda: self._connect(create=True))
 
     def is_blank(self) -> bool:
         """Whether nobody has committed a schema to the file; asked without any lock."""
@@ -73,14 +74,18 @@ class File:
             return None
         return found.st_dev, found.st_ino
 
-    def _patiently(self, open_: Callable[[], Connection], patience_s: float) -> Connection:
-        patience = Patience(patience_s)
+    def explain(self, error: Exception) -> StoreError:
+        """An error of the library in our words."""
+        return explain(error, self.path, self.patience_s)
+
+    def _patiently(self, open_: Callable[[], Connection], patience_s: float | None = None) -> Connection:
+        patience = Patience(self.patience_s if patience_s is None else patience_s)
         while True:
             try:
                 return open_()
             except self.errors as error:
                 if not (is_busy(error) and patience.wait()):
-                    raise explain(error, self.path) from error
+                    raise self.explain(error) from error
 
     def _open(self) -> Connection:
         conn = self._connect(create=True)

@@ -12,7 +12,7 @@ from headway.errors import StoreUnavailable
 from headway.store.ops import Steps
 from headway.store.run import drive
 from headway.store.sqlite.connection import Connection
-from headway.store.sqlite.faults import Patience, explain, is_busy
+from headway.store.sqlite.faults import Patience, is_busy
 from headway.store.sqlite.file import File, Identity
 
 T = TypeVar("T")
@@ -32,14 +32,14 @@ class Readers:
 
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op's steps on one snapshot."""
-        patience = Patience()
+        patience = Patience(self._file.patience_s)
         while True:
             try:
                 with self._file.gate:
                     return self._read(steps)
             except self._file.errors as error:
                 if not (is_busy(error) and patience.wait()):
-                    raise explain(error, self._file.path) from error
+                    raise self._file.explain(error) from error
 
     async def arun(self, steps: Callable[[], Steps[T]]) -> T:
         """The same in a thread."""

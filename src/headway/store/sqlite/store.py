@@ -15,6 +15,7 @@ from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate
 from headway.store.sqlite.connection import Library
+from headway.store.sqlite.faults import PATIENCE_S, no_answer
 from headway.store.sqlite.file import File, Gate
 from headway.store.sqlite.op import SqliteOp
 from headway.store.sqlite.ops import SqliteOps
@@ -43,10 +44,13 @@ class SqliteStore:
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
-    def __init__(self, path: str, *, library: Library = "apsw", clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: str, *, library: Library = "apsw", clock: Clock | None = None, timeout_s: float = PATIENCE_S
+    ) -> None:
         self.ops: Ops = SqliteOps(clock or SystemClock())
         self._path = os.path.abspath(path) if path != ":memory:" else path
         self._library: Library = library
+        self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._live: _Live | None = None
         self._checked = False
@@ -75,7 +79,17 @@ class SqliteStore:
             return live.writer.run(op.steps)
         return live.readers.run(op.steps)
 
-    async def arun(self, op: Op[T]) -> T:
+    async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
+        seconds = self._timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await self._arun(op)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise no_answer(self._path, seconds) from error
+
+    async def _arun(self, op: Op[T]) -> T:
         live = self._opened()
         special = _special(op)
         if special is not None and special.absent is not None:
@@ -140,7 +154,7 @@ class SqliteStore:
             if self._live is None or self._live.pid != os.getpid():
                 if self._live is not None:
                     _abandon(self._live)
-                self._live = _Live(File(self._path, self._library))
+                self._live = _Live(File(self._path, self._library, self._timeout_s))
             return self._live
 
     def _run_bare(self, op: Op[T], absent: T) -> T:

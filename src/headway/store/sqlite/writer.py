@@ -13,7 +13,7 @@ from headway.errors import HeadwayError, StoreError
 from headway.store.ops import Steps
 from headway.store.run import drive
 from headway.store.sqlite.connection import Connection
-from headway.store.sqlite.faults import Patience, explain, is_busy, is_of_the_file
+from headway.store.sqlite.faults import Patience, is_busy, is_of_the_file
 from headway.store.sqlite.file import File, Identity
 
 T = TypeVar("T")
@@ -151,14 +151,14 @@ class Writer:
             except self._file.errors as error:
                 if is_busy(error):
                     self._roll_back()
-                    patience = patience or Patience()
+                    patience = patience or Patience(self._file.patience_s)
                     if patience.wait():
                         continue
                 elif len(group) > 1:
                     self._give_up()
                     self._write_apart(group)
                     return
-                failure: BaseException = explain(error, self._file.path)
+                failure: BaseException = self._file.explain(error)
                 failure.__cause__ = error
             except BaseException as error:
                 failure = error
@@ -186,6 +186,8 @@ class Writer:
 
     def _run_one(self, conn: Connection, request: _Request) -> bool:
         """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
+        if request.future is not None and request.future.done():
+            return False  # whoever asked for it has given up
         try:
             request.value = drive(request.steps(), conn.run)
             request.error = None
@@ -193,7 +195,7 @@ class Writer:
         except self._file.errors as error:
             if is_of_the_file(error):
                 raise
-            request.error = explain(error, self._file.path)
+            request.error = self._file.explain(error)
             request.error.__cause__ = error
         except Exception as error:
             request.error = error

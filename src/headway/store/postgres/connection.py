@@ -1,0 +1,93 @@
+"""Connections that do not wait for ever: where the server stays silent, they are thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import waiting
+
+T = TypeVar("T")
+
+TIMEOUT_S = 60.0
+_INTERVAL_S = 0.1  # how often a wait looks at the clock
+_CANCEL_S = 1.0
+_ACTIVE = psycopg.pq.TransactionStatus.ACTIVE
+
+
+class NoAnswer(psycopg.OperationalError):
+    """The server was silent for too long: what it was asked for may have been done or not."""
+
+
+class Connection(psycopg.Connection[Any]):
+    """For threads. `timeout_s` is how long the server may be silent while it owes an answer."""
+
+    timeout_s: float | None = TIMEOUT_S
+
+    def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
+        try:
+            return waiting.wait(_impatient(gen, self.timeout_s), self.pgconn.socket, interval=interval)
+        except BaseException as error:
+            if _is_adrift(error):
+                self._throw_away()
+            raise
+
+    def _throw_away(self) -> None:
+        try:
+            if self.pgconn.transaction_status == _ACTIVE:
+                # else the server goes on with what nobody waits for
+                with suppress(Exception):
+                    self.cancel_safe(timeout=_CANCEL_S)
+        finally:
+            self.pgconn.finish()
+
+
+class AsyncConnection(psycopg.AsyncConnection[Any]):
+    """The same for event loops."""
+
+    timeout_s: float | None = TIMEOUT_S
+
+    async def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
+        try:
+            return await waiting.wait_async(_impatient(gen, self.timeout_s), self.pgconn.socket, interval=interval)
+        except BaseException as error:
+            if _is_adrift(error):
+                await self._throw_away()
+            raise
+
+    async def _throw_away(self) -> None:
+        try:
+            if self.pgconn.transaction_status == _ACTIVE:
+                with suppress(Exception):
+                    async with asyncio.timeout(_CANCEL_S):
+                        await self.cancel_safe(timeout=_CANCEL_S)
+        finally:
+            self.pgconn.finish()
+
+
+def _is_adrift(error: BaseException) -> bool:
+    """Whether the wait ended without an answer: out of time, cancelled, or broken off by a signal handler."""
+    return isinstance(error, NoAnswer) or not isinstance(error, psycopg.Error)
+
+
+def _impatient(gen: Generator[Any, Any, T], timeout_s: float | None) -> Generator[Any, Any, T]:
+    """Drive psycopg's generator, and raise `NoAnswer` when nothing moved on the wire for so long."""
+    moved_at = time.monotonic()
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if ready:
+                moved_at = time.monotonic()
+            elif timeout_s is not None and time.monotonic() - moved_at >= timeout_s:
+                raise NoAnswer(f"the server gave no answer for {timeout_s:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        gen.close()
