@@ -216,8 +216,8 @@ def test_a_limited_job_of_a_tenant(app: Headway) -> None:
     job = acme.enqueue("work")
     drain(app)
     assert first(acme, job) == (
-        "rate 1/h of kind work is used up; 1 job waits for that: a start becomes possible every 1h 0m, in order; "
-        "headway limits set --kind work --rate N/min changes that"
+        "rate 1/h of kind work is used up; 1 job waits for that: the next may start 1h 0m after the oldest start of "
+        "that time, in order; headway limits set --kind work --rate N/min changes that"
     )
 
 

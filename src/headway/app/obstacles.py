@@ -198,10 +198,11 @@ def _rate(job: Job, limit: Limit | None, wait: str) -> str:
         return f"the rate of {of} was used up{wait}: it starts at a worker's next tick"
     # a limit of the kind does not reach its keys
     way_out = "rate= of the kind" if job.rate_key is not None else f"headway limits set --kind {job.kind} --rate N/min"
-    return (
-        f"rate {show_rate(count, period_ms)} of {of} is used up{wait}: a start becomes possible every "
-        f"{show_ms(period_ms / count)}, in order; {way_out} changes that"
-    )
+    if policy.rate_burst is None:
+        when = f"the next may start {show_ms(period_ms)} after the oldest start of that time"
+    else:
+        when = f"a start becomes possible every {show_ms(period_ms / count)}"
+    return f"rate {show_rate(count, period_ms)} of {of} is used up{wait}: {when}, in order; {way_out} changes that"
 
 
 def _busy_with(ops: Ops, job: Job) -> Steps[str]:

@@ -88,7 +88,12 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
 @click.option("--tenant", help="The limit of this tenant; '*' is every tenant without limits of its own.")
 @click.option("--max-running", type=Count(), metavar="N|none", help="How many may run at once, on all machines.")
 @click.option("--rate", type=Rate(none=True), metavar="RATE|none", help="How many of a kind may start: 100/min, 5/2h.")
-@click.option("--burst", type=Count(), metavar="N|none", help="How many of those may start at once. Default: all.")
+@click.option(
+    "--burst",
+    type=Count(),
+    metavar="N|none",
+    help="A token bucket of this size: so many may start at once, more come back evenly.",
+)
 @click.option("--max-pending", type=Count(), metavar="N|none", help="How many of a tenant may wait; more are refused.")
 @pass_state
 def set_(state: State, /, **options: Any) -> None:

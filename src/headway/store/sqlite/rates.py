@@ -1,7 +1,8 @@
-"""Rates: lets in those that wait for a bucket that has tokens again."""
+"""Rates: lets in those that wait for a rate that allows another start."""
 
 from __future__ import annotations
 
+from headway.model.bucket import next_at
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.aside import ALL, let_in
 from headway.store.sqlite.room import Candidate, first_aside, look_for_room, rate_key_of
@@ -12,7 +13,7 @@ _AT_ONCE = 100  # buckets
 
 
 def refill(now: int) -> Steps[None]:
-    """Let in, for each bucket that somebody waits for and that has tokens by now, as many as it has."""
+    """Let in, for each bucket that somebody waits for, as many as may start now."""
     for (key,) in (yield Statement(_SQL["due"], (now, _AT_ONCE))):
         wake_at: int | None = None
         job = yield from _first_aside(key)
@@ -22,11 +23,11 @@ def refill(now: int) -> Steps[None]:
             if rate is None or rate_key_of(job) != key:
                 yield from let_in({key: ALL})  # there is no such rate any more
             else:
-                tokens = room.tokens[key] + 1e-9
-                if tokens >= 1:
-                    yield from let_in({key: int(tokens)})
+                starts = room.starts[key] + 1e-9
+                if starts >= 1:
+                    yield from let_in({key: int(starts)})
                 if (yield from _first_aside(key)) is not None:
-                    wake_at = now + rate.wait_us(1 - tokens % 1)
+                    wake_at = next_at(rate, room.buckets.get(key), now)
         yield Statement(_SQL["wake"], (key, wake_at))
 
 

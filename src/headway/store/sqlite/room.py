@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 
 import msgspec
 
+from headway.model import bucket
+from headway.model.bucket import Bucket, Rate
 from headway.model.limit import EVERY_TENANT, concurrency_key, partition_key, rate_key, tenant_key
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("limits")
-_A_TOKEN = 1 - 1e-9  # sums of fractions
+_A_START = 1 - 1e-9  # sums of fractions
+_starts = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True):
@@ -32,21 +35,6 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     rate_key: str | None
 
 
-class Rate(msgspec.Struct, frozen=True):
-    """A token bucket's size and how fast it fills."""
-
-    count: int
-    period_us: int
-    burst: int
-
-    def filled(self, tokens: float, for_us: int) -> float:
-        return min(float(self.burst), tokens + max(0, for_us) * self.count / self.period_us)
-
-    def wait_us(self, tokens: float) -> int:
-        """Until there is so much more in it."""
-        return max(1, ceil(tokens * self.period_us / self.count))
-
-
 class _OfKind(msgspec.Struct, frozen=True):
     max_running: int | None
     rate: Rate | None
@@ -59,7 +47,8 @@ class Room:
         self._kinds = kinds
         self._tenants = tenants
         self.used: dict[str, int] = {}
-        self.tokens: dict[str, float] = {}
+        self.buckets: dict[str, Bucket] = {}
+        self.starts: dict[str, float] = {}  # how many more each rate allows
 
     def demands(self, job: Candidate) -> Iterator[tuple[str, int]]:
         """The keys that count what runs, with how many may; in the order in which they are asked."""
@@ -103,14 +92,14 @@ class Room:
                 return key
         if self.rate(job) is not None:
             key = rate_key_of(job)
-            if self.tokens[key] < _A_TOKEN:
+            if self.starts[key] < _A_START:
                 return key
         return None
 
     def blocks(self, job: Candidate, key: str) -> bool:
         """Whether the job has this key, and it is full."""
         if self.rate(job) is not None and key == rate_key_of(job):
-            return self.tokens[key] < _A_TOKEN
+            return self.starts[key] < _A_START
         return any(key == name and self.used.get(key, 0) >= most for name, most in self.demands(job))
 
     def open_keys(self, job: Candidate) -> Iterator[str]:
@@ -118,14 +107,14 @@ class Room:
         for key, most in self.demands(job):
             if self.used.get(key, 0) < most:
                 yield key
-        if self.rate(job) is not None and self.tokens[rate_key_of(job)] >= _A_TOKEN:
+        if self.rate(job) is not None and self.starts[rate_key_of(job)] >= _A_START:
             yield rate_key_of(job)
 
     def take(self, job: Candidate) -> None:
         for key, _ in self.demands(job):
             self.used[key] = self.used.get(key, 0) + 1
         if self.rate(job) is not None:
-            self.tokens[rate_key_of(job)] -= 1
+            self.starts[rate_key_of(job)] -= 1
 
 
 def limit_keys(job: Candidate) -> set[str]:
@@ -169,14 +158,17 @@ def first_aside(keys: Sequence[str]) -> Steps[list[tuple[str, str, Candidate]]]:
 
 
 def write_buckets(room: Room, taken: Iterable[Candidate], aside: Iterable[Candidate], now: int) -> Steps[None]:
-    """Write what the taken ones left in their buckets, and when to look again for those that found none."""
+    """Write what the taken ones left in their buckets, and when to look again for those that found no start."""
+    taken = list(taken)
     rates = {rate_key_of(job): (rate, False) for job in taken if (rate := room.rate(job)) is not None}
     rates |= {rate_key_of(job): (rate, True) for job in aside if (rate := room.rate(job)) is not None}
+    started = Counter(rate_key_of(job) for job in taken) if rates else Counter()
     rows = []
     for key, (rate, waits) in rates.items():
-        tokens = max(0.0, room.tokens[key])
-        wake_at = now + rate.wait_us(1 - tokens) if waits else None
-        rows.append((key, tokens, now, now + rate.wait_us(rate.burst - tokens), wake_at))
+        left = bucket.start(rate, room.buckets.get(key), started[key], now)
+        wake_at = bucket.next_at(rate, left, now) if waits else None
+        text = msgspec.json.encode(left.starts).decode() if left.starts else None
+        rows.append((key, left.tokens, now, bucket.forget_at(rate, left), wake_at, text))
     if rows:
         yield Batch(_SQL["fill"], rows)
         # as many as came, so that those of keys that nobody uses any more do not pile up
@@ -186,7 +178,7 @@ def write_buckets(room: Room, taken: Iterable[Candidate], aside: Iterable[Candid
 def _rate(count: int | None, period_ms: int | None, burst: int | None) -> Rate | None:
     if count is None or period_ms is None:
         return None
-    return Rate(count, period_ms * 1000, count if burst is None else burst)
+    return Rate(count, period_ms * 1000, burst)
 
 
 def _count_partitions(room: Room, jobs: Iterable[Candidate]) -> Steps[None]:
@@ -208,6 +200,6 @@ def _read_buckets(room: Room, jobs: Iterable[Candidate], now: int) -> Steps[None
     rates = {rate_key_of(job): rate for job in jobs if (rate := room.rate(job)) is not None}
     if not rates:
         return
-    room.tokens = {key: float(rate.burst) for key, rate in rates.items()}
-    for key, tokens, at in (yield Statement(_SQL["buckets"], (json_list(list(rates)),))):
-        room.tokens[key] = rates[key].filled(tokens, now - at)
+    for key, at, tokens, starts in (yield Statement(_SQL["buckets"], (json_list(list(rates)),))):
+        room.buckets[key] = Bucket(at, tokens, () if starts is None else _starts(starts))
+    room.starts = {key: bucket.room(rate, room.buckets.get(key), now) for key, rate in rates.items()}

@@ -36,7 +36,7 @@ begin
       headway.end_attempts, headway.end_attempts_entering, headway.retry_as_new, headway.retry_one, headway.reopen, headway.repoint, headway.put_back, headway.supersede,
       headway.supersede_entering, headway.end_early, headway.leave, headway.holder, headway.enqueued,
       headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
-      headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.claim_limited, headway.claims, headway.pick_fair,
+      headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.rate_started, headway.claim_limited, headway.claims, headway.pick_fair,
       headway.ready_fair, headway.refill, headway.join_jobs, headway.release_children, headway.unhold,
       headway.stop_groups, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,

@@ -58,18 +58,19 @@ where limited > 0
 group by tenant_id;
 
 -- name: buckets
-select key, tokens, at
+select key, at, tokens, starts
 from buckets
 where key in (select value from json_each(?1));
 
 -- name: fill
 -- what is left of a bucket, and when somebody should look again because some wait for it
-insert into buckets (key, tokens, at, full_at, wake_at)
-values (?1, ?2, ?3, ?4, ?5)
+insert into buckets (key, tokens, at, full_at, wake_at, starts)
+values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict (key) do update
 set tokens = excluded.tokens,
   at = excluded.at,
   full_at = excluded.full_at,
+  starts = excluded.starts,
   wake_at = coalesce(excluded.wake_at, wake_at);
 
 -- name: due

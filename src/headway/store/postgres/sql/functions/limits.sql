@@ -108,8 +108,7 @@ as $$
        2147483647,
        case when j.rate_key is null then coalesce(k.rate_count, j.rate_count) else j.rate_count end,
        case when j.rate_key is null and k.rate_count is not null then k.rate_period_ms else j.rate_period_ms end,
-       case when j.rate_key is null and k.rate_count is not null then coalesce(k.rate_burst, k.rate_count)
-            else coalesce(j.rate_burst, j.rate_count) end)
+       case when j.rate_key is null and k.rate_count is not null then k.rate_burst else j.rate_burst end)
     ) as d (dim, key, most, rate_count, rate_period_ms, burst)
    where d.key is not null
      and d.most is not null
@@ -150,10 +149,10 @@ begin
                                      from headway.jobs j
                                     where j.tenant_id = me.tenant_id and j.limited and j.status = 'running')
              else coalesce(
-                    (select least(u.burst, b.tokens + extract(epoch from p_now - b.at) * 1000 * u.count / u.period_ms)
+                    (select headway.rate_room(b, u.count, u.period_ms, u.burst, p_now)
                        from headway.buckets b
                       where b.key = u.key),
-                    u.burst)
+                    u.burst, u.count)
            end::double precision
       from unnest(p_ids, p_dims, p_keys, p_most, p_counts, p_periods_ms, p_bursts)
            as u (id, dim, key, most, count, period_ms, burst)
@@ -205,6 +204,7 @@ declare
   k_rooms double precision[];
   k_counts integer[];
   k_periods bigint[];
+  k_bursts integer[];
   k_left double precision[];
   d_keys_at integer[];
   v_id uuid;
@@ -264,8 +264,8 @@ begin
     exit when cardinality(headway.lock_gates(v_gates)) < cardinality(v_gates);
 
     -- a new snapshot: who had a gate before has committed
-    select array_agg(r.key), array_agg(r.room), array_agg(f.count), array_agg(f.period_ms)
-      into k_keys, k_rooms, k_counts, k_periods
+    select array_agg(r.key), array_agg(r.room), array_agg(f.count), array_agg(f.period_ms), array_agg(f.burst)
+      into k_keys, k_rooms, k_counts, k_periods, k_bursts
       from (select array_agg(u.id) as ids, array_agg(u.dim) as dims, array_agg(u.key) as keys, array_agg(u.most) as mosts,
                    array_agg(u.count) as counts, array_agg(u.period_ms) as periods, array_agg(u.burst) as bursts
               from (select distinct on (u.key) u.*
@@ -274,7 +274,8 @@ begin
                      order by u.key, u.place) u) a
       cross join lateral headway.rooms(a.ids, a.dims, a.keys, a.mosts, a.counts, a.periods, a.bursts, p_now)
         with ordinality as r (key, room, place)
-      cross join lateral (select a.counts[r.place] as count, a.periods[r.place] as period_ms) f;
+      cross join lateral (
+        select a.counts[r.place] as count, a.periods[r.place] as period_ms, a.bursts[r.place] as burst) f;
 
     -- in order, each that has room under all its keys; one that has not stands in nobody's way
     d_keys_at := array(
@@ -316,13 +317,18 @@ begin
     end;
     v_taken := v_taken || v_go;
 
-    insert into headway.buckets as b (key, tokens, at)
-    select k.key, k.room - floor(k.room) + k.rest, p_now
-      from unnest(k_keys, k_rooms, k_left, k_counts) as k (key, room, rest, rate_count)
+    insert into headway.buckets (key, at, tokens, starts, counts, full_at)
+    select k.key, s.at, s.tokens, s.starts, s.counts, s.full_at
+      from unnest(k_keys, k_rooms, k_left, k_counts, k_periods, k_bursts)
+           as k (key, room, rest, rate_count, period_ms, burst)
+      left join headway.buckets b on b.key = k.key
+      cross join lateral headway.rate_started(
+        b, (floor(k.room) - k.rest)::integer, k.rate_count, k.period_ms, k.burst, p_now) s
      where k.rate_count is not null
        and k.rest < floor(k.room)
     on conflict (key) do update
-      set tokens = excluded.tokens, at = excluded.at;
+      set at = excluded.at, tokens = excluded.tokens, starts = excluded.starts, counts = excluded.counts,
+          full_at = excluded.full_at;
 
     exit when p_only is not null;
     -- aside goes what is left over and has a key that is full now
@@ -341,14 +347,14 @@ begin
        where j.id = l.id
       returning j.limited_by as key
     ), woken as (
-      -- a token comes with time, and nobody's settle
-      insert into headway.buckets as b (key, tokens, at, wake_at)
-      select distinct on (k.key) k.key, 0, p_now, p_now + k.period_ms * interval '1 millisecond' / k.rate_count
-        from aside a
-        join unnest(k_keys, k_counts, k_periods) as k (key, rate_count, period_ms) on k.key = a.key
+      -- a start comes back with time, and by nobody's settle
+      update headway.buckets b
+         set wake_at = headway.rate_next(b, k.rate_count, k.period_ms, k.burst, p_now)
+        from (select distinct a.key from aside a) a
+        join unnest(k_keys, k_counts, k_periods, k_bursts) as k (key, rate_count, period_ms, burst) on k.key = a.key
        where k.rate_count is not null
-      on conflict (key) do update
-        set wake_at = coalesce(b.wake_at, excluded.wake_at)
+         and b.key = a.key
+         and b.wake_at is null
     )
     select count(*) into v_aside from aside;
     exit when v_aside = 0;

@@ -316,13 +316,18 @@ create table headway.limits (
   )
 );
 
+-- what rates remember of their starts; a bucket that is not here is as good as new
 create table headway.buckets (
   key text collate "C" primary key,
   at timestamptz not null,
+  full_at timestamptz not null,
   wake_at timestamptz,
-  tokens double precision not null
+  tokens double precision not null, -- of a rate with a burst, at `at`
+  starts bigint[], -- of a rate without: the last start of each slot, in microseconds …
+  counts integer[] -- … and how many there were
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 create index buckets_wake on headway.buckets (wake_at) where wake_at is not null;
+create index buckets_full on headway.buckets (full_at);
 
 create table headway.reservations (
   queue text collate "C" primary key,

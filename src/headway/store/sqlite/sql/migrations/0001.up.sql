@@ -378,13 +378,14 @@ create index limits_pending
 on limits (name)
 where max_pending is not null;
 
--- rates: a bucket that is not here is full
+-- what rates remember of their starts; a bucket that is not here is as good as new
 create table buckets (
   key text not null primary key,
-  tokens real not null,
+  tokens real not null, -- of a rate with a burst, at `at`
   at integer not null,
   full_at integer not null,
-  wake_at integer
+  wake_at integer,
+  starts text -- of a rate without: [[last start of a slot, how many], …]
 ) strict, without rowid;
 
 create index buckets_wake
