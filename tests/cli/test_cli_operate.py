@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -185,10 +186,13 @@ def test_migrate_goes_up_and_down(cli: Cli, postgres_url: str) -> None:
 
 def test_migrate_makes_roles(cli: Cli, postgres_migrated_url: str) -> None:
     at = ("--url", postgres_migrated_url, "migrate", "--roles")
-    assert "create role headway_worker" in cli.ok(*at, "--sql")
+    assert "create role %I nologin" in cli.ok(*at, "--sql")
     assert "would make the roles" in cli.ok(*at, "--dry-run")
-    assert cli.json(*at)["roles"] == ["headway_worker", "headway_app"]
-    assert "headway_worker and headway_app exist" in cli.ok("--url", postgres_migrated_url, "doctor")
+    database = urlsplit(postgres_migrated_url).path[1:]
+    assert cli.json(*at)["roles"] == [f"headway_worker_{database}", f"headway_app_{database}"]
+    assert f"headway_worker_{database} and headway_app_{database} exist" in cli.ok(
+        "--url", postgres_migrated_url, "doctor"
+    )
 
 
 def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:

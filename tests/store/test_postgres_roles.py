@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
+import headway
 from headway import Headway
 from headway.errors import NotAllowed
 from headway.model.ids import tenant_id
@@ -27,11 +29,14 @@ class Roles:
         self.store = PostgresStore(url)
         migrate.roles(self.store)
         with psycopg.connect(url, autocommit=True) as owner:
-            for name, member in (("worker", "headway_worker"), ("app", "headway_app"), ("acme", "headway_app")):
-                owner.execute(f"create role {self.login(name)} login password 'x' in role {member}")
-            owner.execute(f"create role {self.login('nobody')} login password 'x'")
+            for name in ("worker", "app", "acme", "nobody"):
+                owner.execute(f"create role {self.login(name)} login password 'x'")
+            owner.execute("select headway.grant_worker(%s)", (self.login("worker"),))
+            for name in ("app", "acme"):
+                owner.execute("select headway.grant_app(%s)", (self.login(name),))
             owner.execute(
-                "insert into headway.tenant_roles (role, tenant_id) values (%s, %s)", (self.login("acme"), ACME)
+                "insert into headway.tenant_roles (role, tenant_id) values (%s::regrole, %s)",
+                (self.login("acme"), ACME),
             )
 
     def login(self, name: str) -> str:
@@ -106,7 +111,7 @@ def test_a_login_mapped_to_a_tenant_stays_that_tenant_whatever_its_session_says(
 
 def test_a_mapped_login_stays_its_tenant_after_set_role(roles: Roles) -> None:
     with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
-        conn.execute("set role headway_app")
+        conn.execute(f"set role headway_app_{conn.info.dbname}")
         conn.execute("select set_config('headway.tenant_id', %s, false)", (GLOBEX,))
         assert conn.execute("select distinct tenant_id::text from headway.jobs").fetchall() == [(ACME,)]
         with pytest.raises(psycopg.Error, match="may act for tenant"):
@@ -121,7 +126,7 @@ def test_a_mapped_login_stays_its_tenant_after_set_role(roles: Roles) -> None:
         "update headway.jobs set priority = 1",
         "delete from headway.jobs",
         "truncate headway.attempts",
-        "insert into headway.tenant_roles values (current_user, gen_random_uuid())",
+        "insert into headway.tenant_roles values (current_user::regrole, gen_random_uuid())",
         "select * from headway.tenant_roles",
         "select * from headway.workers",
         "select * from headway.claim(gen_random_uuid(), 'default', 10)",
@@ -224,6 +229,55 @@ def test_a_plain_database_owner_without_createrole_installs_and_runs_everything(
 
 def test_what_a_role_may_not_do_is_not_allowed_in_words(roles: Roles) -> None:
     app = Headway(roles.url_of("app"))
-    with pytest.raises(NotAllowed, match="member of headway_worker"):
+    with pytest.raises(NotAllowed, match=r"headway\.grant_worker"):
         app.pause("default")
     app.close()
+
+
+def test_a_role_that_is_made_anew_under_its_name_is_nobody(roles: Roles) -> None:
+    login = roles.login("acme")
+    with psycopg.connect(roles.url, autocommit=True) as owner:
+        owner.execute(f"drop owned by {login}")
+        owner.execute(f"drop role {login}")
+        owner.execute(f"create role {login} login password 'x'")
+        owner.execute("select headway.grant_app(%s)", (login,))
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        assert conn.execute("select headway.tenant()").fetchone() == (None,)
+        assert conn.execute("select count(*) from headway.jobs").fetchone() == (0,)
+
+
+def test_a_login_is_mapped_to_its_tenant_by_name(roles: Roles) -> None:
+    with psycopg.connect(roles.url, autocommit=True) as owner:
+        owner.execute("select headway.grant_app(%s, 'globex')", (roles.login("nobody"),))
+        with pytest.raises(psycopg.Error, match="there is no tenant nowhere"):
+            owner.execute("select headway.grant_app(%s, 'nowhere')", (roles.login("app"),))
+    with psycopg.connect(roles.url_of("nobody"), autocommit=True) as conn:
+        rows = conn.execute("select payload ->> 'of' from headway.jobs").fetchall()
+    assert rows == [("globex",)]
+
+
+def test_a_login_of_one_database_can_do_nothing_in_another(roles: Roles, postgres_url: str) -> None:
+    with closing(PostgresStore(postgres_url)) as store:
+        migrate.apply(store)
+        migrate.roles(store)
+    parts = urlsplit(postgres_url)
+    elsewhere = urlunsplit(urlsplit(roles.url_of("worker"))._replace(path=parts.path))
+    with psycopg.connect(elsewhere, autocommit=True) as conn:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("select * from headway.jobs")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("select headway.claim(gen_random_uuid(), 'default', 1)")
+
+
+def test_a_database_that_did_not_ask_has_no_grants(postgres_migrated_url: str) -> None:
+    with psycopg.connect(postgres_migrated_url, autocommit=True) as owner:
+        role = f"headway_worker_{owner.info.dbname}"
+        owner.execute(f"create role {role}")  # left behind by a database of the same name
+        try:
+            owner.execute("comment on table headway.jobs is 'headway schema version 1'")  # install the functions anew
+            headway.migrate(owner)
+            assert owner.execute("select has_schema_privilege(%s, 'headway', 'usage')", (role,)).fetchone() == (False,)
+            with pytest.raises(psycopg.Error, match="headway migrate --roles"):
+                owner.execute("select headway.grant_worker(%s)", (role,))
+        finally:
+            owner.execute(f"drop role {role}")

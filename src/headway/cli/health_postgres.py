@@ -27,7 +27,14 @@ select c.relname, c.relrowsecurity,
                      'tenants', 'triggers')
  order by 1
 """
-_ROLES = "select rolname::text from pg_roles where rolname in ('headway_app', 'headway_worker') order by 1"
+_ROLES = r"""
+select r.rolname::text
+  from pg_namespace n
+ cross join aclexplode(n.nspacl) a
+  join pg_roles r on r.oid = a.grantee
+ where n.nspname = 'headway' and r.rolname ~ '^headway_(worker|app)_'
+ order by 1 desc
+"""
 # whatever keeps old row versions from being vacuumed: they pile up in front of every claim
 _HORIZON = """
 select format('transaction of %s, pid %s (%s)', usename, pid, coalesce(nullif(application_name, ''), state)),
@@ -143,7 +150,7 @@ def _row_security(rows: list[tuple[str, bool, int]]) -> Check:
 
 def _roles(names: list[str]) -> Check:
     if len(names) == 2:
-        return ok("roles", "headway_worker and headway_app exist")
+        return ok("roles", f"{' and '.join(names)} exist")
     return note("roles", "not made: everything runs as one trusted role (headway migrate --roles makes them)")
 
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--sql", is_flag=True, help="Print the SQL instead of running it.")
 @click.option(
-    "--roles", is_flag=True, help="Make the roles headway_worker and headway_app (PostgreSQL; needs CREATEROLE)."
+    "--roles",
+    is_flag=True,
+    help="Make this database's roles for workers and applications (PostgreSQL; needs CREATEROLE).",
 )
 @click.option("--to", type=click.IntRange(0), metavar="N", help="Go to this version, up or down.")
 @click.option("--down", is_flag=True, help="Remove the schema and every job in it.")
@@ -110,11 +112,12 @@ def _roles(state: State, store: Store, dry_run: bool, sql: bool) -> None:
         elif sql:
             click.echo(text)
         else:
-            say(f"would make the roles headway_worker and headway_app in {store.describe()}, with their grants")
+            say(f"would make the roles of workers and applications in {store.describe()}, with their grants")
         return
-    migrations.roles(store)
+    names = migrations.roles(store)
     if state.json:
-        emit({"database": store.describe(), "roles": ["headway_worker", "headway_app"]})
+        emit({"database": store.describe(), "roles": names})
     else:
-        say("the roles headway_worker and headway_app are there: make your logins members of them, for example")
-        say("  create role my_worker login password '…' in role headway_worker;")
+        say(f"the roles {' and '.join(names)} are there: make your logins members of them, for example")
+        say("  create role my_worker login password '…'; select headway.grant_worker('my_worker');")
+        say("  create role acme_web login password '…'; select headway.grant_app('acme_web', 'acme');")

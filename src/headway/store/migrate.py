@@ -44,9 +44,9 @@ def apply(store: Store, to: int | None = None) -> list[str]:
     return _postgres(store).run_script(Op(lambda: postgres.migrate(to), writes=True))
 
 
-def roles(store: Store) -> None:
-    """Create the roles headway_worker and headway_app with their grants; raises `ConfigError` on SQLite."""
-    _postgres(store).run_script(Op(postgres.roles, writes=True))
+def roles(store: Store) -> list[str]:
+    """Create the roles of workers and applications with their grants; gives their names. `ConfigError` on SQLite."""
+    return _postgres(store).run_script(Op(postgres.roles, writes=True))
 
 
 def roles_sql(store: Store) -> str:

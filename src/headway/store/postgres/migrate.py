@@ -76,11 +76,15 @@ def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
     ]
 
 
-def roles() -> Steps[None]:
-    """Create the roles headway_worker and headway_app and give them their grants; needs CREATEROLE."""
+def roles() -> Steps[list[str]]:
+    """Create this database's roles, for workers and for applications, with their grants; needs CREATEROLE.
+
+    Gives their names."""
     yield Statement(_LOCK)
     for sql in (*_statements("roles.sql"), *_statements("grants.sql")):
         yield Statement(sql)
+    rows = yield Statement("select headway.role_name('worker')::text, headway.role_name('app')::text")
+    return list(rows[0])
 
 
 def roles_sql() -> str:

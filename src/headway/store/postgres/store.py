@@ -197,8 +197,8 @@ class PostgresStore:
             return ours
         if code == "42501":
             return NotAllowed(
-                f"this login may not do that on {self.describe()}: {text}. Connect as a member of headway_worker, or "
-                "as the owner of the schema"
+                f"this login may not do that on {self.describe()}: {text}. Connect as a worker's login "
+                "(headway.grant_worker makes one), or as the owner of the schema"
             )
         if code == _LOCKED:
             return StoreBusy(

@@ -1,38 +1,28 @@
--- Who may do what, as far as the roles exist. Runs after every installation of the functions.
+-- Who may do what, where the roles were asked for (roles.sql). Runs after every installation of the functions.
 revoke execute on all functions in schema headway from public;
 
 do $$
+declare
+  v_worker name := headway.role_name('worker');
+  v_app name := headway.role_name('app');
+  v_table name;
 begin
-  if exists (select from pg_roles where rolname = 'headway_worker') then
-    grant usage on schema headway to headway_worker;
-    grant select on all tables in schema headway to headway_worker;
-    grant execute on all functions in schema headway to headway_worker;
-    drop policy if exists worker_sees_all on headway.tenants;
-    drop policy if exists worker_sees_all on headway.jobs;
-    drop policy if exists worker_sees_all on headway.attempts;
-    drop policy if exists worker_sees_all on headway.audit;
-    drop policy if exists worker_sees_all on headway.holds;
-    drop policy if exists worker_sees_all on headway.edges;
-    drop policy if exists worker_sees_all on headway.groups;
-    drop policy if exists worker_sees_all on headway.signals;
-    drop policy if exists worker_sees_all on headway.templates;
-    drop policy if exists worker_sees_all on headway.triggers;
-    drop policy if exists worker_sees_all on headway.fires;
-    drop policy if exists worker_sees_all on headway.events;
-    create policy worker_sees_all on headway.tenants to headway_worker using (true);
-    create policy worker_sees_all on headway.jobs to headway_worker using (true);
-    create policy worker_sees_all on headway.attempts to headway_worker using (true);
-    create policy worker_sees_all on headway.audit to headway_worker using (true);
-    create policy worker_sees_all on headway.holds to headway_worker using (true);
-    create policy worker_sees_all on headway.edges to headway_worker using (true);
-    create policy worker_sees_all on headway.groups to headway_worker using (true);
-    create policy worker_sees_all on headway.signals to headway_worker using (true);
-    create policy worker_sees_all on headway.templates to headway_worker using (true);
-    create policy worker_sees_all on headway.triggers to headway_worker using (true);
-    create policy worker_sees_all on headway.fires to headway_worker using (true);
-    create policy worker_sees_all on headway.events to headway_worker using (true);
-    -- only what definer functions call from inside
-    revoke execute on function
+  if not (select i.has_roles from headway.install i)
+     or to_regrole(quote_ident(v_worker)) is null
+     or to_regrole(quote_ident(v_app)) is null
+  then
+    return;
+  end if;
+  execute format('grant usage on schema headway to %I, %I', v_worker, v_app);
+  execute format('grant select on all tables in schema headway to %I', v_worker);
+  execute format('grant execute on all functions in schema headway to %I', v_worker);
+  for v_table in select p.tablename from pg_policies p where p.schemaname = 'headway' and p.policyname = 'tenant_isolation' loop
+    execute format('drop policy if exists worker_sees_all on headway.%I', v_table);
+    execute format('create policy worker_sees_all on headway.%I to %I using (true)', v_table, v_worker);
+  end loop;
+  -- only the owner, and what definer functions call from inside
+  execute format(
+    'revoke execute on function
       headway.end_attempts, headway.end_attempts_entering, headway.retry_as_new, headway.retry_one, headway.reopen, headway.repoint, headway.put_back, headway.supersede,
       headway.supersede_entering, headway.end_early, headway.leave, headway.holder, headway.enqueued,
       headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
@@ -42,17 +32,17 @@ begin
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
       headway.stop_children, headway.end_all_early, headway.ready, headway.inbox, headway.announce, headway.check_active,
       headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,
-      headway.refuse_job, headway.lose, headway.forget, headway.start, headway.busy_keys, headway.is_name, headway.check_new
-      from headway_worker;
-  end if;
-  if exists (select from pg_roles where rolname = 'headway_app') then
-    grant usage on schema headway to headway_app;
-    grant select on
+      headway.refuse_job, headway.lose, headway.forget, headway.start, headway.busy_keys, headway.is_name, headway.check_new,
+      headway.grant_worker, headway.grant_app, headway.lock_key, headway.queue_lock, headway.limits_lock
+      from %I', v_worker);
+  execute format(
+    'grant select on
       headway.tenants, headway.jobs, headway.attempts, headway.audit, headway.queues, headway.holds, headway.edges,
       headway.groups, headway.limits, headway.reservations, headway.signals, headway.definitions, headway.templates,
       headway.triggers, headway.fires, headway.events
-      to headway_app;
-    grant execute on function
+      to %I', v_app);
+  execute format(
+    'grant execute on function
       headway.tenant, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_plain, headway.enqueue_many,
       headway.cancel, headway.retry, headway.change, headway.move, headway.skip, headway.usage, headway.listening,
       headway.hold_train, headway.resume_train, headway.clear_train,
@@ -61,7 +51,6 @@ begin
       headway.emit, headway.emit_many, headway.retry_events,
       headway.create_template, headway.change_template, headway.delete_template,
       headway.create_trigger, headway.change_trigger, headway.delete_trigger, headway.begin_run, headway.run_trigger
-      to headway_app;
-  end if;
+      to %I', v_app);
 end
 $$;

@@ -1,12 +1,17 @@
--- The roles that logins are made members of: headway_worker runs jobs of every tenant, headway_app acts for one.
+-- The roles that logins are made members of: one runs jobs of every tenant, the other acts for one tenant. Roles belong to
+-- the whole server, so their names carry the database's (headway.role_name): a login of another database gets nothing here.
 -- Needs CREATEROLE. An existing role is left as it is.
 do $$
+declare
+  v_role name;
 begin
-  if not exists (select from pg_roles where rolname = 'headway_worker') then
-    create role headway_worker nologin;
-  end if;
-  if not exists (select from pg_roles where rolname = 'headway_app') then
-    create role headway_app nologin;
-  end if;
+  foreach v_role in array array[headway.role_name('worker'), headway.role_name('app')] loop
+    if to_regrole(quote_ident(v_role)) is null then
+      execute format('create role %I nologin', v_role);
+    end if;
+  end loop;
 end
 $$;
+
+-- from now on every installation of functions renews the grants
+update headway.install set has_roles = true;

@@ -16,7 +16,19 @@ as $$
       52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- Whether the caller may act for every tenant: the owner, and members of headway_worker where that role exists.
+-- The name of a role of this database: headway_worker_ or headway_app_ and the database's name, or, where that is too
+-- long, its hash.
+create function headway.role_name(p_part text) returns name
+language sql stable
+as $$
+  select ('headway_' || p_part || '_'
+          || case
+               when pg_catalog.octet_length(pg_catalog.current_database()) > 40 then pg_catalog.md5(pg_catalog.current_database())
+               else pg_catalog.current_database()
+             end)::name
+$$;
+
+-- Whether the caller may act for every tenant: the owner, and members of the worker's role where that exists.
 -- For definer functions, inside which current_user is the owner; one expression, so that it is inlined there.
 create function headway.trusted() returns boolean
 language sql stable
@@ -26,7 +38,7 @@ as $$
       or coalesce(
            pg_catalog.pg_has_role(
              coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name,
-             pg_catalog.to_regrole('headway_worker')::oid, 'usage'),
+             pg_catalog.to_regrole(pg_catalog.quote_ident(headway.role_name('worker')))::oid, 'usage'),
            false)
 $$;
 

@@ -15,7 +15,8 @@ $$;
 -- what only this installation knows
 create table headway.install (
   only_one boolean primary key default true check (only_one),
-  secret bigint not null -- part of the key of every advisory lock
+  secret bigint not null, -- part of the key of every advisory lock
+  has_roles boolean not null default false -- whether the roles were asked for: headway migrate --roles
 );
 insert into headway.install (secret)
 select hashtextextended(gen_random_uuid()::text || gen_random_uuid()::text, 0);
@@ -33,7 +34,7 @@ create table headway.tenants (
 
 -- logins that are one tenant, whatever their session says
 create table headway.tenant_roles (
-  role name primary key,
+  role regrole primary key, -- the role itself: one that is made anew under its name is another
   tenant_id uuid not null
 );
 
@@ -536,8 +537,8 @@ set search_path = pg_catalog, pg_temp
 as $$
   select coalesce(
     -- the login first: a session can set its role, but not who it is
-    (select m.tenant_id from headway.tenant_roles m where m.role = session_user),
-    (select m.tenant_id from headway.tenant_roles m where m.role = nullif(current_setting('role'), 'none')::name),
+    (select m.tenant_id from headway.tenant_roles m where m.role = to_regrole(quote_ident(session_user))),
+    (select m.tenant_id from headway.tenant_roles m where m.role = to_regrole(quote_ident(nullif(current_setting('role'), 'none')))),
     nullif(current_setting('headway.tenant_id', true), '')::uuid)
 $$;
 
