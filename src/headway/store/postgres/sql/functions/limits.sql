@@ -423,11 +423,11 @@ begin
   loop
     begin
       perform headway.start(array[v_id], p_worker, p_now, false, '{}');
-      raise exception using errcode = 'HW000';
+      raise exception using errcode = 'transaction_rollback';
     exception
       when lock_not_available then
         v_busy := v_busy || v_id;
-      when unique_violation or sqlstate 'HW000' then
+      when unique_violation or transaction_rollback then
         null;
     end;
   end loop;
