@@ -258,14 +258,14 @@ def test_a_job_that_is_due_already_is_queued(db, when):
     assert db.take().id == answer.id
 
 
-def test_enqueueing_the_same_job_again_changes_nothing_and_says_created(db, make):
+def test_enqueueing_the_same_job_again_changes_nothing_and_does_not_say_created(db, make):
     job = make.job(payload='{"n": 1}', unique_key="u", idempotency_key="i")
     (first,) = db.enqueue_all([job])
     before = db.job(job.id)
     db.advance("1m")
     (second,) = db.enqueue_all([job])
-    assert second == first
-    assert second.created
+    assert (first.created, second.created) == (True, False)
+    assert (second.id, second.status) == (first.id, first.status)
     assert db.job(job.id) == before
     assert len(db.find()) == 1
 
@@ -274,7 +274,29 @@ def test_repeating_an_enqueue_that_raises_on_conflict_is_not_a_conflict_with_its
     job = make.job(unique_key="u", on_conflict="raise")
     db.enqueue_all([job])
     (again,) = db.enqueue_all([job])
-    assert (again.id, again.created) == (job.id, True)
+    assert (again.id, again.created) == (job.id, False)
+
+
+@pytest.mark.parametrize("more", [{}, {"train": "t"}, {"delay_ms": 1_000}, {"max_losses": 9}, {"partition": "p"}])
+def test_created_tells_the_new_jobs_of_a_batch_from_those_that_were_there(db, make, more):
+    old = make.job(**more)
+    db.enqueue_all([old])
+    db.advance("1s")
+    first, second, twice = (make.job(**more) for _ in range(3))
+    answers = db.enqueue_all([first, old, second, twice, twice])
+    assert [answer.id for answer in answers] == [first.id, old.id, second.id, twice.id, twice.id]
+    assert [answer.created for answer in answers] == [True, False, True, True, False]
+    assert [answer.created for answer in db.enqueue_all([first, old])] == [False, False]
+
+
+def test_created_tells_the_new_jobs_of_a_batch_that_is_tied(db, make):
+    first = make.job()
+    second = make.job(after=(first.id,))
+    assert [answer.created for answer in db.enqueue_all([first, second])] == [True, True]
+    db.advance("1s")
+    third = make.job(after=(second.id,))
+    assert [answer.created for answer in db.enqueue_all([first, second, third])] == [False, False, True]
+    assert db.statuses(first.id, second.id, third.id) == ["queued", "held", "held"]
 
 
 def test_a_repeated_enqueue_is_answered_with_the_status_that_the_job_has_now(db, make):

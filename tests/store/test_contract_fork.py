@@ -170,5 +170,5 @@ def test_an_id_that_was_forked_already_is_answered_again(db, make):
     fork = make.machine(id=new_id(), forked_from=claim.id)
     copy = make.signal(fork.id, "paid")
     answers = [db.fork(fork, copy) for _ in range(2)]
-    assert answers[0] == answers[1]
+    assert [(each.id, each.created) for each in answers] == [(fork.id, True), (fork.id, False)]
     assert len(db.signals(fork.id)) == 1

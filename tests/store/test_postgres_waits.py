@@ -7,7 +7,7 @@ import pytest
 
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
-from headway.model.job import NewJob, Settlement
+from headway.model.job import Enqueued, NewJob, Settlement
 from headway.model.retry import released
 
 SCOPE = ("queued", "scheduled")
@@ -193,3 +193,11 @@ def test_the_job_that_retries_another_is_looked_at_as_any_new_one(postgres_store
     far = "select headway.settle(%s, %s, '{1}', '{failed}', '{failed}', p_delays_ms => '{300000000000000}')"
     with psycopg.connect(postgres_store.url, autocommit=True) as conn, pytest.raises(psycopg.errors.CheckViolation):
         conn.execute(far, (worker, [claim.id]))
+
+
+def test_an_enqueue_that_the_store_sends_again_says_created(postgres_store):
+    job = NewJob(id=new_id(), kind="mail")
+    op = postgres_store.ops.enqueue([job])
+    postgres_store.run(op)  # and its answer is lost
+    assert postgres_store.run(op) == [Enqueued(job.id, "queued", True)]
+    assert postgres_store.run(postgres_store.ops.enqueue([job])) == [Enqueued(job.id, "queued", False)]

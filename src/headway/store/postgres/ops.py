@@ -30,10 +30,18 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
     """Implements `Ops`; the SQL functions hold the semantics."""
 
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
+        sent = False
+
         def steps(alone: bool = False) -> Steps[list[Enqueued]]:
+            nonlocal sent
+            again, sent = sent, True
             if group is not None:
                 yield new_group(group)
-            return (yield from enqueue(jobs, alone=alone))
+            given = yield from enqueue(jobs, alone=alone)
+            if not again:
+                return given
+            # run again by the store, for an answer was lost: what is there by its own id was made by this call
+            return [Enqueued(each.id, each.status, each.id == job.id) for each, job in zip(given, jobs, strict=True)]
 
         return Op(
             steps,

@@ -68,7 +68,7 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
         return (yield from enqueue_jobs((job,), None, now, tied=False))
     if (yield from insert_all("insert", (plain_row(job, now, None, "queued", place),))):
         return [Enqueued(job.id, "queued", True)]
-    return (yield from answers((job,)))
+    return (yield from answers((job,), 0))
 
 
 def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
@@ -85,6 +85,7 @@ def _enqueue_plain(
     for job, start, place in zip(jobs, starts, places, strict=True):
         status: Status = "scheduled" if place is None else "queued"
         rows.append(plain_row(job, now, start, status, place))
-    if (yield from insert_all("insert", rows)) == len(rows):
+    new = yield from insert_all("insert", rows)
+    if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
-    return (yield from answers(jobs))
+    return (yield from answers(jobs, new))

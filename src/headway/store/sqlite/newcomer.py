@@ -143,15 +143,16 @@ def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:
     return {(job_id, tenant): status for job_id, tenant, status in rows}
 
 
-def answers(jobs: Sequence[NewJob]) -> Steps[list[Enqueued]]:
-    """Who each job is: its own row, or the one that it met."""
+def answers(jobs: Sequence[NewJob], new: int) -> Steps[list[Enqueued]]:
+    """Who each job is: its own row, or the one that it met. So many rows went in last, and they are the new ones."""
     found = yield from present([job.id for job in jobs])
+    made = {job_id for (job_id,) in (yield Statement(_SQL["newest"], (new,)))} if new else set()
     given = []
     for job in jobs:
         status = found.get((job.id, job.tenant_id))
         if status is not None:
-            # its own row, also when this enqueue repeats one whose acknowledgement was lost
-            given.append(Enqueued(job.id, status, True))
+            given.append(Enqueued(job.id, status, job.id in made))
+            made.discard(job.id)  # of an id that comes twice, the first is the new one
         else:
             given.append((yield from _existing(job)))
     return given

@@ -57,7 +57,6 @@ def enqueue_tied(
             _GROUPS["new"], (group.id, group.tenant_id, group.mode, group.on_failure, group.callback_id, now)
         )
     joined = any(job.after or job.group_id is not None for job in jobs)
-    known = (yield from present([job.id for job in jobs])) if joined else {}
     meters = (yield from _meters(jobs)) if metered else {}
     fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if fair else set()
     statuses = yield from _statuses(jobs, starts, now)
@@ -81,8 +80,11 @@ def enqueue_tied(
         yield from _refuse_too_many(rows, meters, new)
     if new == len(rows) and not joined:
         return [Enqueued(row[0], row[4], True) for row in rows]
-    yield from _join(jobs, known, group, now)
-    return (yield from answers(jobs))
+    given = yield from answers(jobs, new)
+    yield from _join(jobs, given, group, now)
+    found = yield from present([answer.id for answer in given])
+    statuses_now = {job_id: status for (job_id, _), status in found.items()}
+    return [Enqueued(answer.id, statuses_now[answer.id], answer.created) for answer in given]
 
 
 def _is_guarded(job: NewJob) -> bool:
@@ -107,16 +109,9 @@ def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) ->
     return statuses
 
 
-def _join(
-    jobs: Sequence[NewJob], known: dict[tuple[str, str], Status], group: NewGroup | None, now: int
-) -> Steps[None]:
+def _join(jobs: Sequence[NewJob], given: Sequence[Enqueued], group: NewGroup | None, now: int) -> Steps[None]:
     """Tie the new jobs to those that they wait for and to their groups, and let go what can go already."""
-    given = yield from answers(jobs)
-    new = [
-        job
-        for job, answer in zip(jobs, given, strict=True)
-        if answer.id == job.id and (job.id, job.tenant_id) not in known
-    ]
+    new = [job for job, answer in zip(jobs, given, strict=True) if answer.created]
     stands_for = {job.id: answer.id for job, answer in zip(jobs, given, strict=True)}
     yield from add_edges([job for job in new if job.after], stands_for)
     later = [job for job in new if job.group_id is not None and (group is None or job.group_id != group.id)]

@@ -151,3 +151,9 @@ where tenant_id = ?1
   and kind = ?2
   and unique_key = ?3
   and instr(unique_scope, '"' || status || '"') > 0;
+
+-- name: newest
+select id
+from jobs
+order by rowid desc
+limit ?1;

@@ -309,7 +309,8 @@ begin
       array(select coalesce(e.id, u.id)
               from unnest(p_ids) with ordinality as u (id, place)
               left join headway.enqueued(
-                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts) e on e.place = u.place
+                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts, null) e
+                on e.place = u.place
              order by u.place));
   end if;
   if p_groups is not null then
@@ -333,7 +334,10 @@ begin
     return;
   end if;
   return query
-    select * from headway.enqueued(v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts);
+    select *
+      from headway.enqueued(
+             v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts,
+             case when v_inserted > 0 then v_now end);
 end
 $$;
 
@@ -550,7 +554,8 @@ end
 $$;
 
 -- What stands for each job of a batch that met existing ones: itself by id, else its idempotency key's or unique
--- key's holder. A new statement, so that a holder committed meanwhile is seen.
+-- key's holder. A new statement, so that a holder committed meanwhile is seen. p_made_at tells the rows that this call
+-- made, if it made any; of an id that comes twice, it made the first.
 -- Raises HW001 where on_conflict is raise, and 40001 where the holder has gone again: try the call again.
 create function headway.enqueued(
   p_own uuid,
@@ -559,7 +564,8 @@ create function headway.enqueued(
   p_kinds text[],
   p_idempotency_keys text[],
   p_unique_keys text[],
-  p_on_conflicts text[]
+  p_on_conflicts text[],
+  p_made_at timestamptz
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -571,12 +577,14 @@ begin
     select u.place, u.id as asked, u.kind, u.idempotency_key, u.unique_key, u.on_conflict,
            coalesce(own.id, same.id, holder.id) as id,
            coalesce(own.status, same.status, holder.status) as status,
-           own.id is null and same.id is null as by_unique_key
+           own.id is null and same.id is null as by_unique_key,
+           coalesce(own.created_at = p_made_at, false)
+           and row_number() over (partition by u.id order by u.place) = 1 as made
       from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts)
            with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, on_conflict, place)
       cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
       left join lateral (
-        select j.id, j.status from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
+        select j.id, j.status, j.created_at from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
       ) own on true
       left join lateral (
         select j.id, j.status
@@ -609,7 +617,7 @@ begin
     place := v_found.place;
     id := v_found.id;
     status := v_found.status;
-    created := v_found.id is not distinct from v_found.asked;
+    created := v_found.made;
     if not created or status <> 'queued' then
       return next;
     end if;

@@ -192,11 +192,9 @@ begin
       using errcode = 'HW004';
   end if;
   return query
-    select coalesce(e.id, enqueue.id), coalesce(e.status, 'queued'), coalesce(e.created, true)
-      from (select) one
-      left join headway.enqueued(
-        coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
-        array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict]
-      ) e on true;
+    select e.id, e.status, e.created
+      from headway.enqueued(
+             coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
+             array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict], null) e;
 end
 $$;
