@@ -31,6 +31,7 @@ NAMES = (
     "idle_pace",
     "grace",
     "database_timeout",
+    "hints",
     "payload_limit",
     "result_limit",
     "retention",
@@ -59,6 +60,7 @@ class Settings:
     idle_pace_ms: int = 100  # the pace once a queue had no work for a minute
     grace_ms: int = 30_000  # how long a stopping worker lets its jobs finish
     database_timeout_ms: int = 60_000  # how long a call waits for the database's answer
+    hints: bool = True  # whether an enqueue wakes workers in other processes of this machine
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576

@@ -41,6 +41,10 @@ class FaultyStore:
         self.refuses: Callable[[Any], Exception | None] = lambda _op: None
         self.loses_answer: Callable[[Any], bool] = lambda _op: False
 
+    @property
+    def install_id(self) -> str | None:
+        return self._store.install_id
+
     def describe(self) -> str:
         return str(self._store.describe())
 

@@ -30,6 +30,7 @@ from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
 from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
+from headway.worker.hints import Hints, folder_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +62,7 @@ class Headway(Verbs, PruneVerbs):
         idle_pace: Duration | None = None,
         grace: Duration | None = None,
         database_timeout: Duration | None = None,
+        hints: bool | None = None,
         concurrency: int | None = None,
         payload_limit: int | None = None,
         result_limit: int | None = None,
@@ -78,6 +80,7 @@ class Headway(Verbs, PruneVerbs):
             "idle_pace": idle_pace,
             "grace": grace,
             "database_timeout": database_timeout,
+            "hints": hints,
             "concurrency": concurrency,
             "payload_limit": payload_limit,
             "result_limit": result_limit,
@@ -90,7 +93,7 @@ class Headway(Verbs, PruneVerbs):
         self._seen = None
         self._registry = Registry()
         self._has_commands = False
-        self._wake = Wake()
+        self._wake = Wake(self._hint)
         self._emitted = Wake()
         self._hooks = Hooks()
         self._middleware: list[Middleware] = []
@@ -246,6 +249,16 @@ class Headway(Verbs, PruneVerbs):
     @property
     def _whole(self) -> Store:  # type: ignore[override]
         return self._store
+
+    def _hint(self, queue: str) -> None:
+        """Wake a worker of the queue in another process of this machine."""
+        if self._hints is not None:
+            self._hints.send(queue)
+
+    @cached_property
+    def _hints(self) -> Hints | None:
+        folder = folder_of(self._store.install_id) if self.settings.hints else None
+        return None if folder is None else Hints(folder)
 
     @cached_property
     def _results(self) -> Results:  # type: ignore[override]

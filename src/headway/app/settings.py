@@ -33,6 +33,8 @@ def settings(given: Mapping[str, Any]) -> Settings:
     for name in _COUNTS:
         if given.get(name) is not None:
             values[name] = _count(name, given[name])
+    if given.get("hints") is not None:
+        values["hints"] = _switch("hints", given["hints"])
     if given.get("retention") is not None:
         values["retention_ms"] = _DEFAULTS.retention_ms | ages(given["retention"])
     made = Settings(**values)
@@ -75,6 +77,15 @@ def _count(name: str, value: Any) -> int:
     if number < 1 or isinstance(value, bool):
         raise ConfigError(f"{name}={value!r} must be a whole number from 1")
     return number
+
+
+def _switch(name: str, value: Any) -> bool:
+    """True or false; a variable says it as text."""
+    named = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
+    found = named.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise ConfigError(f"{name}={value!r} must be true or false")
+    return found
 
 
 def ages(value: Any) -> dict[str, int]:

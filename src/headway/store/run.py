@@ -42,6 +42,11 @@ class Store(Protocol):
     dialect: Literal["sqlite", "postgres"]
     ops: Ops
 
+    @property
+    def install_id(self) -> str | None:
+        """Names this database on this machine; None until it was first used."""
+        ...
+
     def describe(self) -> str:
         """The database for people: the file's full path, or the URL without its password."""
         ...

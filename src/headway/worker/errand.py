@@ -20,6 +20,8 @@ class Errand(Worker):
     It needs a slot in the job's queue. `taken` says, once it ran, whether it got the job.
     """
 
+    _hears_hints = False  # it takes no job but its own
+
     def __init__(self, *args: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._job_id = job_id

@@ -95,11 +95,12 @@ class Fetcher:
 
     # what brings the next claim forward
 
-    def wake(self, queue: str | None) -> None:
-        """Somebody in this process enqueued there, or let something go somewhere (None); callable from any thread."""
+    def wake(self, queue: str | None) -> bool:
+        """There is work in this queue, or somewhere (None); callable from any thread. Says whether a slot is free."""
         if self._mark(queue):
             with suppress(RuntimeError):  # the event loop is closed: this worker has ended
                 self._event_loop.call_soon_threadsafe(self.loop.poke)
+        return queue in self._lanes and self._slots.free(queue) > 0
 
     def wake_all(self) -> None:
         self._mark(None)

@@ -23,6 +23,7 @@ from headway.store.run import Store
 from headway.worker import host
 from headway.worker.fetch import Fetcher
 from headway.worker.fire import Firer
+from headway.worker.hints import HintListener, folder_of
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
@@ -92,7 +93,10 @@ class Worker:
         self._stopping = asyncio.Event()
         self._at_once = asyncio.Event()
         self._is_idle = False
+        self._listener: HintListener | None = None
         self.summary = Summary()
+
+    _hears_hints = True
 
     @property
     def worker_id(self) -> str:
@@ -266,10 +270,11 @@ class Worker:
         """Queue what is due, before it is called idle."""
         return await self._firer.fire() + await self._ticker.promote()
 
-    def _heard(self, _: str | None) -> None:
+    def _heard(self, _: str | None) -> bool:
         """An event was emitted in this process, in whatever thread."""
         assert self._event_loop is not None
         self._event_loop.call_soon_threadsafe(self._firer.poke)
+        return True
 
     def _describe(self, worker_id: str) -> NewWorker:
         pid = os.getpid()
@@ -300,6 +305,9 @@ class Worker:
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
+        if self._hears_hints and self._settings.hints and (folder := folder_of(self.store.install_id)) is not None:
+            self._listener = HintListener(folder, self._caps, self._fetcher.wake)
+            self._listener.open()
         log.info(
             "worker started",
             worker_id=self.worker_id,
@@ -319,6 +327,8 @@ class Worker:
     async def _wind_down(self) -> None:
         """End in good order: no claim without an outcome, no outcome that was not written."""
         self._wake.remove(self._fetcher.wake)
+        if self._listener is not None:
+            self._listener.close()
         self._emitted.remove(self._heard)
         self._runner.close()
         limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S

@@ -16,6 +16,8 @@ VERSION = 1
 
 _SQL = files("headway.store.postgres") / "sql"
 _LOCK = "lock table headway.install in exclusive mode"  # whoever migrates waits here; only the owner can lock it
+_STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
+_STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
 _DROP_FUNCTIONS = """
 do $$
 declare
@@ -44,13 +46,15 @@ class State(NamedTuple):
 
     version: int
     isolation: str
+    install_id: str | None
 
 
 def state() -> Steps[State]:
     """The version, and how transactions begin."""
     found = yield from version()
-    rows = yield Statement("select current_setting('default_transaction_isolation')")
-    return State(found, rows[0][0])
+    sql = _STATE if found == VERSION else _STATE_ELSEWHERE
+    ((isolation, install_id),) = yield Statement(sql)
+    return State(found, isolation, install_id)
 
 
 def migrate(to: int | None = None) -> Steps[list[str]]:

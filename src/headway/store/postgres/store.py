@@ -63,6 +63,11 @@ class PostgresStore:
         self._apool: AsyncPool = parent._apool if parent else AsyncPool(url)
         self._root = parent or self
         self._checked = False
+        self._install_id: str | None = None
+
+    @property
+    def install_id(self) -> str | None:
+        return self._root._install_id
 
     def describe(self) -> str:
         parts = urlsplit(self._url)
@@ -180,6 +185,7 @@ class PostgresStore:
                 f"{where} begins transactions as {found.isolation}, but what locks and then looks needs read "
                 "committed: alter role … set default_transaction_isolation = 'read committed'"
             )
+        self._root._install_id = found.install_id
         self._root._checked = True
 
     @contextmanager

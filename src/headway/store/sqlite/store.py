@@ -56,6 +56,15 @@ class SqliteStore:
         self._checked = False
         _stores.add(self)
 
+    @property
+    def install_id(self) -> str | None:
+        # the file itself: a copy of it elsewhere is another database
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return f"{found.st_dev:x}-{found.st_ino:x}"
+
     def describe(self) -> str:
         return self._path
 

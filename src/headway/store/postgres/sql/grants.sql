@@ -41,6 +41,7 @@ begin
       headway.groups, headway.limits, headway.reservations, headway.signals, headway.definitions, headway.templates,
       headway.triggers, headway.fires, headway.events
       to %I', v_app);
+  execute format('grant select (id) on headway.install to %I', v_app);
   execute format(
     'grant execute on function
       headway.tenant, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_plain, headway.enqueue_many,

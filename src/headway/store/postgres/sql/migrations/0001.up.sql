@@ -15,6 +15,7 @@ $$;
 -- what only this installation knows
 create table headway.install (
   only_one boolean primary key default true check (only_one),
+  id uuid not null default gen_random_uuid(), -- names this database to the processes of a machine
   secret bigint not null, -- part of the key of every advisory lock
   has_roles boolean not null default false -- whether the roles were asked for: headway migrate --roles
 );
