@@ -48,8 +48,8 @@ class HeldTime:
         return from_micros(self.held.now())
 
     def advance(self, by: str | float | timedelta) -> datetime:
-        """Move on by "5m", seconds or a timedelta; gives the new time."""
-        self.held.advance(timedelta(milliseconds=to_ms(by)))
+        """Move on by "5m", seconds or a timedelta, which may be back; gives the new time."""
+        self.held.advance(by if isinstance(by, timedelta) else timedelta(milliseconds=to_ms(by)))
         for follow in self._followers:
             follow(self.now())
         return self.now()

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from contextlib import suppress
-from types import SimpleNamespace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from workshop import FaultyStore, Workshop
 
-from headway.errors import StoreError, StoreUnavailable
+from headway.errors import StoreError
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
 from headway.worker import Event, Summary, host
-from headway.worker.reach import Reach
 
 
 def test_outcomes_are_kept_while_the_database_is_away(shop: Workshop, lines: Any) -> None:
@@ -265,8 +263,6 @@ def test_it_has_reaped_them_when_it_claims_for_the_first_time(shop: Workshop) ->
 
 
 def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: Workshop) -> None:
-    store = FaultyStore(shop.store)
-
     @shop.job(backoff="0s")
     async def works() -> None:
         pass
@@ -287,16 +283,17 @@ def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: 
     shop.store.run(shop.store.ops.register(short))
     shop.store.run(shop.store.ops.claim(short.id, "default", 1))
 
-    reaps: list[float] = []
-    worker = shop.worker(store=store, settings={"lease_ms": 400})
-
-    async def story() -> None:
+    async def story() -> datetime:
         await shop.until_status(job_id, "succeeded")
-        reaps.append(worker._reach.steady_s)
+        (worker,) = shop.store.run(shop.store.ops.workers())
+        return worker.started_at
 
-    shop.while_working(worker, story)
-    assert shop.attempts(job_id)[0].status == "lost"
-    assert reaps[0] >= 0.4
+    began, _ = shop.while_working(shop.worker(settings={"lease_ms": 400}), story)
+    lost = shop.attempts(job_id)[0]
+    assert (lost.status, lost.finished_at is not None and lost.finished_at >= began + timedelta(seconds=0.4)) == (
+        "lost",
+        True,
+    )
 
 
 def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
@@ -314,42 +311,6 @@ def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
     }
     workers = shop.store.run(shop.store.ops.workers())
     assert {worker.id: host.is_gone(worker) for worker in workers} == ids
-
-
-def test_only_an_unbroken_time_within_reach_counts(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = FaultyStore(shop.store)
-    now = [100.0]
-    monkeypatch.setattr("headway.worker.reach.time", SimpleNamespace(monotonic=lambda: now[0]))
-    reach = Reach(store, timeout_s=60)  # type: ignore[arg-type]
-
-    async def ask(*, away: bool, after_s: float) -> float:
-        now[0] += after_s
-        store.away = away
-        with suppress(StoreUnavailable):
-            await reach.run(store.ops.workers())
-        return reach.steady_s
-
-    async def story() -> None:
-        assert await ask(away=False, after_s=1) == 0
-        assert await ask(away=False, after_s=10) == 10
-        assert await ask(away=True, after_s=10) == 0
-        assert await ask(away=False, after_s=10) == 0
-        assert await ask(away=False, after_s=10) == 10
-        reach.doubt()
-        assert await ask(away=False, after_s=3) == 3
-
-    shop.run(story())
-
-
-def test_a_worker_that_ends_when_idle_prunes_first(shop: Workshop) -> None:
-    @shop.job
-    async def works() -> None: ...
-
-    old, kept = shop.enqueue(works.build()), {"succeeded": 1, "dead": 3_600_000}
-    assert shop.run(shop.worker().run(until_idle=True)).succeeded == 1
-    assert shop.get(old[0]).status == "succeeded"
-    shop.run(shop.worker(settings={"retention_ms": kept}).run(until_idle=True))
-    assert shop.store.run(shop.store.ops.get(old, tenant_id=None)) == []
 
 
 def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ class NewWorker(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     concurrency: int
     lease_ms: int
+    late_ms: int | None = None  # how long after a heartbeat the next one is late; None: half a lease
     metadata: dict[str, Any] = {}
 
 

@@ -22,3 +22,16 @@ def beat_timeout_ms(*, lease_ms: int, database_timeout_ms: int) -> int:
     20000
     """
     return min(database_timeout_ms, max(lease_ms // 3, _SHORTEST_BEAT_MS))
+
+
+def late_ms(*, lease_ms: int, heartbeat_ms: int) -> int:
+    """How long after a worker's heartbeat its next one is late: what it thinks of others' leases counts no more then.
+
+    Beats come every `heartbeat_ms`, give or take a quarter. While one comes in time, the database stood still for no
+    longer than this; so nobody's lease, of which a beat and a quarter may have been used up before, ran out meanwhile.
+
+    >>> late_ms(lease_ms=60_000, heartbeat_ms=20_000), late_ms(lease_ms=60_000, heartbeat_ms=5_000)
+    (30000, 48750)
+    """
+    longest, room = heartbeat_ms * 5 // 4, lease_ms // 12
+    return max(lease_ms - longest - room, longest + room)

@@ -360,12 +360,14 @@ class Ops(Protocol):
         Skips a job whose row somebody's open transaction holds."""
         ...
 
-    def reap(self, gone: Sequence[str], *, limit: int) -> Op[list[Reaped]]:
+    def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
         """End the executions of workers whose lease is over, that are not registered, or that are named in `gone`:
         attempt `lost`, loss charged, and the job scheduled with jittered backoff, or dead when out of losses, or
         failed with its retry made (at_most_once), or canceled if that was asked. Removes those workers. An execution
         that is running under nobody, as no verb leaves one, is lost too. One that cannot be ended is given with its
         `fault`; what somebody's open transaction is in the way of is left for the next round. Neither stops the rest.
+        `by` is the worker that reaps: unless its own heartbeats came in time for one whole lease, up to now, leases
+        that are over say nothing (the database may have stood still), and only `gone` are taken.
         """
         ...
 

@@ -22,7 +22,8 @@ class Lease:
     """Holds the worker's id, which its claims stand under, and the sizes of its fleet.
 
     Only the store decides that a lease was lost. While the database is away a worker's jobs go on, also past
-    the lease: reapers wait for one full lease after an outage, so the first beat after it comes in time.
+    the lease: whose own beats came late reaps nobody for one full lease, and so the first beat after an outage
+    comes in time.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Calls the store, and knows since when it could be reached without a break."""
+"""Calls the store, and says when it cannot be reached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Reach:
         self.ops = store.ops
         self._store = store
         self._timeout_s = timeout_s
-        self._since: float | None = None
         self._away_since: float | None = None
         self._failed_at = 0.0
         self._told = False
@@ -40,23 +39,12 @@ class Reach:
             self._away(error)
             raise
         # the answer to what was asked before the outage does not end it
-        if self._since is None and began_at > self._failed_at:
-            self._back()
+        if self._away_since is not None and began_at > self._failed_at:
+            self._back(self._away_since)
         return result
-
-    @property
-    def steady_s(self) -> float:
-        """For how long the database has been within reach without a break."""
-        return 0.0 if self._since is None else time.monotonic() - self._since
-
-    def doubt(self) -> None:
-        """Begin to count anew: this process was not there itself (suspended, blocked)."""
-        if self._since is not None:
-            self._since = time.monotonic()
 
     def _away(self, error: StoreUnavailable) -> None:
         now = self._failed_at = time.monotonic()
-        self._since = None
         if self._away_since is None:
             self._away_since = now
         if self._says():
@@ -68,9 +56,8 @@ class Reach:
                 error=str(error),
             )
 
-    def _back(self) -> None:
-        now = self._since = time.monotonic()
+    def _back(self, away_since: float) -> None:
         if self._told:
-            away_ms = (now - (self._away_since or now)) * 1_000
+            away_ms = (time.monotonic() - away_since) * 1_000
             log.warning("the database is back", database=self._store.describe(), away=show_ms(away_ms))
         self._away_since, self._told = None, False

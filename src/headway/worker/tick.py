@@ -103,9 +103,7 @@ class Ticker:
     async def _reap_lost(self) -> None:
         if not self._looked_around:
             await self._reap_neighbours()
-        # after an outage, or a sleep of this machine, others must get the chance to beat first
-        if self._reach.steady_s * 1_000 >= self._settings.lease_ms:
-            await self._reap([])
+        await self._reap([])
 
     def _reap_every_s(self) -> float:
         # three rounds in the time of one: by chance all workers of a fleet may be late together
@@ -120,7 +118,7 @@ class Ticker:
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
-            found = await self._reach.run(self._ops.reap(gone, limit=BATCH))
+            found = await self._reach.run(self._ops.reap(gone, limit=BATCH, by=self._lease.worker_id))
             reaped = [each for each in found if each.fault is None]
             self._tell(reaped)
             for each in found:

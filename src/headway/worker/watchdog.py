@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 
 from headway.logs import get_logger
 from headway.worker.run import Runner
@@ -19,17 +18,13 @@ BLOCKED_S = 1.0
 
 
 class Watchdog:
-    """A thread that looks whether the loop ticks; the loop, in turn, notices when it was late itself."""
+    """A thread that looks whether the loop ticks."""
 
-    def __init__(self, runner: Runner, *, late_s: float, on_late: Callable[[], None]) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._late_s = late_s
-        self._on_late = on_late
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._ticked_at = time.monotonic()
-        self._awake_at = _awake()
-        self._wall = time.time() - self._awake_at
         self._told_of = 0.0
         self._stopped = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -44,12 +39,6 @@ class Watchdog:
             self._timer.cancel()
 
     def _tick(self) -> None:
-        awake = _awake()
-        wall = time.time() - awake
-        # the machine slept, or its clock was set: leases that ended meanwhile say nothing of their workers
-        if awake - self._awake_at - TICK_S > self._late_s or abs(wall - self._wall) > self._late_s:
-            self._on_late()
-        self._awake_at, self._wall = awake, wall
         self._ticked_at = time.monotonic()
         self._timer = self._loop.call_later(TICK_S, self._tick)
 
@@ -77,9 +66,3 @@ class Watchdog:
             "code; make it a plain def, which runs in a thread, or await what it waits for",
             **fields,
         )
-
-
-def _awake() -> float:
-    """A clock that goes on while the machine sleeps."""
-    boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.time() if boottime is None else time.clock_gettime(boottime)

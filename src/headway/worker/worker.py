@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,7 +18,7 @@ from headway.define.registry import AnyKind, Registry
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
 from headway.model.fleet import NewWorker
-from headway.model.lease import call_timeout_ms
+from headway.model.lease import call_timeout_ms, late_ms
 from headway.model.trigger import Declaration
 from headway.store.run import Store
 from headway.worker import host
@@ -42,9 +43,10 @@ log = get_logger("headway.worker")
 Lifespan = Callable[[], Any]
 
 FLUSH_S = 10.0
-"""How long a stopping worker tries to write its last outcomes."""
+"""How long a stopping worker tries to write its last outcomes and to sign off, at most."""
 AT_ONCE_S = 2.0
-"""The same when it was told to end at once."""
+"""The same when it was told to end at once, or has a shorter grace."""
+_LAST_WORD_S = 0.5
 
 
 class Worker:
@@ -243,7 +245,7 @@ class Worker:
             on_idle=self._end_idle if until_idle else None,
         )
         self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
-        self._watchdog = Watchdog(self._runner, late_s=self._settings.heartbeat_ms / 1_000, on_late=reach.doubt)
+        self._watchdog = Watchdog(self._runner)
 
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
         return Fetcher(*parts, **options)
@@ -289,6 +291,7 @@ class Worker:
             kinds=tuple(sorted(self._kinds_and_versions())),
             concurrency=self._concurrency,
             lease_ms=self._settings.lease_ms,
+            late_ms=late_ms(lease_ms=self._settings.lease_ms, heartbeat_ms=self._settings.heartbeat_ms),
             metadata={"python": platform.python_version()},
         )
 
@@ -331,27 +334,32 @@ class Worker:
             self._listener.close()
         self._emitted.remove(self._heard)
         self._runner.close()
-        limit_s = AT_ONCE_S if self._at_once.is_set() else FLUSH_S
-        await asyncio.gather(self._fetcher.close(limit_s), _stop_all(*self._duties(), timeout_s=1.0))
-        await self._let_finish()
-        at_once = self._at_once.is_set()
+        # a database that hangs takes no time from the jobs, nor they from it
+        await asyncio.gather(
+            self._fetcher.close(self._flush_s()), _stop_all(*self._duties(), timeout_s=1.0), self._let_finish()
+        )
         interrupted = self._runner.interrupt()
         if interrupted:
-            await asyncio.wait(interrupted, timeout=0.1 if at_once else self._runner.patience_s())
+            await asyncio.wait(interrupted, timeout=0.1 if self._at_once.is_set() else self._runner.patience_s())
         self._runner.abandon()
-        limit_s = AT_ONCE_S if at_once else FLUSH_S
+        limit_s = self._flush_s()
+        until = time.monotonic() + limit_s
         if not await self._settler.drain(limit_s):
             log.error(
                 "the last outcomes could not be written: their jobs are reaped and run again",
                 jobs=self._settler.backlog,
             )
         await _stop_all(self._settler.loop, self._lease.loop, self._reporter.loop, timeout_s=1.0)
-        await self._sign_off(limit_s)
+        await self._sign_off(max(until - time.monotonic(), _LAST_WORD_S))
         self._watchdog.stop()
         self._runner.threads.close()
         self._tell("worker.stopped")
         await self._hooks.finish(limit_s)
         log.info("worker stopped", worker_id=self.worker_id, did=str(self.summary))
+
+    def _flush_s(self) -> float:
+        """How long it waits for the database in the end."""
+        return AT_ONCE_S if self._at_once.is_set() else min(FLUSH_S, max(AT_ONCE_S, self._settings.grace_ms / 1_000))
 
     async def _let_finish(self) -> None:
         """Wait for the running jobs, for the grace period or until it shall end at once."""

@@ -89,7 +89,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
     def register(self, worker: NewWorker) -> Op[Beat]:
         return call(
             "select * from headway.register($1::uuid, $2, $3::integer, $4, $5, $6, $7::jsonb, $8::text[], $9::integer,"
-            " $10::bigint, $11::jsonb)",
+            " $10::bigint, $11::jsonb, $12::bigint)",
             [
                 worker.id,
                 worker.hostname,
@@ -102,6 +102,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
                 worker.concurrency,
                 worker.lease_ms,
                 msgspec.json.encode(worker.metadata).decode(),
+                worker.late_ms,
             ],
             _beat,
         )
@@ -143,10 +144,10 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             _pairs,
         )
 
-    def reap(self, gone: Sequence[str], *, limit: int) -> Op[list[Reaped]]:
+    def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
         return call(
-            "select * from headway.reap($1::uuid[], $2::integer)",
-            [list(gone), limit],
+            "select * from headway.reap($1::uuid[], $2::integer, $3::uuid)",
+            [list(gone), limit, by],
             lambda rows: [Reaped(*row) for row in rows],
         )
 

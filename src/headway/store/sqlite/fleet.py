@@ -35,6 +35,7 @@ class FleetVerbs(Verbs):
                     worker.lease_ms,
                     now,
                     _encode(worker.metadata).decode(),
+                    worker.late_ms,
                 ),
             )
             return (yield from _beat(worker.id, queues, now))

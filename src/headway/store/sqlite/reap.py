@@ -19,18 +19,20 @@ _OPEN = len(Open.__struct_fields__)
 
 
 class ReapVerbs(Verbs):
-    def reap(self, gone: Sequence[str], *, limit: int) -> Op[list[Reaped]]:
+    def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
         names = json_list(gone)
 
         def probe() -> Steps[list[Reaped] | None]:
-            ((expired, orphaned),) = yield Statement(_SQL["probe"], (self._clock.now(), names))
+            over = yield from _over(by, self._clock.now())
+            ((expired, orphaned),) = yield Statement(_SQL["probe"], (over, names))
             return None if expired or orphaned else []
 
         def steps() -> Steps[list[Reaped]]:
             now = self._clock.now()
-            rows = yield Statement(_SQL["pick"], (now, names, limit))
+            over = yield from _over(by, now)
+            rows = yield Statement(_SQL["pick"], (over, names, limit))
             reaped = yield from _lose(rows, now)
-            yield Statement(_SQL["remove"], (now, names))
+            yield Statement(_SQL["remove"], (over, names))
             return reaped
 
         return SqliteOp(steps, writes=True, probe=probe)
@@ -41,6 +43,14 @@ class ReapVerbs(Verbs):
             yield Statement(_SQL["unregister"], (worker_id,))
 
         return SqliteOp(steps, writes=True)
+
+
+def _over(by: str | None, now: int) -> Steps[int]:
+    """Up to when a lease must have ended to be over: now; never, where the reaper itself was not heard in time."""
+    if by is None:
+        return now
+    ((steady,),) = yield Statement(_SQL["steady"], (by, now))
+    return now if steady else 0
 
 
 def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:

@@ -3,9 +3,9 @@
 -- name: register
 insert into workers (
   id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, lease_ms, started_at,
-  heartbeat_at, lease_expires_at, metadata
+  heartbeat_at, lease_expires_at, metadata, late_ms, steady_since
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11 + ?10 * 1000, ?12)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11 + ?10 * 1000, ?12, coalesce(?13, ?10 / 2), ?11)
 on conflict (id) do update
 set heartbeat_at = excluded.heartbeat_at,
   lease_expires_at = excluded.lease_expires_at
@@ -15,6 +15,7 @@ returning queues;
 update workers
 set running = ?2,
   busy = ?3,
+  steady_since = iif(?4 between heartbeat_at and heartbeat_at + late_ms * 1000, steady_since, ?4),
   heartbeat_at = ?4,
   lease_expires_at = ?4 + lease_ms * 1000
 where id = ?1

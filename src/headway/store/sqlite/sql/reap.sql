@@ -1,5 +1,14 @@
 -- Differs because the lost executions are picked by a read and ended by the statements of settle.
 
+-- name: steady
+select exists (
+  select 1
+  from workers
+  where id = ?1
+    and ?2 between heartbeat_at and heartbeat_at + late_ms * 1000
+    and ?2 >= steady_since + lease_ms * 1000
+);
+
 -- name: probe
 select
   exists (

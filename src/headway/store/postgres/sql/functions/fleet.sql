@@ -25,7 +25,8 @@ as $$
              and exists (select from headway.workers w where w.id = p_worker)) c
 $$;
 
--- Add a worker with a fresh lease. Repeatable.
+-- Add a worker with a fresh lease. Repeatable. p_late_ms is how long after a heartbeat the next one is late (null: half a
+-- lease); see reap.
 create function headway.register(
   p_id uuid,
   p_hostname text,
@@ -37,7 +38,8 @@ create function headway.register(
   p_kinds text[],
   p_concurrency integer,
   p_lease_ms bigint,
-  p_metadata jsonb
+  p_metadata jsonb,
+  p_late_ms bigint default null
 ) returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -46,28 +48,37 @@ declare
   v_now timestamptz := headway.now();
 begin
   insert into headway.workers (
-    id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, lease_ms, metadata,
-    started_at, heartbeat_at, lease_expires_at)
+    id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, lease_ms, late_ms,
+    metadata, started_at, heartbeat_at, lease_expires_at, steady_since)
   values (
     p_id, p_hostname, p_pid, p_machine, p_process_started, p_version, p_queues, p_kinds, p_concurrency, p_lease_ms,
-    p_metadata, v_now, v_now, v_now + p_lease_ms * interval '1 millisecond')
+    coalesce(p_late_ms, p_lease_ms / 2), p_metadata, v_now, v_now, v_now + p_lease_ms * interval '1 millisecond', v_now)
   on conflict (id) do nothing;
   return query select * from headway.beat(p_id, v_now);
 end
 $$;
 
--- Renew a worker's lease, if it still has one: one row.
+-- Renew a worker's lease, if it still has one: one row. A beat that comes late (the database, the machine or the worker stood
+-- still, or the clock was set) begins its steady time anew.
 create function headway.heartbeat(p_worker uuid, p_running integer, p_busy text[])
 returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_now timestamptz := headway.now();
+  v_now timestamptz;
 begin
+  -- lock before asking for the time: an earlier beat may still hold the row, and what was true before that is stale
+  perform from headway.workers w where w.id = p_worker for no key update;
+  v_now := headway.now();
   update headway.workers w
      set heartbeat_at = v_now,
          lease_expires_at = v_now + w.lease_ms * interval '1 millisecond',
+         steady_since = case
+                          when v_now between w.heartbeat_at and w.heartbeat_at + w.late_ms * interval '1 millisecond'
+                          then w.steady_since
+                          else v_now
+                        end,
          running = p_running,
          busy = p_busy
    where w.id = p_worker;

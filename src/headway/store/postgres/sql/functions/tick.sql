@@ -2,7 +2,9 @@
 -- that are running under nobody, as no verb leaves them. Skips rows that somebody holds, and what somebody's open
 -- transaction is in the way of: the next round has them. What cannot be ended is given with its fault, and stops nobody
 -- else's end. Removes those workers once nothing runs under them.
-create function headway.reap(p_gone uuid[], p_limit integer)
+-- p_by is the worker that asks. A database that stood still could not hear heartbeats, so leases that ran out meanwhile say
+-- nothing: who has not beaten in time itself, for one whole lease, takes nobody but p_gone. Null: the clock decides.
+create function headway.reap(p_gone uuid[], p_limit integer, p_by uuid default null)
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,10 +12,19 @@ set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();
+  v_over timestamptz := '-infinity'; -- leases that ended by then are over
   v_dead uuid[];
   v_ids uuid[];
   v_id uuid;
 begin
+  if p_by is null or exists (
+       select
+         from headway.workers w
+        where w.id = p_by
+          and v_now between w.heartbeat_at and w.heartbeat_at + w.late_ms * interval '1 millisecond'
+          and v_now >= w.steady_since + w.lease_ms * interval '1 millisecond') then
+    v_over := v_now;
+  end if;
   -- a skip scan over the workers that run something, not over what they run
   with recursive busy (id) as (
     (select j.worker_id from headway.jobs j where j.status = 'running' order by j.worker_id limit 1)
@@ -31,7 +42,7 @@ begin
     from busy b
    where b.id is not null
      and (b.id = any (p_gone)
-          or not exists (select from headway.workers w where w.id = b.id and w.lease_expires_at > v_now));
+          or not exists (select from headway.workers w where w.id = b.id and w.lease_expires_at > v_over));
   perform from headway.jobs j where j.status = 'running' and j.worker_id is null limit 1;
   if found or v_dead is not null then
     v_ids := array(
@@ -65,7 +76,7 @@ begin
    where w.id in (
      select o.id
        from headway.workers o
-      where (o.lease_expires_at <= v_now or o.id = any (p_gone))
+      where (o.lease_expires_at <= v_over or o.id = any (p_gone))
         and not exists (select from headway.jobs j where j.worker_id = o.id and j.status = 'running')
         for update skip locked);
 end

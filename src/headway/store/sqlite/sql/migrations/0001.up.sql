@@ -303,9 +303,11 @@ create table workers (
   running integer not null default 0,
   busy text not null default '[]',
   lease_ms integer not null,
+  late_ms integer not null,
   started_at integer not null,
   heartbeat_at integer not null,
   lease_expires_at integer not null,
+  steady_since integer not null,
   metadata text not null
 ) strict, without rowid;
 

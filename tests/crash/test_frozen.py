@@ -1,0 +1,75 @@
+"""The database stands still for longer than a lease and says nothing: no live job is taken when it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from typing import Any
+
+import apsw
+from conftest import Ground, Server
+from fleet import Process, until
+from yard import gated, gated_plain
+
+LEASE_S = 2.0
+
+
+def _start(ground: Ground) -> tuple[list[Process], list[Any]]:
+    """Two workers with four jobs each that run until the gate is open, and are ready to judge others."""
+    workers = [ground.fleet.worker(concurrency=4).started() for _ in range(2)]
+    jobs = [gated.build(["end"]) if number % 2 else gated_plain.build(["end"]) for number in range(8)]
+    ground.app.enqueue_many(jobs)
+    until(lambda: len(ground.ledger.of("start")) == 8, "all eight run")
+    began = time.time()
+    until(lambda: _last_beat(ground) > began + LEASE_S + 0.5, "they have beaten for a lease")
+    return workers, jobs
+
+
+def _last_beat(ground: Ground) -> float:
+    return min(worker.heartbeat_at.timestamp() for worker in ground.app.workers())
+
+
+def _goes_on(ground: Ground, workers: list[Process], jobs: list[Any]) -> None:
+    """Everybody beats again, well after reapers could reap, and nothing was lost."""
+    began = time.time()
+    until(lambda: _last_beat(ground) > began + LEASE_S + 1.5, "beats long after it")
+    assert ground.rows.statuses_of(jobs) == {"running"}
+    ground.fleet.open_gate("end")
+    until(lambda: ground.rows.statuses_of(jobs) == {"succeeded"}, "all succeed")
+    found, attempts = ground.rows.jobs(), ground.rows.attempts()
+    for job in jobs:
+        assert (found[job.id]["fence"], found[job.id]["losses"]) == (1, 0)
+        assert (job.id, 2) not in attempts
+    for worker in workers:
+        assert worker.code is None
+        assert len(worker.worker_ids) == 1
+
+
+def test_no_live_job_is_reaped_because_postgresql_was_frozen(durable_server: Server, postgres_ground: Ground) -> None:
+    workers, jobs = _start(postgres_ground)
+    with durable_server.frozen():
+        time.sleep(1.5 * LEASE_S)
+    _goes_on(postgres_ground, workers, jobs)
+
+
+def test_no_live_job_is_reaped_because_somebody_held_the_write_lock(sqlite_ground: Ground) -> None:
+    workers, jobs = _start(sqlite_ground)
+    with contextlib.closing(apsw.Connection(sqlite_ground.url.removeprefix("sqlite:///"))) as other:
+        other.execute("begin immediate")
+        time.sleep(1.5 * LEASE_S)
+        other.execute("rollback")
+    _goes_on(sqlite_ground, workers, jobs)
+
+
+def test_a_worker_ends_within_its_grace_while_postgresql_is_frozen(
+    durable_server: Server, postgres_ground: Ground
+) -> None:
+    worker = postgres_ground.fleet.worker(grace="1s").started()
+    postgres_ground.app.enqueue_many([gated.build(["never"])])
+    until(lambda: len(postgres_ground.ledger.of("start")) == 1, "it runs")
+    with durable_server.frozen():
+        time.sleep(0.3)  # so that something is on its way
+        worker.signal(signal.SIGTERM)
+        worker.ended(within=40)
+    assert worker.lines("could not sign off")
