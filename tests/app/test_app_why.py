@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from headway import Context, Headway
+from headway.model.fleet import NewWorker
+from headway.model.ids import new_id
 from headway.testing import drain, held
 
 AT = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -83,6 +85,35 @@ def test_scheduled_for_another_try(app: Headway, work: Any) -> None:
         assert app.why(job.id).reasons[0] == (
             "it is scheduled for 2031-05-06T07:09:09+00:00 (in 1m 0s) after 1 of 2 tries: LookupError: no such user"
         )
+
+
+def test_running_on_a_worker_that_is_silent(app: Headway, work: Any) -> None:
+    job = work.enqueue()
+    worker = NewWorker(
+        id=new_id(), hostname="web1", pid=77, machine=None, process_started=None, version="1",
+        queues={"mail": 5}, kinds=("work",), concurrency=5, lease_ms=60_000,
+    )  # fmt: skip
+    ops = app.store.ops
+    with held(app, AT) as clock:
+        app.store.run(ops.register(worker))
+        assert app.store.run(ops.claim(worker.id, "mail", 1))
+
+        def first() -> str:
+            return app.why(job.id).reasons[0]
+
+        assert first() == f"it has been running for 0ms on worker {worker.id}"
+        clock.advance("29s")
+        assert first() == f"it has been running for 29.0s on worker {worker.id}"
+        clock.advance("2s")
+        assert (
+            first() == "its worker on web1 (pid 77) has been silent for 31.0s: if it stays so, its lease ends in 29.0s"
+        )
+        clock.advance("29s")
+        assert first() == (
+            "its worker on web1 (pid 77) has been silent for 1m 0s and its lease is over: a live worker takes the job "
+            "over in its next round; if none is running, start one"
+        )
+        assert app.why(job.id).reasons[1] == f"it has been running for 1m 0s on worker {worker.id}"
 
 
 def test_running_and_asked_to_cancel(app: Headway) -> None:

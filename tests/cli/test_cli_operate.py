@@ -318,3 +318,18 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.strip() == "[]"
+
+
+def test_audit_lists_what_was_done_also_to_no_job(cli: Cli, either: Headway) -> None:
+    assert cli("audit").stderr.startswith("no such entries in ")
+    job = either.enqueue("welcome")
+    cli.ok("queues", "pause", "mail")
+    cli.ok("jobs", "cancel", job.id)
+    found = cli.json("audit")
+    assert [(each["action"], each["job_id"]) for each in found] == [("cancel", job.id), ("pause", None)]
+    assert found[0]["actor"].startswith("ada@")
+    assert [each["detail"] for each in cli.json("audit", "--action", "pause")] == ["mail"]
+    page = cli("audit", "--limit", "1")
+    assert f"--limit 1 --before {found[0]['id']}" in page.stderr
+    assert "cancel" in page.stdout
+    assert [each["action"] for each in cli.json("audit", "--before", str(found[0]["id"]))] == ["pause"]

@@ -318,6 +318,10 @@ class Db(MachineWords, TriggerWords):
     def audit(self, job_id: str, tenant_id: str | None = None) -> list[AuditEntry]:
         return self.run(self.ops.audit(job_id, tenant_id=tenant_id))
 
+    def audit_log(self, *, tenant_id: str | None = None, limit: int = 100, **where: Any) -> list[AuditEntry]:
+        where = {"actor": None, "action": None, "before": None} | where
+        return self.run(self.ops.audit_log(tenant_id=tenant_id, limit=limit, **where))
+
     # beside the store
 
     def connect(self) -> Any:

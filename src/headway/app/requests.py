@@ -23,7 +23,7 @@ from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model import codec
 from headway.model.group import NewGroup
 from headway.model.ids import as_id, tenant_id
-from headway.model.job import Attempt, Enqueued, Filter, Job, NewJob, Outcome
+from headway.model.job import Attempt, AuditEntry, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
@@ -128,10 +128,8 @@ class Requests:
         return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else missing(key))
 
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
-            raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to 10,000")
         before_id = None if before is None else as_id(before)
-        return self._store.ops.find(self._filter(filters), limit=limit, before_id=before_id)
+        return self._store.ops.find(self._filter(filters), limit=_page_size(limit), before_id=before_id)
 
     def _filter(self, filters: Mapping[str, Any]) -> Filter:
         given = {name: value for name, value in filters.items() if value is not None}
@@ -181,6 +179,13 @@ class Requests:
             lambda found: found[key] if key in found else missing(key),
         )
 
+    def _audit_log(
+        self, actor: str | None, action: str | None, tenant: str | UUID | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        return self._store.ops.audit_log(
+            tenant_id=self._narrowed(tenant), actor=actor, action=action, limit=_page_size(limit), before=before
+        )
+
     def _why(self, job_id: str | UUID) -> Op[Why]:
         key = as_id(job_id)
         return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or missing(key))
@@ -225,6 +230,12 @@ class Requests:
             nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
+
+
+def _page_size(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
+        raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to 10,000")
+    return limit
 
 
 def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:

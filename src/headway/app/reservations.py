@@ -15,7 +15,7 @@ from headway.app.requests import Requests
 from headway.define.checks import name as checked_name
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, ReservationBusy, StoreUnavailable
 from headway.logs import get_logger
-from headway.model.codec import check_text
+from headway.model.actor import as_actor, check_actor
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import new_id
 from headway.model.reservation import Reservation
@@ -89,7 +89,7 @@ class Reserved:
         self._timeout = timeout
         self._timeout_s = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         self._drain = drain
-        self._holder = f"{hostname()}:{os.getpid()}" if holder is None else check_text(holder, "holder")
+        self._holder = check_actor(holder, "holder") or as_actor(f"{hostname()}:{os.getpid()}")
         self._standing: Reservation | None = None
         self._renewed_at = 0.0
         self._over = threading.Event()

@@ -156,6 +156,32 @@ class Verbs(
     async def aaudit(self, job_id: str | UUID) -> list[AuditEntry]:
         return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
 
+    def audit_log(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[AuditEntry]:
+        """What people and programs did, also to queues, trains and settings, newest first.
+
+        For the next page give the last one's `id` as `before`.
+        """
+        return self._run(self._audit_log(actor, action, tenant, limit, before))
+
+    async def aaudit_log(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[AuditEntry]:
+        return await self._arun(self._audit_log(actor, action, tenant, limit, before))
+
     def counts(self) -> dict[Status, int]:
         """How many jobs are in each status."""
         return self._run(self._store.ops.counts(tenant_id=self._seen))

@@ -10,7 +10,7 @@ import msgspec
 from headway.app import waits
 from headway.app.obstacles import holders, limiter, queue_obstacles
 from headway.model.duration import show_ms
-from headway.model.fleet import Queue
+from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, Job
 from headway.model.status import Status
 from headway.store.ops import Op, Ops, Steps
@@ -51,6 +51,10 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if job.status == "queued" and job.limited_by is not None:
             reason = yield from limiter(ops, job, job.limited_by)
             return Why(job.id, job.status, [reason, *obstacles])
+        if job.status == "running":
+            workers = yield from ops.workers().steps()
+            worker = next((each for each in workers if each.id == job.worker_id), None)
+            return Why(job.id, job.status, [*_silent(job, worker, now), *_reasons(job, queue, 0, now, attempts, [])])
         ahead = 0
         if job.status == "queued":
             ahead = yield from ops.ahead(job.id).steps()
@@ -105,6 +109,27 @@ def _reasons(
             ]
         case _:
             return [f"it is {job.status}"]
+
+
+def _silent(job: Job, worker: Worker | None, now: datetime) -> list[str]:
+    """That nothing is heard of the worker that runs it."""
+    if worker is None:
+        return [
+            f"its worker {job.worker_id} is not registered any more: a live worker's sweep takes the job over; "
+            "if none is running, start one"
+        ]
+    host = f"its worker on {worker.hostname} (pid {worker.pid})"
+    silent = show_ms((now - worker.heartbeat_at).total_seconds() * 1_000)
+    left = (worker.lease_expires_at - now).total_seconds() * 1_000
+    if left <= 0:
+        return [
+            f"{host} has been silent for {silent} and its lease is over: a live worker takes the job over in its next "
+            "round; if none is running, start one"
+        ]
+    lease_ms = left + (now - worker.heartbeat_at).total_seconds() * 1_000
+    if left < lease_ms / 2:
+        return [f"{host} has been silent for {silent}: if it stays so, its lease ends in {show_ms(left)}"]
+    return []
 
 
 def _later(job: Job, now: datetime) -> list[str]:

@@ -18,7 +18,7 @@ _SECTIONS = {
     "Work that starts itself": ("schedules", "triggers", "events", "templates"),
     "Kinds": ("definitions", "commands"),
     "Capacity": ("queues", "limits", "workers"),
-    "Care": ("migrate", "doctor", "prune", "completion"),
+    "Care": ("migrate", "doctor", "audit", "prune", "completion"),
 }
 # each is the attribute of its name, in the module of its name
 _COMMANDS = {name: f"headway.cli.{name}:{name}" for names in _SECTIONS.values() for name in names}

@@ -155,11 +155,13 @@ def actor() -> str:
     import getpass
     import socket
 
+    from headway.model.actor import as_actor
+
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user id without a name, as in some containers
         user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
-    return f"{user}@{socket.gethostname()}"
+    return as_actor(f"{user}@{socket.gethostname()}")
 
 
 def close_later(app: Headway) -> None:

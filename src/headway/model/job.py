@@ -270,9 +270,12 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One thing that a person did to a job or queue."""
+    """One thing that a person or program did to a job, a queue or a setting."""
 
     at: datetime
     actor: str | None
     action: str
     detail: str | None
+    id: int = 0  # its number: a later entry has a higher one
+    job_id: str | None = None
+    tenant_id: str | None = None

@@ -581,6 +581,12 @@ class Ops(Protocol):
         """The names of these tenants, as far as they are known."""
         ...
 
+    def audit_log(
+        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        """What people and programs did, also to no job, newest first; `before` is the last number of a page."""
+        ...
+
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
         """What people did to this job, oldest first."""
         ...

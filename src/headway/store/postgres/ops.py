@@ -11,6 +11,7 @@ from headway.model.fleet import Beat, NewWorker, Promoted, Reaped
 from headway.model.group import NewGroup
 from headway.model.job import Change, Enqueued, NewJob, Report
 from headway.model.status import Status
+from headway.store.actors import checks_actors
 from headway.store.ops import Op, Rows, Steps
 from headway.store.postgres import migrate
 from headway.store.postgres.due import DueOps
@@ -26,6 +27,7 @@ from headway.store.postgres.triggers import TriggerOps
 T = TypeVar("T")
 
 
+@checks_actors
 class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, DueOps, FireOps, EventOps):
     """Implements `Ops`; the SQL functions hold the semantics."""
 

@@ -128,6 +128,7 @@ select count(*)
    and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
 """,
 }
+_AUDIT = "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id from headway.audit a"
 _QUEUES = """
 with live as (
   select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
@@ -237,11 +238,28 @@ class PostgresReads:
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
         return read(
-            "select a.at, a.actor, a.action, a.detail from headway.audit a"
-            " where a.job_id = $1::uuid and ($2::uuid is null or a.tenant_id = $2) order by a.id",
+            f"{_AUDIT} where a.job_id = $1::uuid and ($2::uuid is null or a.tenant_id = $2) order by a.id",
             [job_id, tenant_id],
-            lambda rows: [AuditEntry(utc(at), *rest) for at, *rest in rows],
+            _entries,
         )
+
+    def audit_log(
+        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        return read(
+            f"{_AUDIT} where ($1::uuid is null or a.tenant_id = $1) and ($2::text is null or a.actor = $2)"
+            " and ($3::text is null or a.action = $3) and ($4::bigint is null or a.id < $4)"
+            " order by a.id desc limit $5::integer",
+            [tenant_id, actor, action, before, limit],
+            _entries,
+        )
+
+
+def _entries(rows: Rows) -> list[AuditEntry]:
+    return [
+        AuditEntry(utc(at), actor, action, detail, number, job_id and str(job_id), tenant_id and str(tenant_id))
+        for at, actor, action, detail, number, job_id, tenant_id in rows
+    ]
 
 
 def call(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headway.model.job import Claim, Settlement
 from headway.model.machine import Settled
+from headway.store.actors import checks_actors
 from headway.store.ops import Op, Steps
 from headway.store.sqlite.children import ChildVerbs
 from headway.store.sqlite.claim import ClaimVerbs
@@ -37,6 +38,7 @@ from headway.store.sqlite.trains import TrainVerbs
 from headway.store.sqlite.triggers import TriggerVerbs
 
 
+@checks_actors
 class SqliteOps(
     EnqueueVerbs,
     OperateVerbs,

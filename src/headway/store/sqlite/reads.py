@@ -181,6 +181,16 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def audit_log(
+        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        def steps() -> Steps[list[AuditEntry]]:
+            last = 2**63 - 1 if before is None else before
+            rows = yield Statement(_SQL["audit_log"], (tenant_id, actor, action, last, limit))
+            return [to_audit(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
     def version(self) -> Op[int]:
         return SqliteOp(read_version, writes=False, absent=0)
 

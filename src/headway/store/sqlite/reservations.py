@@ -9,13 +9,18 @@ from headway.store.sqlite.op import SqliteOp, Verbs
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("reservations")
+_AUDIT = statements("fleet")["audit_always"]
 
 
 class ReservationVerbs(Verbs):
     def reserve(self, queue: str, reservation_id: str, *, holder: str, expires_ms: int) -> Op[Reservation]:
         def steps() -> Steps[Reservation]:
             now = self._clock.now()
+            yield from expire(now)
+            taken = yield Statement(_SQL["reservation"], (queue,))
             yield Statement(_SQL["reserve"], (queue, reservation_id, holder, now, now + expires_ms * 1000))
+            if not taken:
+                yield Statement(_AUDIT, (now, queue, holder, "reserve"))
             rows = yield Statement(_SQL["reservation"], (queue,))
             return _reservation(rows[0])
 
@@ -23,7 +28,12 @@ class ReservationVerbs(Verbs):
 
     def unreserve(self, queue: str, reservation_id: str) -> Op[bool]:
         def steps() -> Steps[bool]:
-            return bool((yield Statement(_SQL["unreserve"], (queue, reservation_id))))
+            now = self._clock.now()
+            yield from expire(now)
+            rows = yield Statement(_SQL["unreserve"], (queue, reservation_id))
+            for (holder,) in rows:
+                yield Statement(_AUDIT, (now, queue, holder, "unreserve"))
+            return bool(rows)
 
         return SqliteOp(steps, writes=True)
 
@@ -39,6 +49,17 @@ class ReservationVerbs(Verbs):
             return int(count)
 
         return SqliteOp(steps, writes=False)
+
+
+def any_expired(now: int) -> Steps[bool]:
+    ((found,),) = yield Statement(_SQL["any_expired"], (now,))
+    return bool(found)
+
+
+def expire(now: int) -> Steps[None]:
+    """Remove the reservations that expired, and record it."""
+    for queue, holder in (yield Statement(_SQL["expired"], (now,))):
+        yield Statement(_AUDIT, (now, queue, holder, "reservation.expired"))
 
 
 def _reservation(row: Row) -> Reservation:

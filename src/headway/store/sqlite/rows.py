@@ -105,8 +105,8 @@ def to_event(row: Row) -> tuple[Event, str | None]:
 
 
 def to_audit(row: Row) -> AuditEntry:
-    at, actor, action, detail = row
-    return AuditEntry(from_micros(at), actor, action, detail)
+    at, *rest = row
+    return AuditEntry(from_micros(at), *rest)
 
 
 def decode_json(text: str | None) -> Any:

@@ -14,6 +14,7 @@ from headway.store.sqlite.children import stop_siblings
 from headway.store.sqlite.inbox import meets, names_there
 from headway.store.sqlite.joins import decide_gone
 from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.reservations import any_expired, expire
 from headway.store.sqlite.room import Candidate, first_aside, limit_keys, look_for_room
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
@@ -52,7 +53,7 @@ class SweepVerbs(Verbs):
             now = self._clock.now()
             begin = self._swept_to or _Place()
             broken, end = yield from _look(begin, limit, now)
-            if broken:
+            if broken or (yield from any_expired(now)):
                 return None  # `steps` looks again, from the same place
             self._swept_to = end
             return Swept()
@@ -61,6 +62,7 @@ class SweepVerbs(Verbs):
             now = self._clock.now()
             broken, end = yield from _look(self._swept_to or _Place(), limit, now)
             self._swept_to = end
+            yield from expire(now)
             decided = yield from decide_gone(broken.jobs)
             ended = yield from stop_siblings(decided.failed, now)
             ended += yield from wake_signaled(broken.signaled, now)

@@ -309,11 +309,21 @@ from tenants
 where id in (select value from json_each(?1));
 
 -- name: audit
-select at, actor, action, detail
+select at, actor, action, detail, id, job_id, tenant_id
 from audit
 where job_id = ?1
   and (?2 is null or tenant_id = ?2)
 order by id;
+
+-- name: audit_log
+select at, actor, action, detail, id, job_id, tenant_id
+from audit
+where (?1 is null or tenant_id = ?1)
+  and (?2 is null or actor = ?2)
+  and (?3 is null or action = ?3)
+  and id < ?4
+order by id desc
+limit ?5;
 
 -- name: schema_tables
 select count(*)

@@ -4,12 +4,21 @@
 insert into reservations (queue, id, holder, since, expires_at)
 values (?1, ?2, ?3, ?4, ?5)
 on conflict (queue) do update
-set since = case when reservations.id = excluded.id and reservations.expires_at > ?4 then reservations.since else ?4 end,
-  id = excluded.id,
-  holder = excluded.holder,
+set holder = excluded.holder,
   expires_at = excluded.expires_at
-where reservations.id = excluded.id
-  or reservations.expires_at <= ?4;
+where reservations.id = excluded.id;
+
+-- name: any_expired
+select exists (
+  select 1
+  from reservations
+  where expires_at <= ?1
+);
+
+-- name: expired
+delete from reservations
+where expires_at <= ?1
+returning queue, holder;
 
 -- name: reservation
 select queue, id, holder, since, expires_at
@@ -20,7 +29,7 @@ where queue = ?1;
 delete from reservations
 where queue = ?1
   and id = ?2
-returning id;
+returning holder;
 
 -- name: reservations
 select queue, id, holder, since, expires_at

@@ -97,7 +97,7 @@ $$;
 -- Stop claims from a queue: waits for the claims under way, so that none commits once this has returned.
 -- Waits for nobody longer than a while (55P03), and first for the queue's row: who holds that must not hold up claims,
 -- which wait for who waits with their lock.
-create function headway.pause(p_queue text, p_actor text) returns void
+create function headway.pause(p_queue text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '5s'
@@ -120,7 +120,7 @@ end
 $$;
 
 -- Let claims of a queue go on.
-create function headway.resume(p_queue text, p_actor text) returns void
+create function headway.resume(p_queue text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,5 +1,5 @@
 -- Reserve a queue, if nobody else has it, or renew that: waits for the claims under way, so that none commits once this
--- has returned. Gives the reservation that stands: this one, or the other's.
+-- has returned. Gives the reservation that stands: this one, or the other's. Audited, with the holder as the actor.
 create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expires_ms bigint)
 returns table (queue text, id uuid, holder text, since timestamptz, expires_at timestamptz)
 language plpgsql security definer
@@ -8,6 +8,7 @@ set lock_timeout = '5s'
 as $$
 declare
   v_now timestamptz;
+  v_last headway.reservations;
 begin
   -- first the row, which somebody may hold: claims wait for who waits with their lock
   perform from headway.reservations r where r.queue = p_queue for update;
@@ -16,17 +17,42 @@ begin
   v_now := headway.now();
   -- a claim asks for the reservation only where the queue has a row
   insert into headway.queues (name) values (p_queue) on conflict do nothing;
+  perform headway.expire_reservations(v_now, p_queue);
+  select r.* into v_last from headway.reservations r where r.queue = p_queue;
   insert into headway.reservations as r (queue, id, since, expires_at, holder)
   values (p_queue, p_id, v_now, v_now + p_expires_ms * interval '1 millisecond', p_holder)
   on conflict on constraint reservations_pkey do update
     set id = excluded.id,
-        since = case when r.id = excluded.id and r.expires_at > v_now then r.since else excluded.since end,
         expires_at = excluded.expires_at,
         holder = excluded.holder
-    where r.id = excluded.id or r.expires_at <= v_now;
+    where r.id = excluded.id;
+  if v_last.id is null then
+    insert into headway.audit (at, actor, action, detail) values (v_now, p_holder, 'reserve', p_queue);
+  end if;
   return query
     select r.queue, r.id, r.holder, r.since, r.expires_at from headway.reservations r where r.queue = p_queue;
 end
+$$;
+
+-- Remove the reservations that expired, of one queue or of all, and record it; skips what others hold.
+create function headway.expire_reservations(p_now timestamptz, p_queue text default null) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  with old as materialized (
+    select r.queue
+      from headway.reservations r
+     where r.expires_at <= p_now
+       and (p_queue is null or r.queue = p_queue)
+       for update skip locked
+  ), gone as (
+    delete from headway.reservations r
+     using old o
+     where r.queue = o.queue
+    returning r.queue, r.holder
+  )
+  insert into headway.audit (at, actor, action, detail)
+  select p_now, g.holder, 'reservation.expired', g.queue from gone g;
 $$;
 
 -- Give a reservation back; false if it is no longer this one's.
@@ -34,8 +60,16 @@ create function headway.unreserve(p_queue text, p_id uuid) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_now timestamptz := headway.now();
+  v_holder text;
 begin
-  delete from headway.reservations r where r.queue = p_queue and r.id = p_id;
-  return found;
+  perform headway.expire_reservations(v_now, p_queue);
+  delete from headway.reservations r where r.queue = p_queue and r.id = p_id returning r.holder into v_holder;
+  if not found then
+    return false;
+  end if;
+  insert into headway.audit (at, actor, action, detail) values (v_now, v_holder, 'unreserve', p_queue);
+  return true;
 end
 $$;

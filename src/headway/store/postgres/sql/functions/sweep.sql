@@ -16,6 +16,7 @@ declare
   v_ready uuid[];
 begin
   perform headway.couple();
+  perform headway.expire_reservations(v_now);
   select s.* into v_last from headway.sweeps s for update skip locked;
   if not found then
     return;

@@ -232,7 +232,7 @@ create table headway.audit (
   tenant_id uuid,
   job_id uuid,
   at timestamptz not null,
-  actor text,
+  actor text constraint audit_actor check (char_length(actor) between 1 and 255 and actor !~ '[\x01-\x1f\x7f-\x9f]'),
   action text not null,
   detail text
 );

@@ -316,7 +316,10 @@ create table audit (
   at integer not null,
   tenant_id text,
   job_id text,
-  actor text,
+  actor text constraint audit_actor check (
+    length(actor) between 1 and 255
+    and actor not glob '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+  ),
   action text not null,
   detail text
 ) strict;
