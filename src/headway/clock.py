@@ -9,6 +9,10 @@ from typing import Protocol
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+# how moments are shown that SQL may have written and no datetime can hold; with room to be shown in any zone
+EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
+LATEST = datetime(9999, 12, 29, tzinfo=UTC)
+
 
 class Clock(Protocol):
     """Gives the time as whole microseconds since 1970 (UTC)."""
@@ -42,5 +46,8 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """The moment, in UTC."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """The moment, in UTC; `EARLIEST` or `LATEST` for one that no datetime can hold."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return EARLIEST if micros < 0 else LATEST

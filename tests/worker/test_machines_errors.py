@@ -369,3 +369,40 @@ def test_an_at_most_once_machine_whose_handle_replays_is_charged_each_time(shop:
     shop.enqueue(M.build())
     shop.drain()
     assert tries == [0, 1, 2]
+
+
+# what SQL may have written
+
+
+@pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 3_000 + "]" * 3_000 + "}"])
+@pytest.mark.parametrize("when", ["before the first step", "while it waits", "while it runs"])
+def test_a_signal_that_cannot_be_read_ends_its_machine_and_nothing_else(shop: Workshop, text: str, when: str) -> None:
+    """Previously its claim was given back with all others of the batch, and taken again, for ever."""
+
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            if when == "while it runs" and ctx.state.get("bad"):
+                shop.signal(ctx.job_id, "go")
+                shop.sql("update {}signals set payload = ?", text)
+                return Next(self.end)
+            return Await("go", then=self.end) if ctx.state.get("bad") else Done()
+
+        @step
+        async def end(self, ctx: Context) -> Outcomes:
+            return Done()
+
+    @shop.job
+    async def plain() -> None:
+        pass
+
+    bad, good, other = shop.enqueue(M.build(bad=True), M.build(), plain.build())
+    if when == "while it waits":
+        assert shop.drain().succeeded == 2
+    if when != "while it runs":
+        shop.signal(bad, "go")
+        shop.sql("update {}signals set payload = ?", text)
+    shop.drain()
+    assert [shop.get(job_id).status for job_id in (bad, good, other)] == ["dead", "succeeded", "succeeded"]
+    assert "cannot be read" in (shop.get(bad).error or "")

@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import apsw
+import psycopg
+
 from headway.config import Settings
 from headway.define import Registry
 from headway.define.signaling import signal_to
@@ -124,6 +127,17 @@ class Workshop:
     def signal(self, job_id: str, name: str, payload: Any = None) -> None:
         (sent,) = self.store.run(self.store.ops.signal([signal_to(job_id, name, payload, limit=10_000)]))
         self.wake.poke(sent.queue)
+
+    def sql(self, text: str, *params: Any) -> None:
+        """One statement behind the store's back; `{}` stands before the names of tables."""
+        if self.store.dialect == "postgres":
+            with psycopg.connect(self.store.url, autocommit=True) as conn:
+                conn.execute(text.format("headway.").replace("?", "%s"), params)
+        else:
+            conn = apsw.Connection(str(self.store.path))
+            conn.set_busy_timeout(10_000)
+            conn.execute(text.format(""), params)
+            conn.close()
 
     def make_due(self, job_id: str) -> None:
         self.store.run(self.store.ops.change(job_id, Change(scheduled_for=None), tenant_id=None, actor="test"))

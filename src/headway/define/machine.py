@@ -20,6 +20,7 @@ from headway.define.state import Shape
 from headway.define.steps import Step, steps_of
 from headway.define.visit import Visit
 from headway.errors import InvalidJob, InvalidOutcome
+from headway.model import codec
 from headway.model.job import Claim, Enqueued, NewJob
 from headway.model.machine import START, Place
 from headway.model.outcome import StepRef
@@ -229,8 +230,11 @@ class MachineKind(Kind[..., Any]):
         return {self.options.queue, *(step.options.queue for step in steps)}
 
     def admit(self, claim: Claim) -> Visit | None:
-        """The execution that this claim asks for; None for a version or step that is not known here."""
-        place = _NOWHERE if claim.place is None else _place.decode(claim.place)
+        """The execution that this claim asks for; None for a version or step that is not known here.
+
+        Raises `InvalidPayload` where its state or one of its signals cannot be read, as SQL may have written it.
+        """
+        place = _read_place(claim)
         version = place.version or max(self.editions)
         edition = self.editions.get(version)
         migrates = False
@@ -251,7 +255,7 @@ class MachineKind(Kind[..., Any]):
 
     def unknown(self, claim: Claim) -> str:
         """What of such a claim is not known here."""
-        place = _NOWHERE if claim.place is None else _place.decode(claim.place)
+        place = _read_place(claim)
         edition = self.editions.get(place.version or max(self.editions))
         if edition is not None and (place.step or START) in edition.steps:
             return (
@@ -289,6 +293,15 @@ class MachineKind(Kind[..., Any]):
     def _finish(self, payload: str) -> NewJob:
         place = Place(version=self.edition.version, step=START)
         return self.placed(super()._finish(payload), place, payload)
+
+
+def _read_place(claim: Claim) -> Place:
+    if claim.place is None:
+        return _NOWHERE
+    try:
+        return _place.decode(claim.place)
+    except codec.FAULTS as error:
+        raise codec.unread("place of this machine, with its state and its signals,", error) from error
 
 
 def _check_handle(machine: type[Machine], kind: str) -> None:

@@ -14,6 +14,7 @@ from headway.define.state import brief, plain
 from headway.define.step_context import StepContext
 from headway.define.steps import Step, is_step
 from headway.errors import InvalidOutcome, InvalidPayload
+from headway.model import codec
 from headway.model.job import Claim, Settlement
 from headway.model.machine import Place, Turn, turned
 from headway.model.outcome import KEEP, Next, Outcomes
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _OUTCOMES: tuple[type, ...] = get_args(Outcomes)
 _NAMES = ", ".join(each.__name__ for each in _OUTCOMES)
 _NO_LIMIT = 1 << 62
+
+
 _received = msgspec.json.Decoder(tuple[Received, ...])
 
 
@@ -86,7 +89,10 @@ class Visit:
         return turned(self.claim, turn, "waiting", status="released")
 
     def following(self, settlement: Settlement, signals: str | None) -> Visit | None:
-        """The visit of the next step, once this one's settlement is committed; None for a step that is not known."""
+        """The visit of the next step, once this one's settlement is committed; None for a step that is not known.
+
+        Raises `InvalidPayload` where one of its signals cannot be read.
+        """
         turn = settlement.turn
         assert turn is not None
         place = self.place
@@ -99,7 +105,7 @@ class Visit:
             awaiting=(),
             woken=None,
             joining=None,
-            signals=() if signals is None else _received.decode(signals),
+            signals=_read_inbox(signals),
         )
         step = self.edition.steps.get(turn.step)
         return None if step is None else Visit(self.edition, step, following, claim, migrates=False)
@@ -176,3 +182,12 @@ class Visit:
                 f"version {version} is: let migrate_from return Next(step, state)"
             )
         ctx.text = self.edition.shape.conform(moved, _NO_LIMIT)  # its outcome is held to the limit
+
+
+def _read_inbox(signals: str | None) -> tuple[Received, ...]:
+    if signals is None:
+        return ()
+    try:
+        return _received.decode(signals)
+    except codec.FAULTS as error:
+        raise codec.unread("inbox of this machine", error) from error

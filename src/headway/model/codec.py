@@ -16,6 +16,9 @@ import msgspec
 from headway.errors import InvalidJob, InvalidPayload
 
 DEEPEST = 64
+UNREADABLE = "unreadable: "
+FAULTS = (msgspec.MsgspecError, RecursionError, UnicodeError)
+"""What decoding raises."""
 KEY_LIMIT = 512
 
 _SMALLEST_INT = -(2**63)
@@ -65,9 +68,8 @@ def decode(text: str | bytes, type: Any = Any, *, what: str = "payload") -> Any:
         if type is Any:
             return _decoder.decode(text)
         return msgspec.json.decode(text, type=type, dec_hook=revive)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        path, reason = fault_of(error)
-        raise InvalidPayload(f"the {what} cannot be read at {path}: {reason}") from error
+    except FAULTS as error:
+        raise unread(what, error) from error
 
 
 def read(text: str | bytes, *, what: str = "payload") -> Any:
@@ -76,6 +78,20 @@ def read(text: str | bytes, *, what: str = "payload") -> Any:
     if _too_deep(text.encode() if isinstance(text, str) else text):
         raise InvalidPayload(f"the {what} cannot be read at $: it is nested deeper than {DEEPEST} levels")
     return decode(text, what=what)
+
+
+def unread(what: str, error: Exception) -> InvalidPayload:
+    """What a reader says of one of the `FAULTS`."""
+    path, reason = fault_of(error)
+    return InvalidPayload(f"the {what} cannot be read at {path}: {reason}")
+
+
+def shown(text: str | bytes | None, *, what: str = "value") -> Any:
+    """What stored text stands for, for people who look: where it cannot be read, why, in words that say so."""
+    try:
+        return None if text is None else decode(text, what=what)
+    except InvalidPayload as error:
+        return f"{UNREADABLE}{error}"
 
 
 def fault_of(error: Exception) -> tuple[str, str]:

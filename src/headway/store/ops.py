@@ -84,7 +84,8 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     atomic: bool = False  # its statements need one transaction around them
     urgent: bool = False  # a heartbeat does not wait until other calls give a connection back
     alone: Callable[[], Steps[T]] | None = None  # the same steps for a transaction of its own, which ends with them
-    apart: Op[T] | None = None  # what to run instead where somebody's open transaction was in the way of some of it
+    # what to run instead where it failed for some of its rows: somebody's open transaction, or a row that is broken
+    apart: Op[T] | None = None
 
 
 class Ops(Protocol):

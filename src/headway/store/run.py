@@ -15,7 +15,12 @@ def drive(steps: Steps[T], execute: Callable[[Statement | Batch], Rows]) -> T:
     try:
         request = next(steps)
         while True:
-            request = steps.send(execute(request))
+            try:
+                rows = execute(request)
+            except Exception as error:
+                request = steps.throw(error)  # an op may know what to do instead
+            else:
+                request = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -28,7 +33,12 @@ async def adrive(steps: Steps[T], execute: Callable[[Statement | Batch], Awaitab
     try:
         request = next(steps)
         while True:
-            request = steps.send(await execute(request))
+            try:
+                rows = await execute(request)
+            except Exception as error:
+                request = steps.throw(error)  # an op may know what to do instead
+            else:
+                request = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result

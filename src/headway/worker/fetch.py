@@ -272,7 +272,11 @@ class Fetcher:
             kind = kinds.get(claim.kind)
             handler: Handler | None = kind
             if isinstance(kind, MachineKind):
-                handler = kind.admit(claim)
+                try:
+                    handler = kind.admit(claim)
+                except Exception as error:
+                    self._runner.condemn(claim, error)  # it alone: the others of the batch run
+                    continue
                 claim = claim if handler is None else handler.claim
             if handler is None:
                 unknown.append(claim)

@@ -27,7 +27,7 @@ from headway.worker.hooks import Event, Hooks
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.threads import Threads
-from headway.worker.verdict import clean, describe, fail, handlers_own, judge
+from headway.worker.verdict import clean, describe, fail, first_line, handlers_own, judge
 
 log = logs.get_logger("headway.worker")
 
@@ -182,13 +182,24 @@ class Runner:
         if run is None:
             return
         assert isinstance(run.handler, Visit)
-        visit = run.handler.following(settlement, signals)
+        try:
+            visit = run.handler.following(settlement, signals)
+        except Exception as error:
+            self._free(run)
+            self.condemn(msgspec.structs.replace(claim, fence=claim.fence + 1), error)
+            return
         if self._closing or visit is None:
             self._free(run)  # what is running without anybody who runs it is given back when this worker signs off
             return
         following = Execution(visit.claim, visit, run.worker_id, run.tenant, time.monotonic())
         following.slot_since, following.steps = run.slot_since, run.steps + 1
         self._begin(following)
+
+    def condemn(self, claim: Claim, error: Exception) -> None:
+        """A claim that cannot be begun, for a reason of its own: the job is dead."""
+        text = clean(first_line(str(error)))
+        log.error("a job cannot be begun and is dead", job_id=claim.id, kind=claim.kind, error=text)
+        self._settler.put(claim, dead(claim, text))
 
     def go_no_further(self, claim: Claim) -> None:
         """It was not committed, or the job has ended: the slot is free."""

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
+from headway.model import codec
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Child
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.enqueue import enqueue_one
-from headway.store.postgres.reads import decode, read, utc
+from headway.store.postgres.reads import read, utc
 
 _SIGNAL = (
     "select id, job_id, queue, created from headway.signal_many($1::uuid[], $2::text[], $3::json[], $4::uuid[],"
@@ -108,10 +109,10 @@ def _sent(rows: Rows) -> list[Sent]:
 
 def _stored(row: Row) -> Signal:
     fields = dict(zip(Signal.__struct_fields__, map(utc, row), strict=True))
-    fields["payload"] = decode(fields["payload"])
+    fields["payload"] = codec.shown(fields["payload"], what="payload")
     return Signal(**fields)
 
 
 def _child(row: Row) -> Child:
     child_id, kind, status, result, error = row
-    return Child(id=child_id, kind=kind, status=status, result=decode(result), error=error)
+    return Child(id=child_id, kind=kind, status=status, result=codec.shown(result, what="result"), error=error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from headway.model.fleet import Swept
 from headway.model.group import Group, NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -14,7 +16,7 @@ from headway.model.reservation import Reservation
 from headway.model.status import Status
 from headway.model.train import Hold, Moved, Train
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.postgres.reads import JOB, call, decode, first, job, nothing, read, utc
+from headway.store.postgres.reads import JOB, call, first, job, nothing, read, utc
 
 T = TypeVar("T")
 
@@ -311,7 +313,7 @@ def _train(row: Row) -> Train:
 
 def _group(row: Row) -> Group:
     fields = dict(zip(Group.__struct_fields__, map(utc, row), strict=True))
-    fields["counts"] = decode(fields["counts"]) or {}
+    fields["counts"] = msgspec.json.decode(fields["counts"]) if fields["counts"] else {}
     return Group(**fields)
 
 

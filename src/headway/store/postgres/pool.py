@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
 
 from headway.store.postgres.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
+from headway.store.postgres.times import TimeLoader
 
 SIZE = 8
 """The most connections of an app, for its threads and for each event loop."""
@@ -202,3 +203,4 @@ def _shape(conn: Connection | AsyncConnection, backend: tuple[Any, ...] | None) 
         conn.prepare_threshold = _PREPARE_AFTER
     for name in ("uuid", "json", "jsonb"):
         conn.adapters.register_loader(name, TextLoader)
+    conn.adapters.register_loader("timestamptz", TimeLoader)

@@ -193,7 +193,10 @@ class PostgresReads:
             "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end from headway.jobs j"
             " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
             [list(ids), tenant_id],
-            lambda rows: {job_id: Outcome(status, decode(result), error) for job_id, status, result, error in rows},
+            lambda rows: {
+                job_id: Outcome(status, codec.shown(result, what="result"), error)
+                for job_id, status, result, error in rows
+            },
         )
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
@@ -288,10 +291,6 @@ def read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
     return Op(steps, writes=False)
 
 
-def decode(text: str | None) -> Any:
-    return None if text is None else msgspec.json.decode(text)
-
-
 def shown(text: str | None) -> Any:
     """What JSON text stands for; the text itself where it cannot be read, as SQL may have written it."""
     try:
@@ -312,7 +311,7 @@ def plain(value: Any) -> Any:
 def job(row: Row) -> Job:
     fields = dict(zip(_FIELDS, map(utc, row), strict=True))
     for name in _JSON_FIELDS:
-        fields[name] = decode(fields[name])
+        fields[name] = codec.shown(fields[name], what=name)
     fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
     fields["awaiting"] = tuple(fields["awaiting"] or ())
     return Job(**fields)
@@ -320,14 +319,14 @@ def job(row: Row) -> Job:
 
 def _attempt(row: Row) -> Attempt:
     fields = dict(zip(Attempt.__struct_fields__, map(utc, row), strict=True))
-    fields["state"] = decode(fields["state"])
+    fields["state"] = codec.shown(fields["state"], what="state")
     return Attempt(**fields)
 
 
 def _worker(row: Row) -> Worker:
     fields = dict(zip(Worker.__struct_fields__, map(utc, row), strict=True))
-    fields["queues"] = decode(fields["queues"])
-    fields["metadata"] = decode(fields["metadata"])
+    fields["queues"] = msgspec.json.decode(fields["queues"])
+    fields["metadata"] = codec.shown(fields["metadata"], what="metadata")
     fields["kinds"] = tuple(fields["kinds"])
     return Worker(**fields)
 
@@ -340,7 +339,7 @@ def _queue(row: Row) -> Queue:
         paused=bool(paused),
         paused_at=paused_at,
         paused_by=paused_by,
-        counts=decode(counts) or {},
+        counts=msgspec.json.decode(counts) if counts else {},
         oldest_queued_at=oldest,
         workers=workers,
         kinds=tuple(kinds or ()),

@@ -12,7 +12,7 @@ from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
-from headway.store.sqlite.rows import decode_json, to_attempt, to_audit, to_job, to_worker
+from headway.store.sqlite.rows import show_json, to_attempt, to_audit, to_job, to_worker
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("read")
@@ -84,7 +84,7 @@ class ReadVerbs(Verbs):
         def steps() -> Steps[dict[str, Outcome]]:
             rows = yield Statement(_SQL["results"], (json_list(ids), tenant_id))
             return {
-                job_id: Outcome(status, decode_json(result), error) if status in FINISHED else Outcome(status)
+                job_id: Outcome(status, show_json(result, "result"), error) if status in FINISHED else Outcome(status)
                 for job_id, status, result, error in rows
             }
 
@@ -110,7 +110,7 @@ class ReadVerbs(Verbs):
             settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
             kinds: dict[str, list[tuple[str, ...]]] = {}
             for queue, known in (yield Statement(_SQL["queue_workers"], (now,))):
-                kinds.setdefault(queue, []).append(decode_json(known))
+                kinds.setdefault(queue, []).append(show_json(known))
             counts: dict[str, dict[Status, int]] = {}
             limited: dict[str, int] = {}
             oldest: dict[str, int] = {}

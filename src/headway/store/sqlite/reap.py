@@ -9,6 +9,7 @@ from typing import Any
 from headway.model.fleet import Reaped
 from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.ending import Ending, Open, ending, write_endings
+from headway.store.sqlite.isolate import each_alone
 from headway.store.sqlite.machines import attempt_of_machine, write_attempts
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.sql import statements
@@ -30,12 +31,21 @@ class ReapVerbs(Verbs):
         def steps() -> Steps[list[Reaped]]:
             now = self._clock.now()
             over = yield from _over(by, now)
-            rows = yield Statement(_SQL["pick"], (over, names, limit))
+            rows = yield Statement(_SQL["pick"], (over, names, limit, False))
             reaped = yield from _lose(rows, now)
             yield Statement(_SQL["remove"], (over, names))
             return reaped
 
-        return SqliteOp(steps, writes=True, probe=probe)
+        def each() -> Steps[list[Reaped]]:
+            now = self._clock.now()
+            over = yield from _over(by, now)
+            rows = yield Statement(_SQL["pick"], (over, names, limit, True))
+            done, failed = yield from each_alone("reaping", rows, lambda row: _lose(row, now))
+            yield Statement(_SQL["remove"], (over, names))
+            faults = [Reaped(row[1], row[2], row[_OPEN], row[3], None, reason) for row, reason in failed]
+            return [one for reaped in done for one in reaped] + faults
+
+        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
 
     def unregister(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
@@ -79,7 +89,8 @@ def _lost(row: Row) -> Ending:
     job = Open(*row[:_OPEN])
     _, worker, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
     losses += 1
-    error = f"lost with its worker {worker or job.worker_id}"
+    gone = worker or job.worker_id
+    error = f"lost with its worker {gone}" if gone else "it was running without a worker"
     once = delivery == "at_most_once"
     if losses >= max_losses or (once and tries + losses >= max_attempts):
         if not job.canceling:

@@ -59,7 +59,7 @@ def to_signal(row: Row) -> Signal:
 
 def to_child(row: Row) -> Child:
     job_id, kind, status, result, error = row
-    return Child(id=job_id, kind=kind, status=status, result=decode_json(result), error=error)
+    return Child(id=job_id, kind=kind, status=status, result=show_json(result, "result"), error=error)
 
 
 def to_worker(row: Row) -> Worker:
@@ -109,8 +109,12 @@ def to_audit(row: Row) -> AuditEntry:
     return AuditEntry(from_micros(at), *rest)
 
 
-def decode_json(text: str | None) -> Any:
-    return None if text is None else _decode(text)
+def show_json(text: str | None, what: str = "value") -> Any:
+    """What this text stands for, or why it cannot be read."""
+    try:
+        return None if text is None else _decode(text)
+    except codec.FAULTS:
+        return codec.shown(text, what=what)
 
 
 def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | None]:
@@ -131,5 +135,5 @@ def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...]) -> dict[
         if value is not None and (name.endswith("_at") or name == "scheduled_for"):
             values[name] = from_micros(value)
     for name in json:
-        values[name] = decode_json(values[name])
+        values[name] = show_json(values[name], name)
     return values

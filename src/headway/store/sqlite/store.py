@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Literal, TypeVar
 
 from headway.clock import Clock, SystemClock
-from headway.errors import StoreError
+from headway.errors import StoreError, StoreUnavailable
 from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate
@@ -84,9 +84,14 @@ class SqliteStore:
             found = live.readers.run(special.probe)
             if found is not None:
                 return found
-        if op.writes:
+        if not op.writes:
+            return live.readers.run(op.steps)
+        try:
             return live.writer.run(op.steps)
-        return live.readers.run(op.steps)
+        except Exception as error:
+            if op.apart is None or isinstance(error, StoreUnavailable):
+                raise
+        return live.writer.run(op.apart.steps)
 
     async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
         seconds = self._timeout_s if timeout_s is None else timeout_s
@@ -107,9 +112,14 @@ class SqliteStore:
             found = await live.readers.arun(special.probe)
             if found is not None:
                 return found
-        if op.writes:
+        if not op.writes:
+            return await live.readers.arun(op.steps)
+        try:
             return await live.writer.arun(op.steps)
-        return await live.readers.arun(op.steps)
+        except Exception as error:
+            if op.apart is None or isinstance(error, StoreUnavailable):
+                raise
+        return await live.writer.arun(op.apart.steps)
 
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import sqlite_session

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from headway.model.fleet import Promoted
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.aftermath import follow
+from headway.store.sqlite.isolate import each_alone
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list, positions
 from headway.store.sqlite.rates import next_refill, refill
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.stopping import end_early
 from headway.store.sqlite.tied import Left, ties
 from headway.store.sqlite.unique import holder_of_key, supersede
-from headway.store.sqlite.waking import timed_out, wake
+from headway.store.sqlite.waking import Waiting, late_rows, wake
 
 _SQL = statements("tick")
 _JOINS = statements("joins")
@@ -31,17 +36,26 @@ class TickVerbs(Verbs):
                 return None
             return Promoted(0, 0, _wait_ms(now, *next_due, next_token))
 
-        def steps() -> Steps[Promoted]:
+        def steps(each: _Each = _all_at_once) -> Steps[Promoted]:
             now = self._clock.now()
             yield from refill(now)
-            expired = yield from _expire(now, limit)
-            queued = yield from _queue_due(now, limit)
-            queued += yield from _time_out(now, limit)
+            rows = yield Statement(_SQL["expired"], (now, limit))
+            expired = yield from each("expiring", rows, lambda some: _expire(some, now))
+            rows = yield Statement(_SQL["due"], (now, limit))
+            queued = yield from each("promoting", rows, lambda some: _queue_due(some, now))
+            rows = yield from late_rows(now, limit)
+            queued += yield from each("timing out", rows, lambda some: _time_out(some, now))
             (next_due,) = yield Statement(_SQL["next_due"])
             next_token = yield from next_refill()
             return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
 
-        return SqliteOp(steps, writes=True, probe=probe)
+        def alone() -> Steps[Promoted]:
+            promoted = yield from steps(_one_by_one)
+            # what failed is due still: nobody is to look for it at once, again and again
+            wait_ms = promoted.next_due_ms
+            return msgspec.structs.replace(promoted, next_due_ms=None if wait_ms is None else max(1_000, wait_ms))
+
+        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(alone, writes=True))
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         def probe() -> Steps[int | None]:
@@ -60,8 +74,19 @@ class TickVerbs(Verbs):
         return SqliteOp(steps, writes=True, probe=probe)
 
 
-def _expire(now: int, limit: int) -> Steps[int]:
-    rows = yield Statement(_SQL["expired"], (now, limit))
+_Each = Callable[[str, Rows, Callable[[Rows], Steps[int]]], Steps[int]]
+
+
+def _all_at_once(_duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> Steps[int]:
+    return (yield from work(rows))
+
+
+def _one_by_one(duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> Steps[int]:
+    done, _ = yield from each_alone(duty, rows, work)
+    return sum(done)
+
+
+def _expire(rows: Rows, now: int) -> Steps[int]:
     if rows:
         tied = yield from ties(rowid for (rowid,) in rows)
         ended = yield from end_early(tied.values(), "expired", now)
@@ -69,8 +94,7 @@ def _expire(now: int, limit: int) -> Steps[int]:
     return len(rows)
 
 
-def _queue_due(now: int, limit: int) -> Steps[int]:
-    rows = yield Statement(_SQL["due"], (now, limit))
+def _queue_due(rows: Rows, now: int) -> Steps[int]:
     places = iter((yield from positions(sum(row[1] for row in rows))))
     due = []
     ended: list[Left] = []
@@ -93,9 +117,9 @@ def _queue_due(now: int, limit: int) -> Steps[int]:
     return len(rows) - len(ended)
 
 
-def _time_out(now: int, limit: int) -> Steps[int]:
+def _time_out(rows: Rows, now: int) -> Steps[int]:
     """Queue the machines whose await has timed out."""
-    late = yield from timed_out(now, limit)
+    late = [Waiting(*row) for row in rows]
     ended = yield from wake(late, "timeout", now)
     if ended:
         yield from follow(ended, now=now)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headway.model.machine import Woken
-from headway.store.ops import Batch, Statement, Steps
+from headway.store.ops import Batch, Rows, Statement, Steps
 from headway.store.sqlite.inbox import meets, names_there
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
@@ -65,7 +65,6 @@ def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Left]]:
     return (yield from wake(ready, "signal", now))
 
 
-def timed_out(now: int, limit: int) -> Steps[list[Waiting]]:
-    """The machines whose await is over by its deadline."""
-    rows = yield Statement(_SQL["timed_out"], (now, limit))
-    return [Waiting(*row) for row in rows]
+def late_rows(now: int, limit: int) -> Steps[Rows]:
+    """The machines whose await is over by its deadline, each as a `Waiting` is made of."""
+    return (yield Statement(_SQL["timed_out"], (now, limit)))

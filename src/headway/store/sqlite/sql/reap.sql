@@ -26,7 +26,8 @@ select
 
 -- name: pick
 select
-  rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
+  -- where checks were off, a row may be running without a start
+  rowid, id, fence, worker_id, coalesce(attempt_started_at, started_at, created_at), log_tail, cancel_requested_at is not null, cancel_reason,
   unique_key, unique_scope,
   train is not null or partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
     or exists (
@@ -54,7 +55,8 @@ where status = 'running'
       and workers.lease_expires_at > ?1
       and workers.id not in (select value from json_each(?2))
   )
-order by worker_id, id
+-- at random where some cannot be ended: they do not keep the others out of the limit for ever
+order by case when ?4 then random() end, worker_id, id
 limit ?3;
 
 -- name: remove

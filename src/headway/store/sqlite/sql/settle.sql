@@ -4,7 +4,7 @@
 -- name: look
 -- the last column is looked up once: whether anybody listens to how jobs end
 select
-  rowid, id, fence, worker_id, attempt_started_at, log_tail, cancel_requested_at is not null, cancel_reason,
+  rowid, id, fence, worker_id, coalesce(attempt_started_at, started_at, created_at), log_tail, cancel_requested_at is not null, cancel_reason,
   unique_key, unique_scope,
   case
     when partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
@@ -39,7 +39,7 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 -- name: attempt_alike
 -- the same for many that say nothing of their own
 insert into attempts (job_id, fence, status, started_at, finished_at, worker_id, stdout_tail)
-select id, fence, ?2, attempt_started_at, ?3, worker_id, log_tail
+select id, fence, ?2, coalesce(attempt_started_at, started_at, ?3), ?3, worker_id, log_tail
 from jobs
 where rowid in (select value from json_each(?1));
 

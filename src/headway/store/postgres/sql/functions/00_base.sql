@@ -195,5 +195,7 @@ returns json
 language sql stable
 as $$
   select pg_catalog.json_build_array(
-    p_id, p_name, p_payload, (extract(epoch from p_sent_at) * 1000000)::bigint, p_dedup_key)
+    p_id, p_name, p_payload,
+    -- an infinite one, as SQL may have written it, must not fail a claim
+    case when isfinite(p_sent_at) then (extract(epoch from p_sent_at) * 1000000)::bigint else 0 end, p_dedup_key)
 $$;

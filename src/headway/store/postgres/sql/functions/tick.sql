@@ -152,8 +152,8 @@ begin
   perform headway.couple();
   begin
     perform headway.refill(v_now);
-  exception when lock_not_available or deadlock_detected then
-    null;
+  exception when others then
+    perform headway.put_back(sqlstate, sqlerrm);
   end;
   queued := 0;
   expired := 0;
@@ -173,8 +173,8 @@ begin
         v_over := v_over || v_late;
       end if;
       expired := expired + 1;
-    exception when lock_not_available then
-      null;
+    exception when others then
+      perform headway.put_back(sqlstate, v_late || ' cannot expire: ' || sqlerrm);
     end;
   end loop;
 
@@ -202,7 +202,7 @@ begin
         from unnest(v_ids, v_places) as u (id, place)
        where j.id = u.id;
       queued := queued + cardinality(v_ids);
-    exception when unique_violation or lock_not_available then
+    exception when others then
       perform set_config('lock_timeout', '2ms', true);
       for i in 1 .. cardinality(v_ids) loop
         begin
@@ -213,8 +213,10 @@ begin
         exception
           when unique_violation then
             v_over := v_over || headway.supersede(v_ids[i], v_now);
-          when lock_not_available then
-            v_busy := v_busy || v_ids[i]; -- whether the key is taken is not known yet: the next round asks again
+          when others then
+            -- whether its key is taken is not known yet: the next round asks again
+            v_busy := v_busy || v_ids[i];
+            perform headway.put_back(sqlstate, v_ids[i] || ' cannot be queued: ' || sqlerrm);
         end;
       end loop;
     end;
@@ -239,7 +241,7 @@ begin
     begin
       perform headway.unpark(v_ids, 'timeout', v_now);
       queued := queued + cardinality(v_ids);
-    exception when unique_violation or lock_not_available then
+    exception when others then
       perform set_config('lock_timeout', '2ms', true);
       foreach v_late in array v_ids loop
         begin
@@ -248,8 +250,9 @@ begin
         exception
           when unique_violation then
             v_over := v_over || headway.supersede(v_late, v_now);
-          when lock_not_available then
+          when others then
             v_busy := v_busy || v_late;
+            perform headway.put_back(sqlstate, v_late || ' cannot be woken: ' || sqlerrm);
         end;
       end loop;
     end;
@@ -327,10 +330,8 @@ begin
       perform headway.forget(array[v_id], p_status);
       v_count := v_count + 1;
     exception
-      when lock_not_available or deadlock_detected then
-        null;
       when others then
-        raise warning 'headway: job % cannot be pruned: % %', v_id, sqlstate, sqlerrm;
+        perform headway.put_back(sqlstate, v_id || ' cannot be pruned: ' || sqlerrm);
     end;
   end loop;
   return v_count;

@@ -103,7 +103,7 @@ declare
   v_head uuid;
 begin
   perform headway.let_go(p_tenants, p_trains, p_now);
-exception when unique_violation or lock_not_available or deadlock_detected then
+exception when others then
   for i in 1 .. cardinality(p_trains) loop
     begin
       perform headway.let_go(p_tenants[i:i], p_trains[i:i], p_now);
@@ -121,7 +121,8 @@ exception when unique_violation or lock_not_available or deadlock_detected then
           perform headway.follow(array[v_head], p_now, false);
         end if;
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
-      when lock_not_available or deadlock_detected then
+      when others then
+        perform headway.put_back(sqlstate, sqlerrm);
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
     end;
   end loop;
@@ -161,14 +162,14 @@ begin
 end
 $$;
 
--- Say in the server's log what else than somebody's lock keeps an arrival from being looked at.
+-- Say in the server's log what else than somebody's lock keeps a row from being handled.
 create function headway.put_back(p_state text, p_message text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_state not in ('55P03', '40P01') then
-    raise warning 'headway: an arrival could not be looked at and is put back: % %', p_state, p_message;
+    raise warning 'headway: what could not be handled is left for the next round: % %', p_state, p_message;
   end if;
 end
 $$;
@@ -242,7 +243,12 @@ begin
     end;
   end if;
   if v_keys is not null then
-    perform headway.let_in(v_keys, false);
+    begin
+      perform headway.let_in(v_keys, false);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (keys) values (v_keys);
+    end;
   end if;
   if v_trains is null then
     return v_taken;
