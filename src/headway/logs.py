@@ -18,13 +18,15 @@ import structlog
 from structlog.stdlib import BoundLogger, ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from headway.secrets import REDACTED, is_secret_name, redact
+from headway.secrets import REDACTED, Known, is_secret_name, process, redact
 
 
 class Described(Protocol):
     """What runs now, as far as a log line wants to know."""
 
     def log_fields(self) -> Mapping[str, Any]: ...
+
+    def known(self) -> Known: ...
 
 
 job: ContextVar[Described | None] = ContextVar("headway_job", default=None)
@@ -90,6 +92,12 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
     )
 
 
+def known() -> Known:
+    """The values that what is written here and now does not show: those of the job that runs, or of the process."""
+    current = job.get()
+    return process() if current is None else current.known()
+
+
 class Seldom:
     """Says yes at most once per period and key, so that trouble does not fill the log."""
 
@@ -120,25 +128,26 @@ def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
 
 def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Every value of the line without secrets; one whose name says that it is a secret is not shown at all."""
+    hidden = known()
     for key, value in event.items():
         if key not in _OUR_OWN and key != "exc_info" and not isinstance(value, _PLAIN):
-            event[key] = REDACTED if is_secret_name(key) and value else _redacted(value)
+            event[key] = REDACTED if is_secret_name(key) and value else _redacted(value, hidden)
     return event
 
 
-def _redacted(value: Any) -> Any:
+def _redacted(value: Any, hidden: Known) -> Any:
     match value:
         case str():
-            return redact(value)
+            return redact(value, hidden)
         case dict():
             return {
-                redact(key) if isinstance(key, str) else key: (
-                    REDACTED if isinstance(key, str) and is_secret_name(key) and each else _redacted(each)
+                redact(key, hidden) if isinstance(key, str) else key: (
+                    REDACTED if isinstance(key, str) and is_secret_name(key) and each else _redacted(each, hidden)
                 )
                 for key, each in value.items()
             }
         case list() | tuple() | set() | frozenset():
-            return [_redacted(each) for each in value]
+            return [_redacted(each, hidden) for each in value]
         case int() | float() | None:
             return value
     # whatever it is, it will be shown as its text
@@ -146,7 +155,7 @@ def _redacted(value: Any) -> Any:
         text = f"{value} {value!r}"
     except Exception:
         return f"a {type(value).__name__}"
-    return value if redact(text) is text else redact(repr(value))
+    return value if redact(text, hidden) is text else redact(repr(value), hidden)
 
 
 def _redact_traceback(record: logging.LogRecord) -> bool:
@@ -156,7 +165,7 @@ def _redact_traceback(record: logging.LogRecord) -> bool:
             text = "".join(traceback.format_exception(*record.exc_info))
         except Exception:
             text = ""
-        clean = redact(text)
+        clean = redact(text, known())
         if clean is not text:
             record.exc_info, record.exc_text = None, clean.rstrip("\n")
     return True

@@ -16,6 +16,7 @@ from workshop import Workshop
 
 from headway import secrets
 from headway.commands import CommandKind, load
+from headway.secrets import Vault
 
 
 @pytest.fixture
@@ -53,6 +54,7 @@ def declare() -> Callable[..., CommandKind]:
         (kind,) = load({name: {"timeout": "60s", **keys}}, "/etc/headway.toml")
         if shop is not None:
             shop.registry._adopt(kind)
+            shop.vault = shop.vault or Vault(secrets.read({"*": {"kinds": ["*"]}}, "/etc/headway.toml"))
         return kind
 
     return declared

@@ -20,6 +20,7 @@ from workshop import Workshop
 from headway import secrets
 from headway.commands import CommandKind
 from headway.errors import CommandFailed
+from headway.secrets import Vault
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
 
@@ -417,7 +418,10 @@ sys.exit(0 if text.startswith("w(1, json") else f"failed with {{one}} and {{two}
     )
     job, attempt = run(lite, kind, key={"$secret": "KEY_ONE"})
     if "json.dumps" in text:
-        assert job.result == {"exit_code": 0, "value": {"a": "[redacted]", "b": ["[redacted]"]}}
+        assert (job.status, attempt.exit_code) == ("dead", 0)
+        assert job.error.startswith(
+            "the result holds the value of the secret KEY_ONE at $.value.a, which is never stored"
+        )
     else:
         assert attempt.exit_code == 1
         assert job.error.endswith("[redacted]" if "65_530" in text else "failed with [redacted] and [redacted]")
@@ -426,6 +430,29 @@ sys.exit(0 if text.startswith("w(1, json") else f"failed with {{one}} and {{two}
     for value in (ONE, TWO):
         for begin in range(len(value) - 8):
             assert value[begin : begin + 8] not in stored
+
+
+def test_a_result_that_looks_like_a_secret_is_stored_as_it_is(
+    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SORT_KEY", "created_at")
+    kind = declare(lite, argv=["/bin/echo", '{{"sort": "created_at", "header": "token=abc"}}'], result="json")
+    job, attempt = run(lite, kind)
+    assert job.result == {"exit_code": 0, "value": {"sort": "created_at", "header": "token=abc"}}
+    assert attempt.stdout_tail == '{"sort": "[redacted]", "header": "token=[redacted]"}\n'
+
+
+def test_a_param_takes_no_secret_that_is_not_declared_for_the_command(
+    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_ONE", ONE)
+    monkeypatch.setenv("KEY_TWO", TWO)
+    lite.vault = Vault(secrets.read({"KEY_ONE": {"kinds": ["other"]}, "KEY_TWO": {"kinds": ["cmd"]}}, "headway.toml"))
+    kind = declare(lite, argv=["/bin/echo", "{key}"], params={"key": {"secret": True}})
+    job, _ = run(lite, kind, key={"$secret": "KEY_ONE"})
+    assert job.error.startswith("the secret KEY_ONE is not given to cmd of tenant default here")
+    job, _ = run(lite, kind, key={"$secret": "KEY_TWO"})
+    assert job.status == "succeeded"
 
 
 def test_a_secret_that_is_not_set_fails_and_is_tried_again(lite: Workshop, declare: Declare) -> None:

@@ -229,11 +229,11 @@ def test_a_reference_goes_where_a_secret_is_declared_and_nowhere_else(declare: D
 
 def test_the_file_may_have_the_sections_and_says_where_it_is(tmp_path: Any) -> None:
     path = tmp_path / "my.toml"
-    path.write_text(FULL + '\n[secrets]\nallow = ["DB_*"]\n')
+    path.write_text(FULL + '\n[secrets."DB_*"]\nkinds = ["restore"]\n')
     env = {"HEADWAY_CONFIG": str(path)}
     values = config.read(env)
     assert [kind.name for kind in load(values["commands"], str(config.path(env)))] == ["backup"]
-    assert values["secrets"] == {"allow": ["DB_*"]}
+    assert values["secrets"] == {"DB_*": {"kinds": ["restore"]}}
     path.write_text("[comands.x]\n")
     with pytest.raises(ConfigError, match="unknown setting 'comands': did you mean 'commands'"):
         config.read(env)

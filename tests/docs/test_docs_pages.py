@@ -21,7 +21,8 @@ import docs_pages
 import pytest
 from docs_runner import commands
 
-from headway.app.settings import secrets_allowed, settings
+from headway import secrets
+from headway.app.settings import settings
 from headway.cli.root import main as headway
 from headway.commands import load
 from headway.config import read
@@ -152,7 +153,7 @@ def _check_toml(text: str, folder: Path) -> None:
     file.write_text(text, "utf-8")
     values = read({"HEADWAY_CONFIG": str(file)})
     settings(values)
-    secrets_allowed(values)
+    secrets.read(values.get("secrets", {}), str(file))
     load(values.get("commands", {}), str(file))
 
 

@@ -121,6 +121,29 @@ def test_what_is_no_path_is_refused_before_it_is_stored(template: str) -> None:
         filled(template)
 
 
+@pytest.mark.parametrize(
+    "template", ["{{event.body}}", {"x": "{{event}}"}, "text {{event.body}}", ["{{event.deep.0}}"]]
+)
+def test_a_reference_to_a_secret_does_not_come_out_of_a_place(template: Any) -> None:
+    event = {"body": {"$secret": "NAME"}, "deep": [{"a": [{"$secret": 7}]}]}
+    with pytest.raises(RenderError, match=r'holds a reference to a secret \("\$secret"\)'):
+        filled(template, event)
+
+
+def test_the_name_of_a_secret_is_not_looked_up() -> None:
+    template = {"a": {"$secret": "{{event.name}}"}}
+    for refuse in (lambda: filled(template, {"name": "NAME"}), lambda: places(template)):
+        with pytest.raises(RenderError, match="the name of a secret must be written out"):
+            refuse()
+
+
+def test_a_reference_of_the_template_itself_stays() -> None:
+    event = {"name": "$secret", "text": '{"$secret": "NAME"}'}
+    template = {"a": {"$secret": "NAME"}, "b": "{{event.name}}", "c": "{{event.text}}"}
+    assert filled(template, event) == {"a": {"$secret": "NAME"}, "b": "$secret", "c": event["text"]}
+    assert places(template) == ["event.name", "event.text"]
+
+
 def test_an_open_place_is_refused() -> None:
     for template in ("{{event.a", "a {{ b", "{{event.count}} {{"):
         with pytest.raises(RenderError, match="without"):

@@ -20,10 +20,8 @@ from workshop import Workshop
 def nothing_known() -> Iterator[None]:
     """What a test makes known to the process, its process forgets."""
     secrets.forget()
-    secrets.allow(None)
     yield
     secrets.forget()
-    secrets.allow(None)
 
 
 @pytest.fixture

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from headway import secrets
-from headway.errors import ConfigError, InvalidPayload, SecretMissing
+from headway.errors import InvalidPayload, SecretMissing
+from headway.secrets import Keyring, Owner, Vault
+
+DEFAULT = Owner("00000000-0000-7000-8000-000000000000", "default")
+
+
+def keyring() -> Keyring:
+    return Vault().keyring("send", DEFAULT, by_code=True)
 
 
 @pytest.fixture(autouse=True)
@@ -19,30 +26,33 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_references_are_resolved_at_any_depth() -> None:
     value = {"a": {"$secret": "PLACE"}, "b": [1, {"c": {"$secret": "SMTP_PASSPHRASE"}}], "d": "$secret"}
-    assert secrets.resolve(value) == {"a": "over-there", "b": [1, {"c": "kx7Qz9mw2"}], "d": "$secret"}
+    assert keyring().resolve(value) == {"a": "over-there", "b": [1, {"c": "kx7Qz9mw2"}], "d": "$secret"}
     assert value["a"] == {"$secret": "PLACE"}
-    assert secrets.resolve_text('{"a":{"$secret":"PLACE"},"n":1.5}') == '{"a":"over-there","n":1.5}'
-    assert secrets.resolve({"$secret": "PLACE"}) == "over-there"
+    assert secrets.resolve_text('{"a":{"$secret":"PLACE"},"n":1.5}', keyring().get) == '{"a":"over-there","n":1.5}'
+    assert keyring().resolve({"$secret": "PLACE"}) == "over-there"
 
 
 def test_what_was_resolved_is_redacted_from_then_on() -> None:
-    assert secrets.redact("over-there") == "over-there"
-    assert secrets.get("PLACE") == "over-there"
+    keys = keyring()
+    assert secrets.redact("over-there", keys.known) == "over-there"
+    assert keys.get("PLACE") == "over-there"
+    assert keys.given == {"PLACE": "over-there"}
+    assert secrets.redact("over-there", keys.known) == "[redacted]"
     assert secrets.redact("over-there") == "[redacted]"
-    assert secrets.longest() >= len("over-there")
+    assert keys.known.longest >= len("over-there")
 
 
 def test_what_holds_none_is_the_same_object() -> None:
     value = {"a": [1, {"b": "$secret"}]}
-    assert secrets.resolve(value) is value
+    assert keyring().resolve(value) is value
     text = '{"a":"$secret","b":["\\"$secret\\""]}'
-    assert secrets.resolve_text(text) is text
+    assert secrets.resolve_text(text, keyring().get) is text
     assert secrets.paths(text) == ()
 
 
 def test_a_value_that_looks_like_a_reference_is_not_resolved_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRICKY", '{"$secret": "PLACE"}')
-    assert secrets.resolve({"a": {"$secret": "TRICKY"}}) == {"a": '{"$secret": "PLACE"}'}
+    assert keyring().resolve({"a": {"$secret": "TRICKY"}}) == {"a": '{"$secret": "PLACE"}'}
 
 
 def test_paths_of_references() -> None:
@@ -52,7 +62,7 @@ def test_paths_of_references() -> None:
 
 def test_a_missing_one_is_named_and_where_to_set_it() -> None:
     with pytest.raises(SecretMissing, match="secret MISSING is not set here: set the environment variable MISSING"):
-        secrets.resolve([{"$secret": "MISSING"}])
+        keyring().resolve([{"$secret": "MISSING"}])
 
 
 @pytest.mark.parametrize(
@@ -76,32 +86,35 @@ def test_what_is_no_reference_is_refused_with_its_path(reference: Any, reason: s
     with pytest.raises(InvalidPayload, match=reason):
         secrets.check(value)
     with pytest.raises(InvalidPayload, match=reason):
-        secrets.resolve(value)
+        keyring().resolve(value)
 
 
 @pytest.mark.parametrize("name", ["HEADWAY_URL", "", "A B", "A=B"])
 def test_get_refuses_the_same_names(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_URL", "sqlite:///x")
     with pytest.raises(InvalidPayload):
-        secrets.get(name)
+        keyring().get(name)
 
 
-def test_only_allowed_names_are_given() -> None:
-    secrets.allow(["SMTP_*", "OTHER"])
-    assert secrets.get("SMTP_PASSPHRASE") == "kx7Qz9mw2"
-    with pytest.raises(SecretMissing, match=r"PLACE is not given to jobs here: add it to allow under \[secrets\]"):
-        secrets.get("PLACE")
-    secrets.allow([])
-    with pytest.raises(SecretMissing):
-        secrets.get("SMTP_PASSPHRASE")
-    secrets.allow(["*"])
-    with pytest.raises(InvalidPayload, match="setting of Headway"):
-        secrets.get("HEADWAY_URL")
-    secrets.allow(None)
-    assert secrets.get("PLACE") == "over-there"
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"body":{"$secret":"PLACE"}}',
+        '[1,{"a":[{"$secret":7,"x":1}]}]',
+        '{"$secret":null}',
+        '{"body":{"\\u0024secret":"PLACE"}}',
+        '{"body":{"$s\\u0065cret":"PLACE"}}',
+    ],
+)
+def test_data_from_outside_holds_no_reference(text: str) -> None:
+    assert secrets.refers(text)
+    with pytest.raises(InvalidPayload, match=r'event: \$.* is a reference to a secret \("\$secret"\)'):
+        secrets.check_none(text, "event")
 
 
-@pytest.mark.parametrize("patterns", ["SMTP_*", 7, [7], [""], ["A B"], ["[a-z]"]])
-def test_a_wrong_allow_list_is_refused(patterns: Any) -> None:
-    with pytest.raises(ConfigError, match=r"\[secrets\] allow"):
-        secrets.allow(patterns)
+@pytest.mark.parametrize(
+    "text", ['"$secret"', '{"a":"{\\"$secret\\":1}"}', '["\\u0024secret"]', '{"$secrets":1}', "null"]
+)
+def test_a_text_is_no_reference(text: str) -> None:
+    assert not secrets.refers(text)
+    secrets.check_none(text, "event")

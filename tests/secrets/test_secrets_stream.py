@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import secrets
+from headway.secrets.values import add_resolved
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="[]\x00"), min_size=4, max_size=24)
 
@@ -22,7 +23,7 @@ def test_no_chunking_lets_a_known_value_through(data: st.DataObject) -> None:
     secrets.forget()
     values = [value for value in data.draw(st.lists(TEXTS, min_size=1, max_size=3)) if len(value.strip()) >= 4]
     for value in values:
-        secrets.add_value(value)
+        add_resolved(value)
     filler = st.one_of(st.sampled_from(["\n", " ", "x\n", "line\n"]), *map(st.just, values))
     text = "".join(data.draw(st.lists(filler, max_size=12)))
     stream = secrets.Stream()
@@ -53,7 +54,7 @@ def test_patterns_are_found_across_chunks(cuts: list[int]) -> None:
 
 
 def test_lines_come_when_they_are_whole_and_a_prompt_when_it_is_asked_for() -> None:
-    secrets.add_value("kx7Qz9mw2")
+    add_resolved("kx7Qz9mw2")
     stream = secrets.Stream()
     assert stream.feed("one\ntwo\nthree: ") == "one\ntwo\n"
     assert stream.flush() == "three: "
@@ -66,7 +67,7 @@ def test_lines_come_when_they_are_whole_and_a_prompt_when_it_is_asked_for() -> N
 
 
 def test_a_value_of_several_lines_is_waited_for() -> None:
-    secrets.add_value("first\nsecond\nthird")
+    add_resolved("first\nsecond\nthird")
     stream = secrets.Stream()
     assert [stream.feed(text) for text in ("a\nfirst\n", "second\n", "third\nb\n")] == ["a\n", "", "[redacted]\nb\n"]
     assert stream.feed("first\nsecond\nother\n") == "first\nsecond\nother\n"

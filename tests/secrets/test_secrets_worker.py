@@ -19,12 +19,15 @@ import pytest
 import structlog
 from workshop import Workshop
 
-from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, Snooze, Spawn, Stop, logs, secrets, step
+from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, Snooze, Spawn, Stop, logs, step
 from headway.define import Registry
-from headway.model.job import Claim, NewJob, Report, Settlement
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Claim, Report, Settlement
 from headway.model.outcome import Outcomes
+from headway.secrets import Vault, read
+from headway.secrets.values import add_resolved
 from headway.worker.execution import Execution
-from headway.worker.redacted import redacted, redacted_report
+from headway.worker.redacted import redacted
 from headway.worker.verdict import describe
 
 BY_NAME = "Kx7Qz9mw2rT5-by-name"
@@ -36,7 +39,6 @@ PLANTED = (BY_NAME, BY_REFERENCE, IN_URL, PIN)
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.worker.redacted._warns", lambda _kind: True)
     monkeypatch.setenv("PLANTED_TOKEN", BY_NAME)
     monkeypatch.setenv("PLANTED_PLAIN", BY_REFERENCE)
     monkeypatch.setenv("PLANTED_PIN", PIN)
@@ -195,7 +197,7 @@ def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO
             raise ValueError(password)
         except ValueError:
             logs.get_logger("headway.job").exception("exception-marker")
-        return {"kept": "result-marker", "password": password, password: [BY_NAME, int(pin), f"<{pin}>"]}
+        return {"kept": "result-marker"}
 
     (job_id,) = shop.enqueue(talks.build_from({"password": _reference(), "pin": _reference("PLANTED_PIN")}))
     embedded = not isinstance(logging.getLogger().handlers[0].formatter, structlog.stdlib.ProcessorFormatter)
@@ -208,67 +210,208 @@ def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO
     finally:
         logging.getLogger("some.library").disabled = False
     job = shop.get(job_id)
-    assert job.result == {
-        "kept": "result-marker",
-        "password": "[redacted]",
-        "[redacted]": ["[redacted]", "[redacted]", "<[redacted]>"],
-    }
+    assert job.result == {"kept": "result-marker"}
     _no_trace(shop, log, "result-marker", "log-marker")
     expected = ["ours-marker", "exception-marker", "log-marker [redacted]", "ValueError: [redacted]"]
     for text in expected if embedded else [*expected, "library-marker [redacted]", "structured-marker"]:
         assert text in log.getvalue()
     assert "'token': 'abc'" not in log.getvalue()
     assert '"token": "abc"' not in log.getvalue()
-    assert "the outcome held the value of a secret" in log.getvalue()
 
 
-def test_machines_keep_no_secrets_in_states_notes_and_children(shop: Workshop, quiet: io.StringIO) -> None:
+def test_a_result_with_a_secret_is_refused_and_not_tried_again(shop: Workshop, log: io.StringIO) -> None:
+    results: list[Any] = [
+        ("$.header", {"header": f"Bearer {BY_REFERENCE}"}),
+        ("$[1].a", [1, {"a": BY_REFERENCE}]),
+        ("", {BY_REFERENCE: 1}),
+        ("$.pin", {"pin": int(PIN)}),
+    ]
+
+    @shop.job(max_attempts=9)
+    async def returns(place: int, password: str, pin: str) -> Any:
+        return results[place][1]
+
+    given = {"password": _reference(), "pin": _reference("PLANTED_PIN")}
+    ids = shop.enqueue(*(returns.build_from({"place": place, **given}) for place in range(len(results))))
+    shop.drain()
+    for job_id, (where, _) in zip(ids, results, strict=True):
+        job = shop.get(job_id)
+        name = "PLANTED_PIN" if where == "$.pin" else "PLANTED_PLAIN"
+        assert (job.status, job.tries, job.result) == ("dead", 1, None)
+        assert job.error == (
+            f"the result holds the value of the secret {name}{where and ' at ' + where}, which is never stored: leave "
+            f'it out, or give the reference {{"$secret": "{name}"}} to the job that needs it'
+        )
+    _no_trace(shop, log, "which is never stored")
+
+
+def test_a_machine_with_a_secret_in_what_it_stores_is_refused(shop: Workshop, quiet: io.StringIO) -> None:
+    @shop.job
+    async def child(value: str = "") -> str:
+        return value
+
+    def outcome(how: str, value: str) -> Outcomes:
+        return {
+            "state": Next("ends", {"kept": "state-marker", "value": [value]}),
+            "child": Spawn([child.build(value)], then="ends"),
+            "meta": Spawn([child.using(meta={"m": value}).build()], then="ends"),
+            "key": Spawn([child.using(unique_key=f"k-{value}").build()], then="ends"),
+            "replay": Replay({"value": value}),
+            "awaits": Await(PIN, then="ends"),
+            "result": Done(value),
+        }[how]
+
+    handled: list[str] = []
+
+    @shop.machine
+    class M(Machine, max_attempts=9):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            ctx.secret("PLANTED_PIN")
+            return outcome(ctx.state["how"], ctx.secret("PLANTED_PLAIN"))
+
+        @step
+        async def ends(self, ctx: Context) -> Outcomes:
+            return Done()
+
+        def handle(self, error: Exception, ctx: Context) -> Outcomes:
+            handled.append(str(error))
+            return Stop()
+
+    hows = ("state", "child", "meta", "key", "replay", "awaits", "result")
+    ids = shop.enqueue(*(M.build(how=how) for how in hows))
+    shop.drain()
+    for job_id, how in zip(ids, hows, strict=True):
+        job = shop.get(job_id)
+        assert (job.status, job.tries) == ("dead", 1), how
+        assert "holds the value of the secret PLANTED_P" in (job.error or ""), how
+        assert job.state in ({"how": how}, None), how
+        assert shop.children(job_id) == []
+    assert handled == []
+    assert shop.find(kind="child") == []
+    _no_trace(shop, quiet, "holds the value")
+
+
+def test_what_only_looks_like_a_secret_is_stored_as_it_is(
+    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SORT_KEY", "created_at")
+    monkeypatch.setenv("WAREHOUSE_URL", "postgresql://etl:warehouse-7@db/x")
+    kept = {"sort": "created_at", "created_at": ["by created_at", "warehouse-7"], "header": "token=abc"}
     seen: list[Any] = []
 
     @shop.job
-    async def child(value: str, other: str) -> str:
-        seen.append((value, other))
+    async def child(value: Any) -> Any:
+        seen.append(value)
         return value
+
+    @shop.machine
+    class M(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            ctx.secret("PLANTED_PLAIN")
+            return Spawn([child.using(meta=kept).build(kept)], then=self.ends, state=kept)
+
+        @step
+        async def ends(self, ctx: Context) -> Outcomes:
+            ctx.log("sorted by created_at")
+            seen.append(ctx.children[0].result)
+            return Done(ctx.state)
+
+    (job_id,) = shop.enqueue(M.build())
+    shop.drain()
+    assert seen == [kept, kept]
+    job = shop.get(job_id)
+    assert (job.status, job.result, job.state) == ("succeeded", kept, kept)
+    assert [attempt.state for attempt in shop.attempts(job_id)] == [kept, None]
+    (born,) = shop.find(kind="child")
+    assert (born.payload, born.meta, born.result) == ({"value": kept}, kept, kept)
+    assert job.log_tail == "sorted by [redacted]"
+    _no_trace(shop, quiet, "created_at")
+
+
+def test_a_machines_texts_tell_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
+    """Neither those of a later step, which did not ask for it."""
 
     @shop.machine
     class M(Machine, max_attempts=1):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             ctx.log(f"machine-marker {ctx.secret('PLANTED_PLAIN')}")
-            return Next(self.spawns, {"kept": "state-marker", "value": ctx.secret("PLANTED_PLAIN"), "n": BY_NAME})
-
-        @step
-        async def spawns(self, ctx: Context) -> Outcomes:
-            seen.append(ctx.state["value"])
-            value = ctx.secret("PLANTED_PLAIN")
-            children = [child.using(meta={"m": value}).build_from({"value": value, "other": _reference()})]
-            return Spawn(children, then=self.waits)
-
-        @step
-        async def waits(self, ctx: Context) -> Outcomes:
-            return Await("go", then=self.fails, state={**ctx.state, "again": BY_REFERENCE})
+            return Next(self.fails, {})
 
         @step
         async def fails(self, ctx: Context) -> Outcomes:
             raise ValueError(BY_REFERENCE)
 
         def handle(self, error: Exception, ctx: Context) -> Outcomes:
-            return Next(self.ends, {"error": str(error)})
+            return Next(self.ends, {"error": "handled-marker"})
 
         @step
         async def ends(self, ctx: Context) -> Outcomes:
-            return Stop(f"stop-marker {BY_REFERENCE}") if len(seen) % 2 else Done({"value": BY_REFERENCE})
+            return Stop(f"stop-marker {BY_REFERENCE}")
 
     (job_id,) = shop.enqueue(M.build())
     shop.drain()
-    shop.signal(job_id, "go")
+    assert shop.get(job_id).error == "stop-marker [redacted]"
+    _no_trace(shop, quiet, "machine-marker", "handled-marker", "stop-marker")
+
+
+def test_one_tenant_neither_poisons_nor_learns_anothers_texts(
+    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED_PLACE", "over-there")
+    shop.vault = Vault()  # one app's, for all of its workers
+
+    @shop.job
+    async def echo(ctx: Context, text: str, secret: str = "") -> str:
+        ctx.log(text)
+        ctx.progress(0.5, text)
+        logs.get_logger("headway.job").warning("log-marker", text=text)
+        if "raise" in text:
+            raise Cancel(text)
+        return text
+
+    (first,) = shop.enqueue(echo.build_from({"text": "a", "secret": _reference("PLANTED_PLACE")}))
     shop.drain()
-    assert seen == ["[redacted]", ("[redacted]", BY_REFERENCE)]
-    states = [attempt.state for attempt in shop.attempts(job_id)]
-    assert states[0] == {"kept": "state-marker", "value": "[redacted]", "n": "[redacted]"}
-    assert shop.get(job_id).status == "succeeded"
-    assert shop.get(job_id).result == {"value": "[redacted]"}
-    _no_trace(shop, quiet, "state-marker", "machine-marker")
+    guess = f"over-there {BY_NAME}"
+    acme = echo.using(tenant="acme")
+    fine, failing, own = shop.enqueue(acme.build(guess), acme.build(f"raise {guess}"), echo.build("over-there"))
+    shop.drain()
+    job = shop.get(fine)
+    assert (job.result, job.log_tail, job.progress_note) == (guess, guess, guess)
+    assert shop.last(failing).error == f"raise {guess}"
+    assert guess in quiet.getvalue()
+    assert shop.get(own).log_tail == "[redacted]"
+    assert shop.get(own).result == "over-there"
+    assert shop.get(first).status == "succeeded"
+
+
+def test_another_tenants_reference_is_not_resolved_unless_declared(shop: Workshop, quiet: io.StringIO) -> None:
+    seen: list[str] = []
+
+    @shop.job(max_attempts=2, backoff=lambda tries: 3_600)
+    async def login(password: str) -> None:
+        seen.append(password)
+
+    @shop.machine
+    class M(Machine, max_attempts=1):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            seen.append(ctx.secret("PLANTED_PLAIN"))
+            return Done()
+
+    given = {"password": _reference()}
+    job_id, machine = shop.enqueue(login.using(tenant="acme").build_from(given), M.using(tenant="acme").build())
+    shop.drain()
+    assert seen == []
+    assert (shop.get(job_id).status, shop.get(machine).status) == ("scheduled", "dead")
+    assert "the secret PLANTED_PLAIN is not given to login of tenant acme here" in (shop.last(job_id).error or "")
+    shop.vault = Vault(read({"PLANTED_*": {"kinds": ["login"], "tenants": ["acme"]}}, "headway.toml"))
+    shop.make_due(job_id)
+    shop.drain()
+    assert (shop.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
+    _no_trace(shop, quiet, "PLANTED_PLAIN")
 
 
 def test_a_machines_payload_is_not_resolved(shop: Workshop, quiet: io.StringIO) -> None:
@@ -323,41 +466,6 @@ def test_a_secret_that_does_not_fit_is_not_quoted(shop: Workshop, quiet: io.Stri
     _no_trace(shop, quiet)
 
 
-def test_what_the_store_refuses_tells_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
-    from workshop import FaultyStore
-
-    from headway.errors import StoreError
-
-    @shop.job
-    async def works(password: str) -> str:
-        return password
-
-    (job_id,) = shop.enqueue(works.build_from({"password": _reference()}))
-    store = FaultyStore(shop.store)
-    refusals = iter([StoreError(f"value {BY_REFERENCE!r} is too odd"), StoreError(f"and {BY_REFERENCE}")])
-    plain_settle = shop.store.ops.settle
-
-    class Ops:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(shop.store.ops, name)
-
-        def settle(self, worker_id: str, settlements: Any) -> Any:
-            op = plain_settle(worker_id, settlements)
-            refused.add(id(op)) if settlements and settlements[0].status == "succeeded" else None
-            kept.append(op)
-            return op
-
-    refused: set[int] = set()
-    kept: list[Any] = []
-    store.ops = Ops()
-    store.refuses = lambda op: next(refusals, None) if id(op) in refused else None
-    shop.drain(store=store)
-    job = shop.get(job_id)
-    assert job.status == "dead"
-    assert "could not be stored: StoreError: value '[redacted]' is too odd" in (shop.last(job_id).error or "")
-    _no_trace(shop, quiet)
-
-
 def test_a_snooze_and_a_timeout_tell_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
     @shop.job(delivery="at_most_once", max_attempts=1)
     async def snoozes(password: str) -> None:
@@ -379,42 +487,43 @@ def test_a_snooze_and_a_timeout_tell_no_secrets(shop: Workshop, quiet: io.String
 
 
 def _claim() -> Claim:
-    return Claim("j", "t", "k", "q", "{}", 1, 0, 0, 5, 5, 1, 1, None, "at_least_once", None, None, None)
-
-
-def test_an_outcome_without_secrets_is_the_same_object() -> None:
-    for settlement in (
-        Settlement(id="j", fence=1, status="succeeded", to="succeeded"),
-        Settlement(id="j", fence=1, status="succeeded", to="succeeded", result='{"a":1}'),
-        Settlement(id="j", fence=1, status="failed", to="dead", error="ValueError: no"),
-    ):
-        assert redacted(_claim(), settlement) is settlement
-    report = Report("j", 1, 0.5, "half", "tail")
-    assert redacted_report(report) is report
-
-
-def test_a_report_is_redacted_whatever_made_it() -> None:
-    secrets.add_value(BY_REFERENCE)
-    report = redacted_report(Report("j", 1, 0.5, f"note {BY_REFERENCE}", f"tail {BY_REFERENCE}\n", 99))
-    assert report == Report("j", 1, 0.5, "note [redacted]", "tail [redacted]\n", 99)
-
-
-def test_an_execution_gives_no_report_with_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    secrets.add_value(BY_REFERENCE)
-    kind = Registry().job(_nothing)
-    run = Execution(_claim(), kind, "w", None, 0.0)
-    assert run.take_report() is None
-    run.ctx = kind.context(run.claim, tenant=None, worker_id="w")
-    assert run.take_report() is None
-    monkeypatch.setattr(Context, "take_report", lambda _: Report("j", 1, 0.5, BY_REFERENCE, None))
-    assert run.take_report() == Report("j", 1, 0.5, "[redacted]", None)
+    return Claim("j", DEFAULT_TENANT_ID, "k", "q", "{}", 1, 0, 0, 5, 5, 1, 1, None, "at_least_once", None, None, None)
 
 
 def _nothing() -> None: ...
 
 
+def _run(*known: str) -> Execution:
+    run = Execution(_claim(), Registry().job(_nothing), "w", None, 0.0, Vault())
+    run.ctx = run.handler.context(run.claim, tenant=None, worker_id="w", vault=run.vault)
+    for name in known:
+        run.ctx.secret(name)
+    return run
+
+
+def test_an_outcome_without_secrets_is_the_same_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _run("PLANTED_PLAIN")
+    for settlement in (
+        Settlement(id="j", fence=1, status="succeeded", to="succeeded"),
+        Settlement(id="j", fence=1, status="succeeded", to="succeeded", result='{"a":1}'),
+        Settlement(id="j", fence=1, status="failed", to="dead", error="ValueError: no"),
+    ):
+        assert redacted(settlement, run) is settlement
+    report = Report("j", 1, 0.5, "half", "tail")
+    monkeypatch.setattr(Context, "take_report", lambda _: report)
+    assert run.take_report() is report
+
+
+def test_an_execution_gives_no_report_with_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _run("PLANTED_PLAIN")
+    assert run.take_report() is None
+    report = Report("j", 1, 0.5, f"note {BY_REFERENCE}", f"tail {BY_REFERENCE}\n", 99)
+    monkeypatch.setattr(Context, "take_report", lambda _: report)
+    assert run.take_report() == Report("j", 1, 0.5, "note [redacted]", "tail [redacted]\n", 99)
+
+
 def test_what_is_cut_of_an_error_leaves_no_piece_of_a_secret() -> None:
-    secrets.add_value(BY_REFERENCE)
+    add_resolved(BY_REFERENCE)
     for after in range(16_250, 16_400):
         error = ValueError("short")
         error.add_note("x" * 500 + BY_REFERENCE + "y" * after)
@@ -426,11 +535,10 @@ def test_what_is_cut_of_an_error_leaves_no_piece_of_a_secret() -> None:
 
 
 def test_output_tails_are_redacted() -> None:
-    secrets.add_value(BY_REFERENCE)
     settlement = Settlement(
         id="j", fence=1, status="failed", to="dead", stdout_tail=f"a {BY_REFERENCE}", stderr_tail="password=abc\n"
     )
-    clean = redacted(_claim(), settlement)
+    clean = redacted(settlement, _run("PLANTED_PLAIN"))
     assert (clean.stdout_tail, clean.stderr_tail) == ("a [redacted]", "password=[redacted]\n")
 
 
@@ -448,16 +556,3 @@ def test_a_traceback_without_secrets_reaches_handlers_as_an_error(caplog: pytest
     assert first.exc_info is not None
     assert second.exc_info is None
     assert "ValueError: [redacted]" in (second.exc_text or "")
-
-
-def test_jobs_may_be_built_of_children() -> None:
-    """A child's payload is what the store gets, so that is what is looked at."""
-    secrets.add_value(BY_REFERENCE)
-    child = NewJob(id="c", kind="k", payload=json.dumps({"value": BY_REFERENCE}))
-    from headway.model.machine import Turn
-
-    turn = Turn(outcome="spawn", ran="a", step="b", version=1, children=(child,), note=f"for {BY_REFERENCE}")
-    clean = redacted(_claim(), Settlement(id="j", fence=1, status="succeeded", to="waiting", turn=turn))
-    assert clean.turn is not None
-    assert clean.turn.note == "for [redacted]"
-    assert json.loads(clean.turn.children[0].payload) == {"value": "[redacted]"}

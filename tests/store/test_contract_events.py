@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 
 import msgspec
+import psycopg
 import pytest
 from trigger_words import ODD_JSON, handling, job_of, new_event, new_fire, refused
 
-from headway.errors import Duplicate
+from headway.errors import Duplicate, InvalidPayload
 from headway.model.event import NewEvent
 from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
 
@@ -116,6 +118,33 @@ def test_an_open_emit_holds_up_nobody_else(db, session, paid):
     open_.commit()
     assert {each.status for each in db.events()} == {"handled", "pending"}
     assert len(db.heard()) == 2
+
+
+REFERENCES = ({"body": {"$secret": "NAME"}}, {"$secret": 7, "x": 1}, [[{"a": {"$secret": None}}]])
+
+
+@ALL_LIBRARIES
+@pytest.mark.parametrize("payload", REFERENCES)
+def test_an_event_with_a_reference_to_a_secret_is_refused(db, paid, payload):
+    with pytest.raises(InvalidPayload) as refused:
+        db.emit_all([new_event("fine", {"$secrets": '{"$secret": 1}'}), new_event("paid", payload)])
+    assert str(refused.value) == (
+        'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, templates and '
+        "triggers may: nothing was emitted"
+    )
+    assert db.events() == []
+
+
+@POSTGRES
+@pytest.mark.parametrize(
+    "payload", ['{"body": {"$secret" : "NAME"}}', '{"b": {"\\u0024s\\u0065cret": 1}}', '[{"a": {"$secret"\n: 7}}]']
+)
+def test_a_reference_is_refused_however_sql_writes_it(db, paid, payload):
+    with pytest.raises(psycopg.Error, match="reference to a secret") as refused:
+        db.sql("select headway.emit('paid', ?)", payload)
+    assert refused.value.sqlstate == "HW007"
+    db.sql("select headway.emit('paid', ?)", json.dumps({"text": payload, "$secrets": "$secret", "u": "\u00fc"}))
+    assert len(db.events()) == 1
 
 
 @POSTGRES

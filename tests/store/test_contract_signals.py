@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from machine_words import QUIET, ids_of, inbox, place
 
-from headway.errors import NotAllowed, NotFound
+from headway.errors import InvalidPayload, NotAllowed, NotFound
 from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
@@ -58,6 +58,21 @@ def test_a_payload_is_any_json(db, payload):
     db.signal(job_id, "paid", payload)
     assert db.signals(job_id)[0].payload == payload
     assert place(db.take()).signals[0].payload == payload
+
+
+@pytest.mark.parametrize(
+    "payload", [{"body": {"$secret": "NAME"}}, {"$secret": 7, "x": 1}, [[{"a": {"$secret": None}}]]]
+)
+def test_a_signal_with_a_reference_to_a_secret_is_refused(db, payload):
+    job_id = db.machine()
+    with pytest.raises(InvalidPayload) as refused:
+        db.signal(job_id, "paid", payload)
+    assert str(refused.value) == (
+        'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, templates and '
+        "triggers may: nothing was sent"
+    )
+    db.signal(job_id, "paid", {"text": '{"$secret": "NAME"}'})
+    assert len(db.signals(job_id)) == 1
 
 
 def test_a_signal_after_the_await_wakes_the_machine(db):

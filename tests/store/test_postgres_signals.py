@@ -70,6 +70,9 @@ def test_refusals_have_codes(owner: psycopg.Connection) -> None:
     with pytest.raises(psycopg.Error) as nameless:
         owner.execute("select headway.signal(%s, '')", (_machine(owner),))
     assert nameless.value.sqlstate == "HW004"
+    with pytest.raises(psycopg.Error) as secret:
+        owner.execute('select headway.signal(%s, \'paid\', \'{"a": {"\\u0024secret": "A"}}\')', (_machine(owner),))
+    assert secret.value.sqlstate == "HW007"
 
 
 def test_a_tenants_login_signals_and_reads_only_its_own(roles: Roles, owner: psycopg.Connection) -> None:

@@ -17,6 +17,7 @@ from headway.errors import StoreUnavailable
 from headway.model.job import Attempt, Change, Filter, Job, NewJob
 from headway.model.machine import Child
 from headway.model.signal import Signal
+from headway.secrets import Vault
 from headway.worker import Hooks, Summary, Wake, Worker
 
 T = TypeVar("T")
@@ -78,6 +79,7 @@ class Workshop:
         self.machine = self.registry.machine
         self.hooks = Hooks()
         self.wake = Wake()
+        self.vault: Vault | None = None  # what its workers' headway.toml declares of secrets
 
     def enqueue(self, *jobs: NewJob) -> list[str]:
         ids = [each.id for each in self.store.run(self.store.ops.enqueue(jobs))]
@@ -94,6 +96,7 @@ class Workshop:
             settings=settings,
             hooks=self.hooks,
             wake=self.wake,
+            vault=self.vault,
             version="1.2.3",
             **options,
         )

@@ -102,7 +102,7 @@ class EventVerbs(Rules):
             tenant=owner,
             tenant_id=tenant_id(owner),
             name=name,
-            payload=encode(payload, limit=self.payload_limit, what="event"),
+            payload=_payload(payload, self.payload_limit),
             correlation_id=None if correlation_id is None else check_text(correlation_id, "correlation_id"),
             created_by=None if created_by is None else check_text(created_by, "created_by"),
         )
@@ -339,7 +339,7 @@ class EventVerbs(Rules):
         return Op(steps, writes=True, refusable=True)
 
     def _rehearse(self, name: str, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
-        text = encode(payload, limit=self.payload_limit, what="event")
+        text = _payload(payload, self.payload_limit)
 
         def steps() -> Steps[Rehearsal]:
             trigger = yield from self._rule("event", name, tenant).steps()
@@ -370,12 +370,18 @@ class EventVerbs(Rules):
                     limit=self.payload_limit,
                 )
             except HeadwayError as error:
-                reason = secrets.redact(str(error))
+                reason = secrets.redact(str(error), secrets.own())
                 return Rehearsal(met=True, kind=trigger.kind or trigger.template_kind, error=reason)
             shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
 
         return Op(steps, writes=False)
+
+
+def _payload(payload: Any, limit: int) -> str:
+    text = encode(payload, limit=limit, what="event")
+    secrets.check_none(text, "event")
+    return text
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from headway import commands, secrets
 from headway.app.address import DEFAULT_URL, checked, open_store
 from headway.app.prune import PruneVerbs
 from headway.app.results import Results
-from headway.app.settings import secrets_allowed, settings
+from headway.app.settings import settings
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
@@ -243,7 +243,7 @@ class Headway(Verbs, PruneVerbs):
     def _store(self) -> Store:  # type: ignore[override]
         password = urlsplit(self.url).password
         if password:
-            secrets.add_value(unquote(password))  # no error of a driver may show it
+            secrets.add_own(unquote(password))  # no error of a driver may show it
         return open_store(self.url, self.clock, timeout_s=self.settings.database_timeout_ms / 1_000)
 
     @property
@@ -269,11 +269,15 @@ class Headway(Verbs, PruneVerbs):
         self._add_commands()
         return Definitions(self._registry)
 
+    @cached_property
+    def _vault(self) -> secrets.Vault:
+        """The secrets that this app's workers give to jobs."""
+        return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
+
     def _add_commands(self) -> None:
         """Make kinds of the commands of headway.toml; once, when the app is first used."""
         if not self._has_commands:
             self._has_commands = True
-            secrets.allow(secrets_allowed(self._config))
             for kind in commands.load(self._config.get("commands", {}), str(path()), binding=self._registry.binding):
                 self._registry.add(kind)
 
@@ -338,6 +342,7 @@ class Headway(Verbs, PruneVerbs):
             "emitted": self._emitted,
             "definitions": self._definitions,
             "declare": self._declaration,
+            "vault": self._vault,
             "version": version("headway"),
         }
 

@@ -48,15 +48,6 @@ def settings(given: Mapping[str, Any]) -> Settings:
     return made
 
 
-def secrets_allowed(given: Mapping[str, Any]) -> Any:
-    """The names that payloads may refer to, by `[secrets] allow = ["SMTP_*"]`; None: all."""
-    section = given.get("secrets", {})
-    unknown = set(section) - {"allow"} if isinstance(section, Mapping) else {"secrets"}
-    if unknown:
-        raise ConfigError(f'{sorted(unknown)[0]!r} is not known in [secrets]: it has allow = ["NAME", "SMTP_*"]')
-    return section.get("allow")
-
-
 def _duration(name: str, value: Duration) -> int:
     if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
         value = float(value)  # a variable has no numbers

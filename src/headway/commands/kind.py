@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from headway.errors import CommandFailed, ConfigError, InvalidJob, InvalidPayloa
 from headway.logs import get_logger
 from headway.model.codec import decode, encode
 from headway.model.job import Claim, NewJob
+from headway.secrets import Vault
 
 log = get_logger("headway.worker")
 
@@ -39,6 +40,8 @@ def load(values: Mapping[str, Any], path: str, *, binding: Binding | None = None
 
 class CommandKind(Kind[..., Any]):
     """Runs its command's program; the payload fills the placeholders, and is checked at enqueue and before each run."""
+
+    _by_code = False
 
     def __init__(self, command: Command, *, binding: Binding | None = None) -> None:
         self.command = command
@@ -57,12 +60,14 @@ class CommandKind(Kind[..., Any]):
             raise ConfigError(f"{command.where}: [commands.{command.name}] {error}") from error
         self._pinned = _resolved(command.program)
 
-    def context(self, claim: Claim, *, tenant: str | None, worker_id: str | None) -> Context:
-        ctx = super().context(claim, tenant=tenant, worker_id=worker_id)
+    def context(
+        self, claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
+    ) -> Context:
+        ctx = super().context(claim, tenant=tenant, worker_id=worker_id, vault=vault)
         ctx.patience_s = self.command.kill_grace_ms / 1_000 + REAP_S + _SPARE_S
         return ctx
 
-    def decode(self, payload: str) -> Call:
+    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> Call:
         """The fields of a payload, unresolved; raises `InvalidPayload`."""
         try:
             self._check(payload)
@@ -108,10 +113,10 @@ class CommandKind(Kind[..., Any]):
         if os.name != "posix":
             raise CommandFailed("commands need Linux, macOS or another POSIX system", retry=False)
         live = {name: Live(ctx, name) for name in ("stdout", "stderr")}
-        known = ctx.program = Program()
+        program = ctx.program = Program()
 
         def started(pid: int) -> None:
-            known.pid = pid
+            program.pid = pid
 
         def wrote(stream: StreamName, skipped: int, data: bytes) -> None:
             live[stream].write(skipped, data)
@@ -128,15 +133,15 @@ class CommandKind(Kind[..., Any]):
             for each in live.values():
                 each.close()
             if process.ended is not None:
-                self._remember(known, process.ended)
-        return self._judged(ctx, known, ended)
+                self._remember(ctx, process.ended)
+        return self._judged(ctx, program, ended)
 
     def _order(self, ctx: Context, fields: dict[str, Any]) -> Order:
         command = self.command
         given = {name: param.default for name, param in command.params.items() if param.default is not None}
-        given |= secrets.resolve(fields)
+        given |= ctx.keyring.resolve(fields)
         env = self._env(ctx)
-        overlap = 4 * margin()  # a character may have so many bytes
+        overlap = 4 * margin(ctx.known())  # a character may have so many bytes
         return Order(
             program=self._checked_program(),
             argv=(command.program, *self._arguments_of(ctx, given)),
@@ -177,8 +182,10 @@ class CommandKind(Kind[..., Any]):
         for name in self.command.env:
             if name in os.environ:
                 env[name] = os.environ[name]
+                if any(secrets.guess(name, env[name])):
+                    ctx.keyring.hide(name)
         for name, value in self.command.set_env.items():
-            env[name] = secrets.get(value.name) if isinstance(value, Secret) else value
+            env[name] = ctx.keyring.take(value.name) if isinstance(value, Secret) else value
         # besides, by these an execution is known that lost its supervisor
         return env | {"HEADWAY_JOB_ID": ctx.job_id, "HEADWAY_ATTEMPT": str(ctx.fence)}
 
@@ -214,12 +221,14 @@ class CommandKind(Kind[..., Any]):
             case stage:
                 return CommandFailed(f"the program {self.command.program} could not be started ({stage}): {reason}")
 
-    def _remember(self, known: Program, ended: Ended) -> None:
-        known.exit_code = ended.exit_code
-        known.stdout_tail = tail(ended.stdout, ended.stdout_size, self.command.stdout_tail)
-        known.stderr_tail = tail(ended.stderr, ended.stderr_size, self.command.stderr_tail)
+    def _remember(self, ctx: Context, ended: Ended) -> None:
+        program = ctx.program
+        assert program is not None
+        program.exit_code = ended.exit_code
+        program.stdout_tail = tail(ended.stdout, ended.stdout_size, self.command.stdout_tail, ctx.known())
+        program.stderr_tail = tail(ended.stderr, ended.stderr_size, self.command.stderr_tail, ctx.known())
 
-    def _judged(self, ctx: Context, known: Program, ended: Ended) -> Any:
+    def _judged(self, ctx: Context, program: Program, ended: Ended) -> Any:
         command, code = self.command, ended.exit_code
         log.debug(
             "program ended", exit_code=code, cpu=f"{ended.user_s + ended.system_s:.2f}s", memory=f"{ended.max_rss:,}"
@@ -227,18 +236,18 @@ class CommandKind(Kind[..., Any]):
         if ended.left:
             ctx.log(f"{ended.left} of its processes could not be killed")
         if code in command.success_codes and not ended.flooded:
-            return {"exit_code": code} | self._value(known, ended)
+            return {"exit_code": code} | self._value(ended)
         if ended.flooded:
             reason = f"killed: it wrote more than max_output, {command.max_output:,} bytes"
         elif code < 0:
             reason = f"killed by {_signal_name(-code)}"
         else:
             reason = f"exited with code {code}"
-        last = _last_line(known.stderr_tail) or _last_line(known.stdout_tail)
+        last = _last_line(program.stderr_tail) or _last_line(program.stdout_tail)
         retry = command.retry_codes is None or code in command.retry_codes
         raise CommandFailed(f"{reason}: {last}" if last else reason, exit_code=code, retry=retry)
 
-    def _value(self, known: Program, ended: Ended) -> dict[str, Any]:
+    def _value(self, ended: Ended) -> dict[str, Any]:
         """What it wrote, where the command says that this is one JSON value; raises `CommandFailed` where it is not."""
         if self.command.result != "json":
             return {}
@@ -246,7 +255,7 @@ class CommandKind(Kind[..., Any]):
         try:
             if ended.stdout_size > limit:
                 raise InvalidPayload(f"it has {ended.stdout_size:,} bytes, and {limit:,} is the most")
-            value = msgspec.json.decode(known.stdout_tail or "")
+            value = msgspec.json.decode(ended.stdout)  # the output as it is, and not as its tail shows it
             encode(value, limit=_RESULT_LIMIT, what="result")
         except (msgspec.MsgspecError, InvalidPayload, RecursionError) as error:
             raise CommandFailed(

@@ -6,6 +6,7 @@ import codecs
 
 from headway import secrets
 from headway.define.context import Context
+from headway.secrets import Known
 
 _MARGIN = 4_096
 _utf8 = codecs.getincrementaldecoder("utf-8")
@@ -33,15 +34,15 @@ def _storable(text: str) -> str:
     return text.replace("\0", "\\x00")
 
 
-def tail(data: bytes, size: int, limit: int) -> str:
+def tail(data: bytes, size: int, limit: int, known: Known) -> str:
     """The last of an output as text of at most `limit` bytes, without secrets or the end of one that the cut hit."""
-    text = secrets.redact(_storable(data.decode("utf-8", "backslashreplace")))
+    text = secrets.redact(_storable(data.decode("utf-8", "backslashreplace")), known)
     if size > len(data):
-        text = text[margin() :]
+        text = text[margin(known) :]
     encoded = text.encode()
     return text if len(encoded) <= limit else encoded[len(encoded) - limit :].decode(errors="ignore")
 
 
-def margin() -> int:
+def margin(known: Known) -> int:
     """How many characters before a tail fall away, since a secret may be cut there."""
-    return max(secrets.longest(), _MARGIN)
+    return max(known.longest, _MARGIN)

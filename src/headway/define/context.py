@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,14 +14,17 @@ from headway.define.output import Output
 from headway.errors import InvalidPayload
 from headway.logs import get_logger
 from headway.model.codec import decode
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim, Report
 from headway.model.machine import Child
 from headway.model.signal import Signal
+from headway.secrets import Keyring, Known, Owner, Vault
 
 TAIL_LIMIT = 65_536  # bytes
 _NOTE_LIMIT = 512
 
 _log = get_logger("headway.job")
+_undeclared = Vault()
 
 
 class Program(msgspec.Struct, kw_only=True):
@@ -39,11 +43,13 @@ class Context:
     """
 
     __slots__ = (
+        "_by_code",
         "_canceled",
         "_changed",
         "_claim",
         "_cut",
         "_end",
+        "_keyring",
         "_lock",
         "_mid_line",
         "_note",
@@ -53,6 +59,7 @@ class Context:
         "_size",
         "_tail_limit",
         "_tenant",
+        "_vault",
         "_worker_id",
         "patience_s",
         "program",
@@ -64,11 +71,16 @@ class Context:
         *,
         tenant: str | None = None,
         worker_id: str | None = None,
+        vault: Vault | None = None,
+        by_code: bool = True,
         tail_limit: int = TAIL_LIMIT,
     ) -> None:
         self._claim = claim
         self._tenant = tenant
         self._worker_id = worker_id
+        self._vault = vault
+        self._by_code = by_code  # its kind is defined by code
+        self._keyring: Keyring | None = None
         self._tail_limit = tail_limit
         self._canceled = False
         self._changed = False
@@ -183,7 +195,7 @@ class Context:
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise InvalidPayload(f"progress({fraction!r}) is not from 0 to 1: give the fraction that is done")
         # before the cut: half of a secret would not be known as one
-        clean = None if note is None else secrets.redact(_storable(note))[:_NOTE_LIMIT]
+        clean = None if note is None else secrets.redact(_storable(note), self.known())[:_NOTE_LIMIT]
         with self._lock:
             self._progress = float(fraction)
             self._note = clean
@@ -191,7 +203,7 @@ class Context:
 
     def log(self, message: str) -> None:
         """Add a line to the job's log tail, of which the last 64 KiB are kept, and to the structured log."""
-        line = secrets.redact(_storable(message))
+        line = secrets.redact(_storable(message), self.known())
         with self._lock:
             self._append(line, is_line=True)
         _log.info(line, **self._log_fields())
@@ -211,11 +223,30 @@ class Context:
             self._output(stream).skip(note)
 
     def secret(self, name: str) -> str:
-        """The value of the worker's environment variable `name`, known from now on to everything that redacts.
+        """The value of the worker's environment variable `name`, which from now on no text of this tenant's jobs shows.
 
-        Raises `SecretMissing`, which fails this attempt; it is tried again by policy.
+        Raises `SecretMissing` where it is not set, or not for this kind and tenant; that fails this attempt, which is
+        tried again by policy.
         """
-        return secrets.get(name)
+        return self.keyring.get(name)
+
+    @property
+    def keyring(self) -> Keyring:
+        """For the worker: the secrets of this execution."""
+        if self._keyring is None:
+            vault = self._vault or _undeclared
+            owner = owner_of(self._claim, self._tenant)
+            self._keyring = vault.keyring(self._claim.kind, owner, by_code=self._by_code)
+        return self._keyring
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """For the worker: the secrets that this execution got, by name."""
+        return {} if self._keyring is None else self._keyring.given
+
+    def known(self) -> Known:
+        """For the worker: what its texts do not show."""
+        return self.keyring.known
 
     def close_outputs(self) -> None:
         """For the worker: the handler has ended, and its last lines with it."""
@@ -257,7 +288,7 @@ class Context:
             self._outputs = {}
         found = self._outputs.get(stream)
         if found is None:
-            found = self._outputs[stream] = Output(self._append)
+            found = self._outputs[stream] = Output(self._append, self.known)
         return found
 
     def _append(self, text: str, *, is_line: bool = False) -> None:
@@ -278,6 +309,13 @@ class Context:
         while self._size > self._tail_limit:
             self._size -= _bytes(self._pieces.popleft())
             self._cut = True
+
+
+def owner_of(claim: Claim, tenant: str | None) -> Owner:
+    """Whose job it is: the default tenant is known by its id, and nobody else by that name."""
+    if claim.tenant_id == DEFAULT_TENANT_ID:
+        return Owner(claim.tenant_id, "default")
+    return Owner(claim.tenant_id, claim.tenant_id if tenant in (None, "default") else tenant)
 
 
 def _bytes(line: str) -> int:

@@ -19,10 +19,11 @@ from headway.define.options import KindOptions, Options, UsingOptions, kind_opti
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
 from headway.model.codec import encode
-from headway.model.ids import new_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Claim, Enqueued, NewJob, Settlement
 from headway.model.outcome import Outcomes
 from headway.model.retry import succeeded
+from headway.secrets import Owner, Vault
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,6 +68,7 @@ class Kind(Generic[P, R]):
     is_machine: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
+    _by_code: ClassVar[bool] = True  # what it does is a function's, and not a file's
 
     name: str
     fn: Callable[..., R]
@@ -184,12 +186,14 @@ class Kind(Generic[P, R]):
         """Only a machine can have to go on waiting."""
         return None
 
-    def context(self, claim: Claim, *, tenant: str | None, worker_id: str | None) -> Context:
-        return Context(claim, tenant=tenant, worker_id=worker_id)
+    def context(
+        self, claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
+    ) -> Context:
+        return Context(claim, tenant=tenant, worker_id=worker_id, vault=vault, by_code=self._by_code)
 
     def invocation(self, ctx: Context) -> tuple[Callable[..., R], Sequence[Any], dict[str, Any]]:
         """What to call for a claim; raises `InvalidPayload`."""
-        args, kwargs = self.decode(ctx.claim.payload)
+        args, kwargs = self.decode(ctx.claim.payload, ctx.secret)
         if self.context_param is not None:
             kwargs[self.context_param] = ctx
         return self.fn, args, kwargs
@@ -205,14 +209,18 @@ class Kind(Generic[P, R]):
             )
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 
-    def decode(self, payload: str) -> Call:
-        """The arguments that a payload stands for, without the context, its secrets taken from the environment; raises
-        `InvalidPayload`, and `SecretMissing`."""
-        payload = secrets.resolve_text(payload)
+    def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> Call:
+        """The arguments that a payload stands for, without the context, its references by what `secret` gives (None: as
+        for a job of the default tenant); raises `InvalidPayload`, and `SecretMissing`."""
+        payload = secrets.resolve_text(payload, secret or self._own_secret)
         schema = self.schema
         if schema is not None:
             schema.check(payload, self.name)
         return self._arguments.unpack(payload)
+
+    def _own_secret(self, name: str) -> str:
+        owner = Owner(DEFAULT_TENANT_ID, "default")
+        return Vault().keyring(self.name, owner, by_code=self._by_code).get(name)
 
     def _finish(self, payload: str) -> NewJob:
         options, row = self.options, self._row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headway import secrets
+from headway.secrets import Known
 
 PIECE = 4_096
 """How long a line may get before a part of it is shown."""
@@ -13,11 +14,12 @@ PIECE = 4_096
 class Output:
     """One stream of text. What a piece cuts in two, a line or a secret, waits for the rest of it."""
 
-    __slots__ = ("_gap", "_keep", "_line", "_stream")
+    __slots__ = ("_gap", "_keep", "_known", "_line", "_stream")
 
-    def __init__(self, keep: Callable[[str], None]) -> None:
+    def __init__(self, keep: Callable[[str], None], known: Callable[[], Known]) -> None:
         self._keep = keep
-        self._stream = secrets.Stream()
+        self._known = known
+        self._stream = secrets.Stream(known)
         self._line = 0  # characters since the last that was shown
         self._gap = 0  # characters that are still left out after a gap
 
@@ -37,15 +39,15 @@ class Output:
     def skip(self, note: str) -> None:
         """Something is missing here: the note takes its place, and with it goes the unfinished line on either side,
         since the half of a secret would not be known as one."""
-        self._stream = secrets.Stream()
+        self._stream = secrets.Stream(self._known)
         self._line = 0
-        self._gap = secrets.longest() + PIECE
+        self._gap = self._known().longest + PIECE
         self._keep(f"\n{note}\n")
 
     def close(self) -> None:
         """There is no more."""
         rest = self._stream.close()
-        self._stream = secrets.Stream()
+        self._stream = secrets.Stream(self._known)
         if self._gap:
             rest = self._after_gap(rest)
         if rest:

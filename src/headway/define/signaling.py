@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from headway import secrets
 from headway.define import checks
 from headway.model.codec import check_text, encode
 from headway.model.ids import as_id, new_id, tenant_id
@@ -39,8 +40,10 @@ def signal_to_key(
 
 
 def _content(name: str, payload: Any, dedup_key: str | None, limit: int) -> dict[str, Any]:
+    text = encode(payload, limit=limit, what="signal")
+    secrets.check_none(text, "signal")
     return {
         "name": checks.name(name, "signal"),
-        "payload": encode(payload, limit=limit, what="signal"),
+        "payload": text,
         "dedup_key": None if dedup_key is None else check_text(dedup_key, "dedup_key"),
     }

@@ -8,7 +8,7 @@ from typing import Any, is_typeddict
 
 import msgspec
 
-from headway import secrets
+from headway import logs, secrets
 from headway.define.annotations import decodable, show
 from headway.define.unknown_fields import part_of
 from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload, PayloadMismatch
@@ -139,7 +139,9 @@ def _fields(type_: Any, kind: str) -> dict[str, _Field]:
 def brief(value: Any) -> str:
     """A value for a message."""
     try:
-        text = secrets.redact_head(repr(value), 201)  # before the cut: the piece of a secret is none to be known by
+        text = secrets.redact_head(
+            repr(value), 201, logs.known()
+        )  # before the cut: the piece of a secret is none to be known by
     except Exception:
         text = f"a {type(value).__name__}"
     return text if len(text) <= 200 else text[:200] + "…"

@@ -9,6 +9,7 @@ from headway.clock import from_micros
 from headway.define.context import Context
 from headway.model.machine import Child
 from headway.model.signal import Received, Signal, satisfied
+from headway.secrets import Vault
 
 if TYPE_CHECKING:
     from headway.define.visit import Visit
@@ -19,8 +20,8 @@ class StepContext(Context):
 
     __slots__ = ("_children", "_inbox", "_state", "_visit", "text")
 
-    def __init__(self, visit: Visit, *, tenant: str | None, worker_id: str | None) -> None:
-        super().__init__(visit.claim, tenant=tenant, worker_id=worker_id)
+    def __init__(self, visit: Visit, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None) -> None:
+        super().__init__(visit.claim, tenant=tenant, worker_id=worker_id, vault=vault)
         self._visit = visit
         self._children: tuple[Child, ...] = ()
         self._inbox: tuple[Signal, ...] | None = None

@@ -19,6 +19,7 @@ from headway.model.job import Claim, Settlement
 from headway.model.machine import Place, Turn, turned
 from headway.model.outcome import KEEP, Next, Outcomes
 from headway.model.signal import Received, satisfied
+from headway.secrets import Vault
 
 if TYPE_CHECKING:
     from headway.define.machine import Edition, Machine
@@ -110,8 +111,10 @@ class Visit:
         step = self.edition.steps.get(turn.step)
         return None if step is None else Visit(self.edition, step, following, claim, migrates=False)
 
-    def context(self, _claim: Claim, *, tenant: str | None, worker_id: str | None) -> StepContext:
-        return StepContext(self, tenant=tenant, worker_id=worker_id)
+    def context(
+        self, _claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
+    ) -> StepContext:
+        return StepContext(self, tenant=tenant, worker_id=worker_id, vault=vault)
 
     def invocation(self, ctx: Context) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
         """What to call; raises `InvalidPayload` where the state cannot be read."""

@@ -10,10 +10,12 @@ import msgspec
 
 from headway.errors import RenderError
 from headway.model.codec import DEEPEST
+from headway.secrets import REFERENCE, first_reference
 
 # linear: what is between braces holds none, and is no longer than a path can be
 _PLACE = re.compile(r"\\\{\{|\{\{([^{}]{0,1024})\}\}")
 _PATH = re.compile(r"\s*([A-Za-z_][\w-]*(?:\.[\w-]+){0,31})(\?)?\s*\Z")
+_REFERENCE = f'"{REFERENCE}"'.encode()
 _MISSING = object()
 
 
@@ -49,6 +51,7 @@ class _Rendering:
             case str():
                 return self._text(value, where)
             case dict():
+                _check_reference(value)
                 return {name: self.fill(inner, f"{where}.{name}", depth + 1) for name, inner in value.items()}
             case list():
                 return [self.fill(inner, f"{where}[{place}]", depth + 1) for place, inner in enumerate(value)]
@@ -74,12 +77,25 @@ class _Rendering:
                 "may be missing"
             )
         if path not in self._sizes:
-            self._sizes[path] = len(msgspec.json.encode(value))
+            text = msgspec.json.encode(value)
+            # whoever sends an event may not choose which secrets the job is given
+            if _REFERENCE in text and first_reference(value) is not None:
+                raise RenderError(
+                    f'{where}: {{{{{path}}}}} holds a reference to a secret ("$secret"), and those are only taken '
+                    "from the payload template itself"
+                )
+            self._sizes[path] = len(text)
         # the sum, and before it is built: a few places can stand for more than memory has
         self._left -= self._sizes[path]
         if self._left < 0:
             raise RenderError(f"{where}: the payload would have more than {self._limit:,} bytes")
         return value
+
+
+def _check_reference(value: Mapping[str, Any]) -> None:
+    name = value.get(REFERENCE)
+    if isinstance(name, str) and "{{" in name:
+        raise RenderError(f'"$secret": {name[:80]!r} is looked up, and the name of a secret must be written out')
 
 
 def _look_up(value: Any, path: str) -> Any:
@@ -141,6 +157,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
         case str():
             yield value
         case dict():
+            _check_reference(value)
             for inner in value.values():
                 yield from _texts(inner, depth + 1)
         case list():

@@ -1,51 +1,55 @@
-"""Secrets: payloads name them, the worker's environment gives them, and nothing that is stored or logged shows them."""
+"""Secrets: payloads name them, the worker's environment gives them, and nothing that people read shows them."""
 
+from headway.secrets.declared import Grant, read
+from headway.secrets.exposure import exposed, holds
 from headway.secrets.masking import mask
 from headway.secrets.names import is_secret_name
-from headway.secrets.redaction import (
-    REDACTED,
-    redact,
-    redact_head,
-    redact_json,
-    redact_tail,
-    redact_values,
-)
+from headway.secrets.redaction import REDACTED, redact, redact_head, redact_tail
 from headway.secrets.references import (
     REFERENCE,
     Path,
-    allow,
     check,
-    get,
+    check_none,
+    first_reference,
     is_reference,
     paths,
-    resolve,
+    refers,
     resolve_text,
     show,
 )
 from headway.secrets.stream import Stream
-from headway.secrets.values import add_value, forget, longest
+from headway.secrets.values import Known, add_own, forget, guess, own, process
+from headway.secrets.vault import Keyring, Owner, Vault
 
 __all__ = [
     "REDACTED",
     "REFERENCE",
+    "Grant",
+    "Keyring",
+    "Known",
+    "Owner",
     "Path",
     "Stream",
-    "add_value",
-    "allow",
+    "Vault",
+    "add_own",
     "check",
+    "check_none",
+    "exposed",
+    "first_reference",
     "forget",
-    "get",
+    "guess",
+    "holds",
     "is_reference",
     "is_secret_name",
-    "longest",
     "mask",
+    "own",
     "paths",
+    "process",
+    "read",
     "redact",
     "redact_head",
-    "redact_json",
     "redact_tail",
-    "redact_values",
-    "resolve",
+    "refers",
     "resolve_text",
     "show",
 ]

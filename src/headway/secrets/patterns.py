@@ -70,7 +70,7 @@ _NO_VALUE = re.compile(
 _LOWER = (
     _Pattern(
         "pass pwd secret token key credential authorization",
-        r"(?:pass(?:word|wd|phrase|code)?|pwd(?![ =:]{1,4}/)|secrets?|token|credentials?"
+        r"(?:pass(?:word|wd|phrase|code)?|pwd(?![ =:]{1,4}/)|(?<!\$)secrets?|token|credentials?"
         r"|(?:api|access|secret|private|signing|encryption|account|auth|master|shared)[_-]?key|authorization)"
         r"""(?:\\{0,8}["'])?[ \t]{0,8}(?:=>|:=|=(?!=)|:)[ \t]{0,8}(?!:|//)"""
         r"(?:(?:bearer|basic|digest|token|negotiate|apikey)[ ]{1,4})?" + _VALUE,

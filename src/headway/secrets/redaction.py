@@ -2,83 +2,52 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator
 
 from headway.secrets import patterns, values
+from headway.secrets.values import Known
 
 REDACTED = "[redacted]"
 
 _MARGIN = 4_096
-# what JSON text is made of, as far as it can hold a value: strings, numbers
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*')
 
 
-def redact(text: str) -> str:
-    """The text with "[redacted]" for each secret: known values, and what looks like one.
+def redact(text: str, known: Known | None = None) -> str:
+    """The text with "[redacted]" for each secret: known values, by default those of the process, and what looks like a
+    secret.
 
     >>> redact("connecting to postgres://app:kj3h4@db/main with token=ab12")
     'connecting to postgres://app:[redacted]@db/main with token=[redacted]'
     """
-    found = spans(text)
+    found = spans(text, known)
     return _without(text, found) if found else text
 
 
-def redact_values(text: str) -> str:
-    """The text without known values; what only looks like a secret stays."""
-    found = list(_exact(text, values.forms()))
-    return _without(text, found) if found else text
-
-
-def redact_json(text: str) -> str:
-    """JSON text without known values, still JSON: in strings they become "[redacted]", and a number that is one
-    becomes that string. What only looks like a secret stays: a program may need it."""
-    forms = values.forms()
-    plain = [form for form in forms if form in text]
-    if not forms or not (plain or _escapes_more(text)):
-        return text
-
-    def clean(match: re.Match[str]) -> str:
-        token = match[0]
-        if token[0] != '"':
-            return f'"{REDACTED}"' if token in plain else token
-        if "\\" not in token:
-            inner = token[1:-1]
-            return f'"{_without(inner, _exact(inner, plain))}"'
-        text: str = json.loads(token, strict=False)
-        found = list(_exact(text, forms))
-        return json.dumps(_without(text, found), ensure_ascii=False) if found else token
-
-    return _TOKEN.sub(clean, text)
-
-
-def redact_head(text: str, limit: int) -> str:
+def redact_head(text: str, limit: int, known: Known | None = None) -> str:
     """The first `limit` characters of what the text becomes, and no piece of a secret at the cut."""
-    margin = _margin()
+    known = known or values.process()
+    margin = max(known.longest, _MARGIN)
     if len(text) <= limit + margin:
-        return redact(text)[:limit]
+        return redact(text, known)[:limit]
     # a secret that is cut ends the window, so it is within the margin that falls away
-    return redact(text[: limit + 2 * margin])[:-margin][:limit]
+    return redact(text[: limit + 2 * margin], known)[:-margin][:limit]
 
 
-def redact_tail(text: str, limit: int) -> str:
+def redact_tail(text: str, limit: int, known: Known | None = None) -> str:
     """The last `limit` characters, in the same way."""
     if limit <= 0:
         return ""
-    margin = _margin()
+    known = known or values.process()
+    margin = max(known.longest, _MARGIN)
     if len(text) <= limit + margin:
-        return redact(text)[-limit:]
-    return redact(text[-limit - 2 * margin :])[margin:][-limit:]
+        return redact(text, known)[-limit:]
+    return redact(text[-limit - 2 * margin :], known)[margin:][-limit:]
 
 
-def spans(text: str) -> list[tuple[int, int]]:
+def spans(text: str, known: Known | None = None) -> list[tuple[int, int]]:
     """Where the secrets stand, in order, without overlaps."""
-    return list(_merged([*_exact(text, values.forms()), *patterns.spans(text)]))
-
-
-def _margin() -> int:
-    return max(values.longest(), _MARGIN)
+    forms = (known or values.process()).forms
+    return list(_merged([*_exact(text, forms), *patterns.spans(text)]))
 
 
 def _exact(text: str, forms: Iterable[str]) -> Iterator[tuple[int, int]]:
@@ -111,8 +80,3 @@ def _merged(found: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             end = stop
     if begin >= 0:
         yield begin, end
-
-
-def _escapes_more(text: str) -> bool:
-    """Whether it has escapes that our own JSON would not, which may hide a value."""
-    return "\\u" in text or "\\/" in text

@@ -2,79 +2,36 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 import msgspec
 
-from headway.errors import ConfigError, InvalidPayload, SecretMissing
-from headway.secrets.values import add_value
+from headway.errors import InvalidPayload
+from headway.secrets.values import OURS
 
 REFERENCE = "$secret"
 Path = tuple[str | int, ...]
 
 _MARK = f'"{REFERENCE}"'
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_PATTERN = re.compile(r"[A-Za-z0-9_*?]+\Z")
-_OURS = "HEADWAY_"
-
-_allowed: tuple[str, ...] | None = None
 
 
-def allow(patterns: Iterable[str] | None) -> None:
-    """Give only what fits these names or patterns ("SMTP_*"), in this process; None: all. Raises `ConfigError`."""
-    global _allowed
-    if patterns is None:
-        _allowed = None
-        return
-    if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise ConfigError(f'[secrets] allow = {patterns!r} is no list of names: give ["SMTP_*", "API_TOKEN"]')
-    given = tuple(patterns)
-    for pattern in given:
-        if not isinstance(pattern, str) or not _PATTERN.match(pattern):
-            raise ConfigError(f"[secrets] allow: {pattern!r} is no name of a variable, nor a pattern like SMTP_*")
-    _allowed = given
+def resolve(value: Any, get: Callable[[str], str]) -> Any:
+    """The value with each reference replaced by what `get` gives for its name; what holds none is the same object.
 
-
-def get(name: str) -> str:
-    """The value of the variable, which is redacted from now on; raises `SecretMissing`, `InvalidPayload`.
-
-    What the variables of Headway itself say is never given.
+    Raises what `get` raises, and `InvalidPayload` with the path of a reference that is none.
     """
-    fault = _name_fault(name)
-    if fault is not None:
-        raise InvalidPayload(f"the secret {fault}")
-    if _allowed is not None and not any(fnmatchcase(name, pattern) for pattern in _allowed):
-        raise SecretMissing(
-            f"the secret {name} is not given to jobs here: add it to allow under [secrets] in the worker's headway.toml"
-        )
-    value = os.environ.get(name)
-    if value is None:
-        raise SecretMissing(
-            f"the secret {name} is not set here: set the environment variable {name} for this worker and restart it"
-        )
-    add_value(value)
-    return value
+    return _resolve(value, (), get)
 
 
-def resolve(value: Any) -> Any:
-    """The value with each reference replaced by what it stands for; what holds none is the same object.
-
-    Raises `SecretMissing` for a variable that this worker does not have, and `InvalidPayload` with the path of a
-    reference that is none.
-    """
-    return _resolve(value, ())
-
-
-def resolve_text(text: str) -> str:
+def resolve_text(text: str, get: Callable[[str], str]) -> str:
     """The same with JSON text."""
     if _MARK not in text:
         return text
     value = msgspec.json.decode(text)
-    resolved = resolve(value)
+    resolved = resolve(value, get)
     return text if resolved is value else msgspec.json.encode(resolved).decode()
 
 
@@ -95,6 +52,38 @@ def check(value: Any) -> None:
         pass
 
 
+def check_none(text: str, what: str) -> None:
+    """Raises `InvalidPayload` for a reference in this JSON text, which comes from outside: whoever may send an event or
+    a signal may not thereby choose which secrets the jobs that follow are given."""
+    path = first_reference(msgspec.json.decode(text)) if _may_refer(text) else None
+    if path is not None:
+        raise InvalidPayload(
+            f'{what}: {show(path)} is a reference to a secret ("$secret"), and only the payloads of jobs, templates '
+            "and triggers may hold one"
+        )
+
+
+def refers(text: str) -> bool:
+    """Whether this JSON text holds a reference, well formed or not."""
+    return _may_refer(text) and first_reference(msgspec.json.decode(text)) is not None
+
+
+def first_reference(value: Any) -> Path | None:
+    """Where the first reference stands in this value, whether it is well formed or not; None without one."""
+    if isinstance(value, dict):
+        if REFERENCE in value:
+            return ()
+        members: Any = value.items()
+    elif isinstance(value, list):
+        members = enumerate(value)
+    else:
+        return None
+    for step, member in members:
+        if isinstance(member, dict | list) and (rest := first_reference(member)) is not None:
+            return (step, *rest)
+    return None
+
+
 def is_reference(value: object) -> TypeGuard[Mapping[str, str]]:
     """Whether it is one, and well formed."""
     return isinstance(value, Mapping) and REFERENCE in value and _fault(value) is None
@@ -105,14 +94,14 @@ def show(path: Path) -> str:
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
 
 
-def _resolve(value: Any, path: Path) -> Any:
+def _resolve(value: Any, path: Path, get: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         if REFERENCE in value:
             return get(_name_in(value, path))
-        made = {name: _resolve(member, (*path, name)) for name, member in value.items()}
+        made = {name: _resolve(member, (*path, name), get) for name, member in value.items()}
         return value if all(made[name] is member for name, member in value.items()) else made
     if isinstance(value, list):
-        items = [_resolve(member, (*path, place)) for place, member in enumerate(value)]
+        items = [_resolve(member, (*path, place), get) for place, member in enumerate(value)]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
@@ -130,6 +119,10 @@ def _find(value: Any, path: Path) -> Iterator[Path]:
             yield from _find(member, (*path, place))
 
 
+def _may_refer(text: str) -> bool:
+    return _MARK in text or "\\u" in text  # what others wrote may be escaped
+
+
 def _name_in(reference: Mapping[str, Any], path: Path) -> str:
     fault = _fault(reference)
     if fault is not None:
@@ -141,14 +134,14 @@ def _fault(reference: Mapping[str, Any]) -> str | None:
     if len(reference) > 1:
         others = ", ".join(str(name) for name in reference if name != REFERENCE)
         return f'has {others} beside "$secret"'
-    return _name_fault(reference[REFERENCE])
+    return name_fault(reference[REFERENCE])
 
 
-def _name_fault(name: object) -> str | None:
+def name_fault(name: object) -> str | None:
     if not isinstance(name, str):
         return f"is named by a {type(name).__name__}, not by a text"
     if len(name) > 256 or not _NAME.match(name):
         return f"{name[:64]!r} is no name of an environment variable"
-    if name.upper().startswith(_OURS):
+    if name.upper().startswith(OURS):
         return f"{name} is a setting of Headway, which jobs do not get"
     return None

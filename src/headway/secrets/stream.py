@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.secrets import values
 from headway.secrets.redaction import redact, spans
+from headway.secrets.values import Known
 
 LINE = 8_192
 """How many characters of a line are waited for."""
@@ -18,7 +21,8 @@ class Stream:
     ('one\\n', 'two token=[redacted]\\n', 'thr')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Callable[[], Known] = values.process) -> None:
+        self._known = known
         self._held = ""
 
     def feed(self, text: str) -> str:
@@ -36,26 +40,27 @@ class Stream:
     def close(self) -> str:
         """The rest."""
         rest, self._held = self._held, ""
-        return redact(rest)
+        return redact(rest, self._known())
 
     def _give(self, cut: int) -> str:
         held = self._held
         if not cut:
             return ""
-        cut = min(cut, _begun(held))
-        for start, end in spans(held):
+        known = self._known()
+        cut = min(cut, _begun(held, known))
+        for start, end in spans(held, known):
             if start < cut and (end > cut or end == len(held)):
                 cut = start  # it may go on
         if not cut and len(held) > _MOST:
             cut = len(held)
         self._held = held[cut:]
-        return redact(held[:cut]) if cut else ""
+        return redact(held[:cut], known) if cut else ""
 
 
-def _begun(text: str) -> int:
+def _begun(text: str, known: Known) -> int:
     """Where a known value begins that the text ends within; its length if there is none."""
     place = len(text)
-    for form in values.forms():
+    for form in known.forms:
         start = text.find(form[0], max(0, len(text) - len(form) + 1))
         while 0 <= start < place:
             if form.startswith(text[start:]):

@@ -1,4 +1,4 @@
-"""The exact values that must not be seen, in every form in which they may turn up."""
+"""The values that must not be seen, in every form in which they may turn up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
@@ -19,11 +20,14 @@ SHORTEST = 4
 """Shorter values would be found in every text."""
 SHORTEST_VARIABLE = 8
 """Of a variable that only looks like a secret."""
+OURS = "HEADWAY_"
+"""How the names of Headway's own variables begin."""
 
 # what development settings are full of, and no secret; as exact values they would be hidden everywhere
 _COMMON = re.compile(
-    "admin123|anonymous|change-?it|change-?me|database|development|disabled|guestguest|insecure|localhost|minioadmin"
-    "|notasecret|password1?|placeholder|postgres|postgresql|production|rabbitmq|required|testtest|undefined|username",
+    "admin123|anonymous|change-?it|change-?me|database|development|disabled|guestguest|headway|insecure|localhost"
+    "|minioadmin|notasecret|password1?|placeholder|postgres|postgresql|production|rabbitmq|required|testtest|undefined"
+    "|username",
     re.IGNORECASE,
 )
 _USERINFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:([^\s/]+)@")
@@ -31,76 +35,116 @@ _LINE = 16
 _CORE = 8
 _LONGEST = 262_144  # more than a variable can have
 
+
+class Known:
+    """Some values, as all texts that stand for one of them: the longest first."""
+
+    __slots__ = ("forms", "longest")
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        found = {form for value in values for form in _forms_of(value)}
+        self.forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
+        self.longest = len(self.forms[0]) if self.forms else 0
+        """No value that begins further before a boundary can reach over it."""
+
+
 _lock = threading.Lock()
-_given: dict[str, None] = {}  # resolved or added: these stay
-_seen: object = None  # the environment at the last look
-_forms: tuple[str, ...] = ()
-_longest = 0
+_own: dict[str, None] = {}  # the engine's: passwords of its databases
+_resolved: dict[str, None] = {}  # what any execution of this process was given
+_views: dict[str, tuple[Any, Known]] = {}  # by name, with the environment that it was made of
+_revision = 0  # of the engine's values
 
 
-def add_value(value: str) -> None:
-    """Redact this value from now on, in this process; shorter ones than four characters are ignored."""
-    if value in _given or len(value.strip()) < SHORTEST:
-        return
-    with _lock:
-        _given[value] = None
-        _rebuild()
+def add_own(value: str) -> None:
+    """Hide this value of the engine's own from now on, from everybody; one that is no secret to anybody is ignored."""
+    global _revision
+    if value not in _own and _is_worth_hiding(value):
+        with _lock:
+            _own[value] = None
+            _views.clear()
+            _revision += 1
+
+
+def add_resolved(value: str) -> None:
+    """Hide this value from now on in what the process itself logs."""
+    if value not in _resolved and len(value.strip()) >= SHORTEST:
+        with _lock:
+            _resolved[value] = None
+            _views.clear()
 
 
 def forget() -> None:
-    """Forget every value that was added or resolved: for tests."""
+    """Forget every value that was added: for tests."""
+    global _revision
     with _lock:
-        _given.clear()
-        _rebuild()
+        _own.clear()
+        _resolved.clear()
+        _views.clear()
+        _revision += 1
 
 
-def forms() -> tuple[str, ...]:
-    """All texts that stand for a known value, the longest first; looks at the environment again if it changed."""
-    if _environment() != _seen:
-        with _lock:
-            _rebuild()
-    return _forms
+def revision() -> int:
+    """Changes with the engine's values."""
+    return _revision
 
 
-def longest() -> int:
-    """The length of the longest of them: no value that begins further before a boundary can reach over it."""
-    forms()
-    return _longest
+def own() -> Known:
+    """What is hidden whoever reads: the engine's own values."""
+    return _view("own", own_values)
 
 
-def _environment() -> Any:
-    # the raw mapping, where there is one: comparing it costs a fiftieth of decoding it
+def process() -> Known:
+    """What is hidden in lines that the process logs outside of any job: also all that its environment holds and that
+    its executions were given."""
+    return _view("process", lambda: [*_own, *_resolved, *(value for _, value in guessed())])
+
+
+def own_values() -> list[str]:
+    return [*_own, *(value for name, value in guessed() if name.upper().startswith(OURS))]
+
+
+def environment() -> Any:
+    """The environment, to see whether it changed. The raw mapping, where there is one: comparing it costs a fiftieth of
+    decoding it."""
     return getattr(os.environ, "_data", None) or dict(os.environ)
 
 
-def _rebuild() -> None:
-    global _seen, _forms, _longest
-    seen = dict(_environment())
-    values = dict(_given)
+def guessed() -> Iterator[tuple[str, str]]:
+    """Variables that look like secrets, with what of them is one: all of it by the name, or the password of a URL."""
     for name in list(os.environ):
         # another thread may take it away meanwhile
-        values.update(dict.fromkeys(_of_variable(name, os.environ.get(name, ""))))
-    found = {form for value in values for part in _parts(value) for form in _spellings(part)}
-    _forms = tuple(sorted((form for form in found if len(form) >= SHORTEST), key=lambda form: (-len(form), form)))
-    _longest = len(_forms[0]) if _forms else 0
-    _seen = seen
+        for value in guess(name, os.environ.get(name, "")):
+            yield name, value
 
 
-def _of_variable(name: str, value: str) -> Iterator[str]:
-    """What of a variable is secret: all of it by its name, or the password of a URL."""
+def guess(name: str, value: str) -> Iterator[str]:
+    """What of this variable is secret, as far as it can be told."""
     if len(value) < SHORTEST_VARIABLE:
         return
     userinfo = _USERINFO.match(value)
     if userinfo is not None:
         for password in {userinfo[1], unquote(userinfo[1])}:
-            if _serious(password):
+            if _is_serious(password):
                 yield password
-    elif is_secret_variable(name) and _serious(value) and not _is_path(value):
+    elif is_secret_variable(name) and _is_serious(value) and not _is_path(value):
         yield value
 
 
-def _serious(value: str) -> bool:
-    return len(value.strip()) >= SHORTEST_VARIABLE and _COMMON.fullmatch(value.strip()) is None
+def _view(name: str, values: Any) -> Known:
+    found = _views.get(name)
+    if found is None or found[0] != environment():
+        with _lock:
+            seen = dict(environment())
+            found = _views[name] = (seen, Known(values()))
+    return found[1]
+
+
+def _is_serious(value: str) -> bool:
+    return len(value.strip()) >= SHORTEST_VARIABLE and _is_worth_hiding(value)
+
+
+def _is_worth_hiding(value: str) -> bool:
+    return len(value.strip()) >= SHORTEST and _COMMON.fullmatch(value.strip()) is None
 
 
 def _is_path(value: str) -> bool:
@@ -111,6 +155,12 @@ def _is_path(value: str) -> bool:
         return os.path.exists(os.path.expanduser(value))
     except (OSError, ValueError):
         return False
+
+
+@lru_cache(maxsize=256)
+def _forms_of(value: str) -> tuple[str, ...]:
+    found = {form for part in _parts(value) for form in _spellings(part)}
+    return tuple(form for form in found if len(form) >= SHORTEST)
 
 
 def _parts(value: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from headway.errors import (
     Duplicate,
     HeadwayError,
     InvalidJob,
+    InvalidPayload,
     LeaseLost,
     NotAllowed,
     NotFound,
@@ -22,6 +23,7 @@ _REFUSALS: dict[str, type[HeadwayError]] = {
     "HW004": InvalidJob,
     "HW005": QueueFull,
     "HW006": NotFound,
+    "HW007": InvalidPayload,
 }
 _UNDEFINED = frozenset({"3F000", "42883", "42P01"})  # schema, function, table
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)

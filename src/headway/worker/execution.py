@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from headway.define.context import Context
+from headway.define.context import Context, owner_of
 from headway.define.registry import AnyKind
 from headway.define.visit import Visit
 from headway.model.job import Claim, Report
+from headway.secrets import Known, Vault
 from headway.worker.redacted import redacted_report
 
 Handler = AnyKind | Visit
@@ -35,15 +36,19 @@ class Execution:
         "task",
         "tenant",
         "timer",
+        "vault",
         "worker_id",
     )
 
-    def __init__(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
+    def __init__(
+        self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float, vault: Vault
+    ) -> None:
         self.claim = claim
         self.handler = handler
         self.worker_id = worker_id
         self.tenant = tenant
         self.since = since
+        self.vault = vault
         self.slot_since = since  # when the first of a machine's steps that follow each other took the slot
         self.steps = 1
         self.task: asyncio.Task[None] | None = None
@@ -65,10 +70,14 @@ class Execution:
             "trace_id": self.claim.trace_id,
         }
 
+    def known(self) -> Known:
+        """What its texts do not show."""
+        return self.vault.known(owner_of(self.claim, self.tenant))
+
     def take_report(self) -> Report | None:
         """What the job said of itself since it was asked last, without secrets."""
         report = None if self.ctx is None else self.ctx.take_report()
-        return None if report is None else redacted_report(report)
+        return None if report is None else redacted_report(report, self.known())
 
     def interrupt(self) -> None:
         """Let its handler have CancelledError, if it has begun."""

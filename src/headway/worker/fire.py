@@ -313,7 +313,7 @@ def _each_fire(handling: Handling) -> list[Handling]:
 def reason_of(error: Exception) -> str:
     """What is kept of an error, which may quote what an event holds."""
     text = str(error) if isinstance(error, HeadwayError) else f"{type(error).__name__}: {error}"
-    text = clean(secrets.redact_head(text, _REASON_LIMIT))
+    text = clean(secrets.redact_head(text, _REASON_LIMIT, secrets.own()))
     return text if len(text) < _REASON_LIMIT else text + " …"
 
 

@@ -1,76 +1,95 @@
-"""Takes secrets out of what a worker is about to store."""
+"""Secrets in what a worker is about to store: masked in texts for people, refused in what programs work with."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from headway import secrets
-from headway.logs import Seldom, get_logger
-from headway.model.job import Claim, NewJob, Report, Settlement
-from headway.model.machine import Turn
+from headway.errors import InvalidPayload
+from headway.model.job import NewJob, Report, Settlement
+from headway.secrets import Known, redact
+
+if TYPE_CHECKING:
+    from headway.worker.execution import Execution
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-log = get_logger("headway.worker")
-_warns = Seldom(60)
+_JSON = frozenset({"payload", "meta", "state", "result"})
 
 
-def redacted(claim: Claim, settlement: Settlement) -> Settlement:
-    """The settlement without secrets.
+def check_exposure(settlement: Settlement, given: Mapping[str, str]) -> None:
+    """Raises `InvalidPayload` where the outcome holds the value of a secret that this execution was given.
 
-    Texts for people lose whatever looks like one. Results, states and the payloads of children are for programs: they
-    lose known values only, and with a warning, since somebody will miss them.
+    Nothing of it is taken out: what is stored to work with is stored as it is, or not at all.
     """
+    for what, field, text in _stored(settlement):
+        if field in _JSON:
+            found = secrets.exposed(text, given)
+        else:
+            found = next(((name, ()) for name, value in given.items() if secrets.holds(text, value.strip())), None)
+        if found is not None:
+            name, path = found
+            where = f" at {secrets.show(path)}" if path else ""
+            raise InvalidPayload(
+                f"{what} holds the value of the secret {name}{where}, which is never stored: leave it out, or give the "
+                f'reference {{"$secret": "{name}"}} to the job that needs it'
+            )
+
+
+def redacted(settlement: Settlement, run: Execution) -> Settlement:
+    """The settlement, its texts for people without secrets."""
     error, turn = settlement.error, settlement.turn
-    result = settlement.result and secrets.redact_json(settlement.result)
-    silent = error is None and settlement.stdout_tail is None and settlement.stderr_tail is None
-    if silent and turn is None and result is settlement.result:
+    note = None if turn is None else turn.note
+    if error is None and note is None and settlement.stdout_tail is None and settlement.stderr_tail is None:
         return settlement  # as nearly all are
-    changed = _changed(settlement, {"result": result, "turn": turn if turn is None else _turn(turn)})
-    if changed is not settlement and _warns(claim.kind):
-        log.warning(
-            "the outcome held the value of a secret, which is not stored: give a reference to it, "
-            '{"$secret": "NAME"}, or use ctx.secret("NAME") where it is needed',
-            kind=claim.kind,
-            job_id=claim.id,
-        )
-    for_people = {
-        "error": error and secrets.redact(error),
-        "stdout_tail": settlement.stdout_tail and secrets.redact(settlement.stdout_tail),
-        "stderr_tail": settlement.stderr_tail and secrets.redact(settlement.stderr_tail),
-    }
-    return _changed(changed, for_people)
+    known = run.known()
+    if turn is not None:
+        turn = _changed(turn, {"note": note and redact(note, known)})
+    return _changed(
+        settlement,
+        {
+            "turn": turn,
+            "error": error and redact(error, known),
+            "stdout_tail": settlement.stdout_tail and redact(settlement.stdout_tail, known),
+            "stderr_tail": settlement.stderr_tail and redact(settlement.stderr_tail, known),
+        },
+    )
 
 
-def redacted_report(report: Report) -> Report:
+def redacted_report(report: Report, known: Known) -> Report:
     """What a job says of itself, without secrets."""
-    texts = {
-        "note": report.note and secrets.redact(report.note),
-        "tail": report.tail and secrets.redact(report.tail),
-    }
+    texts = {"note": report.note and redact(report.note, known), "tail": report.tail and redact(report.tail, known)}
     return _changed(report, texts)
 
 
-def _turn(turn: Turn) -> Turn:
-    values: dict[str, object] = {
-        "note": turn.note and secrets.redact_values(turn.note),
-        "state": turn.state and secrets.redact_json(turn.state),
-    }
-    if turn.children:
-        children = tuple(map(_child, turn.children))
-        same = all(new is old for new, old in zip(children, turn.children, strict=True))
-        values["children"] = turn.children if same else children
-    return _changed(turn, values)
+def _stored(settlement: Settlement) -> Iterator[tuple[str, str, str]]:
+    """What it is, the field's name, and the text."""
+    if settlement.result is not None:
+        yield "the result", "result", settlement.result
+    turn = settlement.turn
+    if turn is None:
+        return
+    if turn.state is not None:
+        yield "the state", "state", turn.state
+    for name in turn.awaiting:
+        yield "the name of an awaited signal", "awaiting", name
+    for text in (turn.queue, turn.partition):
+        if text is not None:
+            yield "the place of the next step", "partition", text
+    for child in turn.children:
+        yield from _of_child(child)
 
 
-def _child(child: NewJob) -> NewJob:
-    return _changed(
-        child,
-        {"payload": secrets.redact_json(child.payload), "meta": child.meta and secrets.redact_json(child.meta)},
-    )
+def _of_child(child: NewJob) -> Iterator[tuple[str, str, str]]:
+    for field in child.__struct_fields__:
+        value = getattr(child, field)
+        if isinstance(value, str):
+            yield f"a child ({child.kind}) in its {field}", field, value
+    if child.place is not None and child.place.state:
+        yield f"a child ({child.kind}) in its state", "state", bytes(child.place.state).decode()
 
 
 def _changed(struct: S, values: Mapping[str, object]) -> S:

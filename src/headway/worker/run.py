@@ -22,8 +22,10 @@ from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import canceled, dead, released
+from headway.secrets import Vault
 from headway.worker.execution import Execution, Handler
 from headway.worker.hooks import Event, Hooks
+from headway.worker.redacted import check_exposure, redacted
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.threads import Threads
@@ -55,6 +57,7 @@ class Runner:
         middleware: Sequence[Middleware],
         result_limit: int,
         state_limit: int,
+        vault: Vault,
         children: Callable[[str], Awaitable[Sequence[Child]]],
         on_free: Callable[[], None],
         on_mismatch: Callable[[Claim, str], None],
@@ -67,6 +70,7 @@ class Runner:
         self._middleware = tuple(middleware)
         self._result_limit = result_limit
         self._state_limit = state_limit
+        self._vault = vault
         self._children = children
         self._on_free = on_free
         self._on_mismatch = on_mismatch
@@ -77,7 +81,7 @@ class Runner:
     def start(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         """Take a slot and begin."""
         self._slots.take(claim.queue)
-        self._begin(Execution(claim, handler, worker_id, tenant, since))
+        self._begin(Execution(claim, handler, worker_id, tenant, since, self._vault))
 
     def _begin(self, run: Execution) -> None:
         self.running[run.claim.id, run.claim.fence] = run
@@ -105,7 +109,7 @@ class Runner:
         parked = handler.parked()
         if parked is not None:
             return parked
-        ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id)
+        ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
         try:
             if handler.joins:
                 await self._bring_children(ctx)
@@ -124,7 +128,7 @@ class Runner:
     def _concluded(self, run: Execution, value: Any, failure: str | None = None) -> Settlement:
         assert run.ctx is not None
         try:
-            return run.handler.conclude(
+            outcome = run.handler.conclude(
                 run.ctx,
                 value,
                 result_limit=self._result_limit,
@@ -132,6 +136,9 @@ class Runner:
                 continues=self._may_continue(run),
                 failure=failure,
             )
+            if run.ctx.given:
+                check_exposure(outcome, run.ctx.given)
+            return outcome
         except InvalidPayload as error:
             return self._doomed(run.claim, str(error))
 
@@ -191,7 +198,7 @@ class Runner:
         if self._closing or visit is None:
             self._free(run)  # what is running without anybody who runs it is given back when this worker signs off
             return
-        following = Execution(visit.claim, visit, run.worker_id, run.tenant, time.monotonic())
+        following = Execution(visit.claim, visit, run.worker_id, run.tenant, time.monotonic(), self._vault)
         following.slot_since, following.steps = run.slot_since, run.steps + 1
         self._begin(following)
 
@@ -283,7 +290,7 @@ class Runner:
         claim = run.claim
         del self.running[claim.id, claim.fence]
         if outcome is not None:
-            outcome = _with_program(run, outcome)
+            outcome = redacted(_with_program(run, outcome), run)
             if outcome.to == "running":
                 self._between[claim.id, claim.fence] = run
             self._settler.put(claim, outcome, run.take_report())

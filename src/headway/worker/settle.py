@@ -14,12 +14,11 @@ from headway.logs import Seldom, get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
 from headway.model.retry import dead, failed
-from headway.secrets import redact
+from headway.secrets import own, redact
 from headway.worker.hooks import Event, Hooks
 from headway.worker.loop import Loop
 from headway.worker.pace import backoff
 from headway.worker.reach import Reach
-from headway.worker.redacted import redacted
 from headway.worker.summary import Summary, name_of
 from headway.worker.verdict import clean
 
@@ -81,8 +80,7 @@ class Settler:
 
     def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
         """Settle it, now if nothing is being written, else with the next batch; `report` goes before it."""
-        # here, where every outcome comes in: what follows, hooks and a machine's next step included, has no secrets
-        self._pending.append((claim, redacted(claim, settlement), report))
+        self._pending.append((claim, settlement, report))
         if len(self._pending) == 1:
             self._empty.clear()
             self.loop.poke()
@@ -240,7 +238,7 @@ class Settler:
         """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
         claim, settlement, _ = entry
         text = f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
-        text = clean(redact(text))
+        text = clean(redact(text, own()))
         log.error(text, **self._fields(claim))
         # the children that a step asks for may be refused now and not later
         verdict = failed(claim, text) if settlement.turn is not None and settlement.turn.children else dead(claim, text)

@@ -10,7 +10,7 @@ import msgspec
 
 from headway.define.options import Options
 from headway.errors import InvalidOutcome, SecretMissing
-from headway.logs import get_logger
+from headway.logs import get_logger, known
 from headway.model.duration import Duration
 from headway.model.job import Claim, Settlement
 from headway.model.outcome import Cancel, Retry, Snooze
@@ -69,7 +69,7 @@ def describe(error: BaseException) -> str:
     except Exception as fault:
         message = f"(its message raised {type(fault).__name__})"
     # before anything is cut: of a secret that is cut, no redaction would know the piece
-    shown = redact_head(message, _MESSAGE_LIMIT)
+    shown = redact_head(message, _MESSAGE_LIMIT, known())
     message = shown if len(message) <= _MESSAGE_LIMIT else shown + " …"
     head = clean(f"{type(error).__qualname__}: {message}" if message else type(error).__qualname__)
     try:
@@ -106,7 +106,7 @@ def handlers_own(error: BaseException) -> tuple[type[BaseException], BaseExcepti
 
 def _redacted(trace: str) -> str:
     # of a giant one, what is kept is its end
-    return redact(trace) if len(trace) <= _TRACE_LIMIT else redact_tail(trace, _TRACE_LIMIT)
+    return redact(trace, known()) if len(trace) <= _TRACE_LIMIT else redact_tail(trace, _TRACE_LIMIT, known())
 
 
 def _cap(head: str, trace: str) -> str:

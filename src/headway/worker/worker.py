@@ -20,6 +20,7 @@ from headway.logs import get_logger
 from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms, late_ms
 from headway.model.trigger import Declaration
+from headway.secrets import Vault
 from headway.store.run import Store
 from headway.worker import host
 from headway.worker.fetch import Fetcher
@@ -72,6 +73,7 @@ class Worker:
         emitted: Wake | None = None,
         definitions: Definitions | None = None,
         declare: Callable[[datetime], Declaration] | None = None,
+        vault: Vault | None = None,
         version: str = "",
     ) -> None:
         self.store = store.apart()
@@ -90,6 +92,7 @@ class Worker:
         self._emitted = emitted or Wake()
         self._definitions = definitions or Definitions(Registry())
         self._declare = declare or (lambda _: Declaration())
+        self._vault = vault or Vault()
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
@@ -210,6 +213,7 @@ class Worker:
             middleware=self._middleware,
             result_limit=self._settings.result_limit,
             state_limit=self._settings.payload_limit,
+            vault=self._vault,
             children=lambda job_id: reach.run(reach.ops.children(job_id, fence=None, tenant_id=None)),
             on_free=lambda: self._fetcher.freed(),
             on_mismatch=lambda claim, why: self._fetcher.mismatched(claim, why),

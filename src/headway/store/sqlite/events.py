@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.errors import InvalidJob
+from headway.errors import InvalidJob, InvalidPayload
 from headway.model.event import Event, EventStatus, NewEvent
+from headway.secrets import refers
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rows import to_event
@@ -24,6 +25,11 @@ class EventVerbs(Verbs):
             if not events:
                 return []
             _refuse_engine(events)
+            if any(refers(event.payload) for event in events):
+                raise InvalidPayload(
+                    'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, '
+                    "templates and triggers may: nothing was emitted"
+                )
             now = self._clock.now()
             yield from name_tenants(events, now)
             yield Batch(

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headway.errors import NotAllowed, NotFound
+from headway.errors import InvalidPayload, NotAllowed, NotFound
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.model.status import FINISHED, Status
+from headway.secrets import refers
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.enqueue import enqueue_jobs
@@ -48,6 +49,11 @@ class SignalVerbs(Verbs):
         def steps() -> Steps[list[Sent]]:
             if not signals:
                 return []
+            if any(refers(signal.payload) for signal in signals):
+                raise InvalidPayload(
+                    'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, '
+                    "templates and triggers may: nothing was sent"
+                )
             yield Statement(_SQL["lock"])
             now = self._clock.now()
             targets = yield from _targets(signals)

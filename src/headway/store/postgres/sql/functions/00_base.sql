@@ -28,6 +28,16 @@ as $$
              end)::name
 $$;
 
+-- Whether a payload holds a reference to a secret, however its key is escaped. Looked for in the text: inside of a string
+-- the quotes of such a key would have backslashes before them.
+create function headway.refers(p_payload json) returns boolean
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select (strpos(p_payload::text, '"$secret"') > 0 or strpos(p_payload::text, '\u00') > 0)
+     and p_payload::text ~ ('(^|[^\\])"(\$|\\u0024)(s|\\u0073)(e|\\u0065)(c|\\u0063)(r|\\u0072)(e|\\u0065)(t|\\u0074)"\s*:')
+$$;
+
 -- Whether the caller may act for every tenant: the owner, and members of the worker's role where that exists.
 -- For definer functions, inside which current_user is the owner; one expression, so that it is inlined there.
 create function headway.trusted() returns boolean

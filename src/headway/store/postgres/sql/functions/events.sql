@@ -3,7 +3,7 @@
 
 -- Store events, all or none; one whose id is there already is left as it is. An array may be null, or shorter than p_ids.
 -- Locks nothing that others wait for. Raises HW003, HW004 (no name, one that is not valid, or that begins with "headway.":
--- those are the engine's).
+-- those are the engine's), HW007 (a reference to a secret: whoever emits does not choose what the jobs are given).
 create function headway.emit_many(
   p_ids uuid[],
   p_names text[],
@@ -38,6 +38,10 @@ begin
       v_name
       using errcode = 'HW004';
   end if;
+  if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
+    raise exception 'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was emitted'
+      using errcode = 'HW007';
+  end if;
   if p_tenants is not null then
     for v_tenant, v_slug in
       select distinct t.id, coalesce(t.slug, t.id::text)
@@ -59,7 +63,7 @@ end
 $$;
 
 -- Store one event; gives its id: select headway.emit('order.paid', '{"order_id": 7}'). tenant: null is the session's own, or
--- the default one. Raises HW003, HW004 as emit_many.
+-- the default one. Raises HW003, HW004, HW007 as emit_many.
 create function headway.emit(
   name text, payload json default 'null', tenant uuid default null, correlation_id text default null
 ) returns uuid

@@ -5,7 +5,8 @@
 -- kind in scope. Gives for each its place in the call (from 1), the signal that is there, its job, the job's queue, and
 -- whether this call made it: a dedup_key that the job has had, or the id, stands for the signal of then.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key of the same job.
--- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job).
+-- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job), HW007 (a reference
+-- to a secret).
 create function headway.signal_many(
   p_ids uuid[],
   p_names text[],
@@ -37,6 +38,10 @@ begin
   if exists (select from unnest(p_names) as u (name) where u.name is null or u.name = '')
      or cardinality(p_names) is distinct from cardinality(p_ids) then
     raise exception 'a signal has no name: nothing was sent' using errcode = 'HW004';
+  end if;
+  if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
+    raise exception 'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was sent'
+      using errcode = 'HW007';
   end if;
   if p_tenants is not null then
     perform headway.scope(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;
@@ -133,7 +138,7 @@ end
 $$;
 
 -- Send one signal to a job; gives the id of the signal that is there: select headway.signal('0199…', 'payment', '{"amount": 100}').
--- Raises HW003, HW004, HW006 as signal_many.
+-- Raises HW003, HW004, HW006, HW007 as signal_many.
 create function headway.signal(job uuid, name text, payload json default 'null', dedup_key text default null) returns uuid
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp

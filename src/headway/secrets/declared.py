@@ -1,0 +1,57 @@
+"""The section `[secrets]` of headway.toml: which kinds, of which tenants, may use which secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9_*?]{1,256}\Z")
+_KIND = re.compile(r"[A-Za-z0-9_.:/*?-]{1,128}\Z")
+_TENANT = re.compile(r"\*|[^\s*?]{1,128}\Z")
+_DEFAULT = ("default",)
+_KEYS = ("kinds", "tenants")
+_EXAMPLE = '[secrets.SMTP_PASSWORD] with kinds = ["send_mail"] and tenants = ["acme"]'
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who may use a secret: kinds by their names or patterns (None: every kind that code defines), and tenants by their
+    names or ids ("*": every one)."""
+
+    kinds: tuple[str, ...] | None = None
+    tenants: tuple[str, ...] = _DEFAULT
+
+
+def read(section: Any, where: str) -> dict[str, Grant]:
+    """The grants by the names, or patterns, of their secrets; raises `ConfigError`."""
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{where}: secrets = {section!r} is no table: write {_EXAMPLE}")
+    return {name: _grant(name, given, where) for name, given in section.items()}
+
+
+def _grant(name: str, given: Any, where: str) -> Grant:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{where}: {name} = {given!r} under [secrets] is no table: write {_EXAMPLE}")
+    if not _NAME.match(name):
+        raise ConfigError(f"{where}: [secrets.{name}] is no name of a variable, nor a pattern like SMTP_*")
+    for key in given:
+        if key not in _KEYS:
+            raise ConfigError(f"{where}: {key!r} is not known in [secrets.{name}]: it has {' and '.join(_KEYS)}")
+    kinds = _names(given.get("kinds"), _KIND, f"{where}: [secrets.{name}] kinds")
+    tenants = _names(given.get("tenants"), _TENANT, f"{where}: [secrets.{name}] tenants")
+    return Grant(kinds, _DEFAULT if tenants is None else tenants)
+
+
+def _names(given: Any, fits: re.Pattern[str], what: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise ConfigError(f'{what} = {given!r} is no list: give ["name", …], or ["*"] for all')
+    for each in given:
+        if not isinstance(each, str) or not fits.match(each):
+            raise ConfigError(f"{what}: {each!r} is no name")
+    return tuple(given)

@@ -1,0 +1,144 @@
+"""The vault: which secrets of the worker's environment a job may have, and what is not shown in its texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from headway.errors import InvalidPayload, SecretMissing
+from headway.secrets import values
+from headway.secrets.declared import Grant
+from headway.secrets.references import name_fault, resolve
+from headway.secrets.values import Known
+
+_UNDECLARED = Grant()
+_MANY = 1_000
+
+
+class Owner(NamedTuple):
+    """The tenant of a job, by its id and its name; only the default tenant has the name "default"."""
+
+    id: str
+    name: str
+
+
+class Vault:
+    """A worker's secrets, under what its headway.toml declares of them.
+
+    A secret without a declaration is for the default tenant, and for kinds that code defines.
+    """
+
+    def __init__(self, declared: Mapping[str, Grant] | None = None) -> None:
+        grants = dict(declared or {})
+        self._exact = {name: grant for name, grant in grants.items() if not _is_pattern(name)}
+        # of several patterns that fit, the longest decides: it says most
+        self._patterns = sorted(
+            ((name, grant) for name, grant in grants.items() if _is_pattern(name)), key=lambda each: -len(each[0])
+        )
+        self._given: dict[str, set[str]] = {}  # the names of what a tenant's executions got, by the tenant's id
+        self._views: dict[str, tuple[Any, int, int, Known]] = {}  # by the tenant's id, with what it was made of
+
+    def keyring(self, kind: str, owner: Owner, *, by_code: bool) -> Keyring:
+        """For one execution of a kind, which code defines or not."""
+        return Keyring(self, kind, owner, by_code)
+
+    def refusal(self, name: str, kind: str, owner: Owner, by_code: bool) -> str | None:
+        """Why a job does not get this secret; None: it does."""
+        grant = self._grant(name)
+        fits = by_code if grant.kinds is None else any(fnmatchcase(kind, each) for each in grant.kinds)
+        if fits and _owns(grant, owner):
+            return None
+        return (
+            f"the secret {name} is not given to {kind} of tenant {owner.name} here: the worker's headway.toml would "
+            f'say so, [secrets.{name}] with kinds = ["{kind}"] and tenants = ["{owner.name}"]'
+        )
+
+    def note(self, name: str, owner: Owner) -> None:
+        """An execution of this tenant got this variable: from now on the tenant's texts do not show it."""
+        self._given.setdefault(owner.id, set()).add(name)
+
+    def known(self, owner: Owner) -> Known:
+        """What is not shown in the texts of a tenant's jobs: the tenant's values and the engine's. Those of others stay
+        as they are: whoever can have a text shown would learn them by guessing."""
+        # read before the view is made: what another thread notes meanwhile makes it stale
+        seen, revision, given = values.environment(), values.revision(), len(self._given.get(owner.id, ()))
+        found = self._views.get(owner.id)
+        if found is None or found[1:3] != (revision, given) or found[0] != seen:
+            if len(self._views) >= _MANY:
+                self._views.clear()
+            found = (dict(seen), revision, given, Known([*values.own_values(), *self._values_of(owner)]))
+            self._views[owner.id] = found
+        return found[3]
+
+    def _values_of(self, owner: Owner) -> list[str]:
+        whole = {name for name, grant in self._exact.items() if _owns(grant, owner)}
+        whole |= self._given.get(owner.id, set())
+        found = [value for name in whole if (value := os.environ.get(name))]
+        return found + [value for name, value in values.guessed() if _owns(self._grant(name), owner)]
+
+    def _grant(self, name: str) -> Grant:
+        found = self._exact.get(name)
+        if found is None:
+            found = next((grant for pattern, grant in self._patterns if fnmatchcase(name, pattern)), _UNDECLARED)
+        return found
+
+
+class Keyring:
+    """The secrets of one execution."""
+
+    __slots__ = ("_by_code", "_kind", "_owner", "_vault", "given")
+
+    def __init__(self, vault: Vault, kind: str, owner: Owner, by_code: bool) -> None:
+        self._vault = vault
+        self._kind = kind
+        self._owner = owner
+        self._by_code = by_code
+        self.given: dict[str, str] = {}  # by name, what this execution got
+
+    @property
+    def known(self) -> Known:
+        """What is not shown in its texts."""
+        return self._vault.known(self._owner)
+
+    def get(self, name: str) -> str:
+        """The value of the variable; raises `SecretMissing`, and `InvalidPayload` for what is no name of one.
+
+        What the variables of Headway itself say is never given.
+        """
+        fault = name_fault(name)
+        if fault is not None:
+            raise InvalidPayload(f"the secret {fault}")
+        refusal = self._vault.refusal(name, self._kind, self._owner, self._by_code)
+        if refusal is not None:
+            raise SecretMissing(refusal)
+        return self.take(name)
+
+    def take(self, name: str) -> str:
+        """The same where the operator's own file says that this kind has it; raises `SecretMissing`."""
+        value = os.environ.get(name)
+        if value is None:
+            raise SecretMissing(
+                f"the secret {name} is not set here: set the environment variable {name} for this worker and restart it"
+            )
+        self.given[name] = value
+        self.hide(name)
+        return value
+
+    def hide(self, name: str) -> None:
+        """It was given this variable, which its texts do not show."""
+        values.add_resolved(os.environ.get(name, ""))
+        self._vault.note(name, self._owner)
+
+    def resolve(self, value: Any) -> Any:
+        """The value with what its references stand for."""
+        return resolve(value, self.get)
+
+
+def _owns(grant: Grant, owner: Owner) -> bool:
+    return any(each in ("*", owner.id, owner.name) for each in grant.tenants)
+
+
+def _is_pattern(name: str) -> bool:
+    return "*" in name or "?" in name
