@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench crash format
+.PHONY: demo test test-all check bench crash format
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -21,6 +21,11 @@ export PYTHONDONTWRITEBYTECODE :=
 
 test: .venv/ready
 	$(PYTEST)
+
+# everything at full size: a million rows, every time zone, hundreds of kills, random walks by a new seed, which is
+# printed; make test-all SEED=… repeats them
+test-all: .venv/ready
+	$(PYTEST) --full $(if $(SEED),--seed $(SEED)) --crash-kills 200 --crash-jobs 20000
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

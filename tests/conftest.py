@@ -14,7 +14,9 @@ from typing import Any
 
 import psycopg
 import pytest
+import sizes_and_seeds
 from postgres_databases import Databases, ReusedDatabases
+from sizes_and_seeds import RandomWalk
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
@@ -27,6 +29,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headway")
     group.addoption("--crash-kills", type=int, default=6, help="how many processes the crash tests kill")
     group.addoption("--crash-jobs", type=int, default=600, help="how many jobs the crash tests run")
+    sizes_and_seeds.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sizes_and_seeds.choose(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return sizes_and_seeds.header(config)
+
+
+@pytest.fixture(scope="session")
+def random_walk(pytestconfig: pytest.Config) -> RandomWalk:
+    """Runs a state machine at the size of this run: `random_walk(machine, examples=10, full=100)`."""
+    return RandomWalk(pytestconfig)
 
 
 @pytest.hookimpl(wrapper=True)

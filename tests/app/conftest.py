@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pytest
 
 from headway import Headway
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "store" / "foreign"))  # the users of other libraries live there
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

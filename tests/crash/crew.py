@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 
 import ledger
-from conftest import Ground
 from fleet import Process, until
+from ground import Ground
 
 from headway.model.status import UNFINISHED
 

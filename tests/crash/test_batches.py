@@ -6,8 +6,8 @@ import random
 import time
 
 import pytest
-from conftest import Ground
 from fleet import until
+from ground import Ground
 
 SIZE = 1_500
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from conftest import Ground
 from fleet import until
+from ground import Ground
 
 PROCESSES = 8
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from conftest import Ground
 from crew import Crew
+from ground import Ground
 from ledger import Entry
 from traffic import job
 

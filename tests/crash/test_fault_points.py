@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Ground
 from faulty import HEARD, TRAIL, Walk
 from fleet import until
+from ground import Ground
 
 from headway.model.status import FINISHED
 

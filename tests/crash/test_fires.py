@@ -6,9 +6,9 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
-from conftest import Ground
 from crew import Crew
 from fleet import until
+from ground import Ground
 
 from headway.model.trigger import Fire
 

@@ -8,8 +8,8 @@ import time
 from typing import Any
 
 import apsw
-from conftest import Ground, Server
 from fleet import Process, until
+from ground import Ground, Server
 from yard import gated, gated_plain
 
 LEASE_S = 2.0

@@ -6,8 +6,8 @@ import os
 import signal
 
 import pytest
-from conftest import Ground
 from fleet import is_running, until
+from ground import Ground
 from yard import gated, gated_once, gated_plain, work
 
 TERM = signal.SIGTERM

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 import pytest
-from conftest import Ground
 from crew import Crew
+from ground import Ground
 from ledger import Entry
 from traffic import MAX_ATTEMPTS, job, job_once
 

@@ -6,8 +6,8 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import Ground
 from fleet import Process, until
+from ground import Ground
 from ledger import Entry
 from rows import Row
 from yard import once, plain, work

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from conftest import Ground, Server
 from fleet import until
+from ground import Ground, Server
 from yard import gated, gated_plain, work
 
 from headway.errors import StoreUnavailable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from conftest import Ground
 from fleet import until
+from ground import Ground
 from yard import neighbour, poison
 
 

@@ -7,9 +7,9 @@ import time
 from itertools import count
 
 import pytest
-from conftest import Ground
 from crew import PATIENT
 from fleet import until
+from ground import Ground
 from ledger import Entry
 from rows import Row
 from traffic import job

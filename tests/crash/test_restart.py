@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conftest import Ground
 from fleet import until
+from ground import Ground
 from yard import gated, gated_once, gated_plain
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from conftest import Ground
 from crew import Crew
 from fleet import Process, until
+from ground import Ground
 from traffic import Collector
 
 SENDERS = 8

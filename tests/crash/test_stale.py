@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from datetime import UTC, datetime
 
-from conftest import Ground
 from fleet import Process, state_of, until
+from ground import Ground
 from yard import gated, gated_once, gated_plain, work
 
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import pytest
-from conftest import Ground
 from crew import Crew
+from ground import Ground
 from ledger import Entry
 from traffic import MAX_ATTEMPTS
 

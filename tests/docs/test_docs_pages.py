@@ -10,11 +10,11 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import click
 import docs_pages
@@ -28,6 +28,7 @@ from headway.commands import load
 from headway.config import read
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
+_SIDE_BY_SIDE = max(2, os.cpu_count() or 1)
 _RUNNER = Path(__file__).with_name("docs_runner.py")
 
 Flavour = tuple[Path, bool]  # a page, and whether with its PostgreSQL blocks
@@ -62,7 +63,6 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
         "COLUMNS": "160",
         "NO_COLOR": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
     }
     if url is not None:
@@ -84,32 +84,81 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
     return "" if done.returncode == 0 else done.stderr[-6000:] + done.stdout[-2000:] or f"ended with {done.returncode}"
 
 
+class Pages:
+    """Runs each page that was asked for once, several side by side: most of the time a page waits.
+
+    A test begins the pages of the tests after its own too. Of several processes, each runs those that it was first to
+    begin, and reads the others' ends from their files.
+    """
+
+    def __init__(self, asked_for: list[Flavour], folder: Path, database: Callable[[], str]) -> None:
+        self._waiting = asked_for
+        self._folder = folder
+        self._database = database
+        self._threads = ThreadPoolExecutor(max_workers=_SIDE_BY_SIDE)
+
+    def fault(self, flavour: Flavour) -> str:
+        """What went wrong, or nothing."""
+        at = self._waiting.index(flavour) if flavour in self._waiting else 0
+        ahead = self._waiting[at : at + _SIDE_BY_SIDE]
+        self._waiting = [other for other in self._waiting if other not in ahead]
+        for each in ahead:
+            self._begin(each)
+        end = time.monotonic() + 120
+        while not (path := self._path(flavour, "end")).exists():
+            assert time.monotonic() < end, f"{flavour} did not end"
+            time.sleep(0.02)
+        return path.read_text("utf-8")
+
+    def _begin(self, flavour: Flavour) -> None:
+        folder = self._path(flavour, "page")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            return
+        url = self._database() if flavour[1] else None
+
+        def run() -> None:
+            try:
+                fault = _run(*flavour, folder, url)
+            except BaseException as error:
+                fault = repr(error)
+            part = self._path(flavour, "part")
+            part.write_text(fault, "utf-8")
+            part.rename(self._path(flavour, "end"))
+
+        self._threads.submit(run)
+
+    def _path(self, flavour: Flavour, what: str) -> Path:
+        name = docs_pages.name_of(flavour[0]).replace("/", "-")
+        return self._folder / f"{name}{'-postgres' * flavour[1]}.{what}"
+
+    def close(self) -> None:
+        self._threads.shutdown()
+
+
 @pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Flavour, Any]]:
-    """The pages that were asked for, running side by side: most of the time a page waits."""
-    chosen = [item.callspec.params for item in request.session.items if _is_page(item)]
-    flavours = [(params["page"], params["on_postgres"]) for params in chosen]
-    databases: dict[Flavour, str] = {}
-    if any(on_postgres for _, on_postgres in flavours):
+def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    asked_for = [
+        (item.callspec.params["page"], item.callspec.params["on_postgres"])
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == "test_what_a_page_shows_happens"
+    ]
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "pages"
+    folder.mkdir(exist_ok=True)
+    made: list[str] = []
+
+    def database() -> str:
         server = request.getfixturevalue("databases")
-        template = request.getfixturevalue("postgres_template")
-        databases = {flavour: server.create(template) for flavour in flavours if flavour[1]}
-    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1)) as pool:
-        yield {
-            flavour: pool.submit(
-                _run,
-                *flavour,
-                tmp_path_factory.mktemp("page"),
-                server.url(databases[flavour]) if flavour in databases else None,
-            )
-            for flavour in flavours
-        }
-    for name in databases.values():
-        server.drop(name)
+        made.append(server.create(request.getfixturevalue("postgres_template")))
+        return str(server.url(made[-1]))
 
-
-def _is_page(item: pytest.Item) -> bool:
-    return item.name.startswith("test_what_a_page_shows_happens[")
+    pages = Pages(asked_for, folder, database)
+    yield pages
+    pages.close()
+    for name in made:
+        request.getfixturevalue("databases").drop(name)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +168,8 @@ def _is_page(item: pytest.Item) -> bool:
         for flavour in _flavours()
     ],
 )
-def test_what_a_page_shows_happens(page: Path, on_postgres: bool, runs: dict[Flavour, Any]) -> None:
-    fault = runs[page, on_postgres].result(timeout=120)
+def test_what_a_page_shows_happens(page: Path, on_postgres: bool, pages: Pages) -> None:
+    fault = pages.fault((page, on_postgres))
     assert not fault, fault
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from workshop import Workshop
 
 from headway import secrets
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "worker"))
-
-from workshop import Workshop
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
-from test_state_machine import Side, Stores, _moment, jobs, walk
+from hypothesis.stateful import precondition, rule
+from test_state_machine import Side, Stores, _moment, jobs
 
 from headway.model.group import NewGroup
 from headway.model.ids import new_id, tenant_id
@@ -115,5 +115,5 @@ def machine(both_stores, clock, make_db):
     return lambda: Groups(postgres, sqlite, clock)
 
 
-def test_both_stores_treat_groups_the_same(machine):
-    run_state_machine_as_test(machine, settings=walk(10, derandomize=True))
+def test_both_stores_treat_groups_the_same(machine, random_walk):
+    random_walk(machine, examples=10, full=200)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.model.ids import new_id, tenant_id
 from headway.model.job import Change, Claim, NewJob, Settlement
@@ -171,16 +169,5 @@ class Limits(RuleBasedStateMachine):
         assert {job.status for job in self.db.find()} <= {"succeeded", "dead", "canceled"}
 
 
-def test_a_claim_takes_what_a_look_at_every_row_would_take(db):
-    walk = settings(
-        max_examples=int(os.environ.get("HEADWAY_TEST_EXAMPLES", 20)),
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-    )
-    run_state_machine_as_test(lambda: Limits(db), settings=walk)
+def test_a_claim_takes_what_a_look_at_every_row_would_take(db, random_walk):
+    random_walk(lambda: Limits(db), examples=20, full=200)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import random
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import seed
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from machine_model import Mail, Model, World
 from machine_words import new_machine, new_signal, place, received, turned
-from test_state_machine import Side, walk
+from test_state_machine import Side
 
 from headway.errors import NotAllowed
 from headway.model.ids import new_id
@@ -470,16 +467,8 @@ def machine(both_stores, clock, make_db):
     return lambda: Machines((postgres, sqlite), clock)
 
 
-def test_machines_are_what_plain_objects_say(machine):
-    run_state_machine_as_test(machine, settings=walk(12, derandomize=True))
-
-
-def test_machines_are_what_plain_objects_say_on_a_random_walk(machine):
-    """HEADWAY_TEST_SEED=random goes another way each time; the seed is in the output of a failure, and repeats it."""
-    given = os.environ.get("HEADWAY_TEST_SEED", "7")
-    number = random.randrange(2**32) if given == "random" else int(given)
-    print(f"HEADWAY_TEST_SEED={number}")
-    run_state_machine_as_test(seed(number)(machine), settings=walk(8))
+def test_machines_are_what_plain_objects_say(machine, random_walk):
+    random_walk(machine, examples=20, full=200)
 
 
 def test_the_model_itself_wakes_and_stops():

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sizes_and_seeds
 from psycopg.types.string import TextLoader
 from test_plans import steps_of
 from trigger_words import firing, handling, new_event, new_fire
@@ -18,7 +19,8 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Settlement
 from headway.store.postgres.store import PostgresStore
 
-TRIGGERS, EVENTS, FIRES, WAITING = 20_000, 100_000, 100_000, 50_000
+_TIMES = 2 if sizes_and_seeds.full else 1
+TRIGGERS, EVENTS, FIRES, WAITING = 10_000 * _TIMES, 50_000 * _TIMES, 50_000 * _TIMES, 25_000 * _TIMES
 BATCH = 10
 
 _EVERY = {

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import random
 import re
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.clock import from_micros
 from headway.errors import HeadwayError
@@ -632,27 +629,5 @@ def machine(both_stores, clock, make_db):
     return lambda: Stores(postgres, sqlite, clock)
 
 
-def walk(examples: int, **options: Any) -> settings:
-    return settings(
-        max_examples=int(os.environ.get("HEADWAY_TEST_EXAMPLES", examples)),
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-        **options,
-    )
-
-
-def test_both_stores_look_the_same_after_the_same_operations(machine):
-    run_state_machine_as_test(machine, settings=walk(24, derandomize=True))
-
-
-def test_both_stores_look_the_same_on_a_random_walk(machine):
-    """HEADWAY_TEST_SEED=random goes another way each time; the seed is in the output of a failure, and repeats it."""
-    given = os.environ.get("HEADWAY_TEST_SEED", "7")
-    number = random.randrange(2**32) if given == "random" else int(given)
-    print(f"HEADWAY_TEST_SEED={number}")
-    run_state_machine_as_test(seed(number)(machine), settings=walk(12))
+def test_both_stores_look_the_same_after_the_same_operations(machine, random_walk):
+    random_walk(machine, examples=36, full=360)

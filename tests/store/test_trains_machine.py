@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
@@ -387,19 +385,8 @@ class Yard(RuleBasedStateMachine):
         self.compare()
 
 
-def test_trains_are_what_plain_lists_say(db):
-    walk = settings(
-        max_examples=int(os.environ.get("HEADWAY_TEST_EXAMPLES", 20)),
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-    )
-    run_state_machine_as_test(lambda: Yard(db), settings=walk)
+def test_trains_are_what_plain_lists_say(db, random_walk):
+    random_walk(lambda: Yard(db), examples=20, full=200)
 
 
 def test_the_model_itself_lets_the_next_car_go_and_holds(clock):

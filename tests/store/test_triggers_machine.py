@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from trigger_words import firing, handling, new_event, new_fire, new_listener, new_schedule
 
 from headway.errors import Duplicate, NotAllowed
@@ -422,19 +420,8 @@ def machine(both_stores: Any, clock: Any, make_db: Any) -> Any:
     return lambda: Triggers(sides, clock)
 
 
-def test_both_stores_fire_what_a_plain_model_says(machine: Any) -> None:
-    walk = settings(
-        max_examples=int(os.environ.get("HEADWAY_TEST_EXAMPLES", 40)),
-        stateful_step_count=40,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-    )
-    run_state_machine_as_test(machine, settings=walk)
+def test_both_stores_fire_what_a_plain_model_says(machine: Any, random_walk: Any) -> None:
+    random_walk(machine, examples=40, full=400)
 
 
 def test_the_model_knows_a_duplicate(make: Any) -> None:
