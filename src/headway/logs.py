@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Protocol, TextIO
 
@@ -45,9 +46,26 @@ def get_logger(name: str) -> BoundLogger:
     logger: BoundLogger = structlog.wrap_logger(
         inner,
         processors=[structlog.stdlib.filter_by_level, _merge_job, _redact, _to_record],
-        wrapper_class=BoundLogger,
+        wrapper_class=_Harmless,
     )
     return logger
+
+
+class _Harmless(BoundLogger):
+    """What logs never fails for it: a handler of the application's that raises costs its line, and nothing else."""
+
+    def _proxy_to_logger(self, method_name: str, event: str | None = None, *event_args: str, **event_kw: Any) -> Any:
+        try:
+            return super()._proxy_to_logger(method_name, event, *event_args, **event_kw)
+        except Exception:
+            if logging.raiseExceptions and _complains():
+                _complain()
+
+
+def _complain() -> None:
+    """As the standard library does when a handler of its own fails."""
+    with suppress(Exception):
+        sys.stderr.write("a log line of Headway's was lost, since logging raised:\n" + traceback.format_exc())
 
 
 def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
@@ -111,6 +129,9 @@ class Seldom:
             return False
         self._said[key] = now
         return True
+
+
+_complains = Seldom(60)
 
 
 def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -98,7 +98,9 @@ class Hooks:
         for callback in self._callbacks.get(event.name, ()):
             try:
                 answer = callback(event)
-            except (Exception, SystemExit) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 _complain(event, error)
                 continue
             if inspect.isawaitable(answer):
@@ -115,7 +117,9 @@ class Hooks:
 async def _finish(event: Event, answer: Awaitable[Any]) -> None:
     try:
         await answer
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         _complain(event, error)
 
 

@@ -13,11 +13,14 @@ from headway.worker.pace import backoff, spread
 
 log = get_logger("headway.worker")
 
+_START_AGAIN_S = 0.1
+
 Work = Callable[[], Awaitable[float | None]]
 
 
 class Loop:
-    """Calls `work` every so often, until stopped; an error is logged and followed by a growing pause.
+    """Calls `work` every so often, until stopped; an error is logged and followed by a growing pause. Where even that
+    was ended, by what is no mere error, it is started again.
 
     `work` may return the seconds until its next round; None means the usual `every`, jittered. `poke` brings
     the next round forward, except out of a pause after an error.
@@ -44,7 +47,16 @@ class Loop:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=f"headway {self._name}")
+        if not self._stopped:
+            self._task = asyncio.create_task(self._run(), name=f"headway {self._name}")
+            self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A worker without one of its loops would look alive and do half of its work."""
+        error = None if task.cancelled() else task.exception()
+        if not self._stopped:
+            log.error(f"{self._name} has ended by itself and is started again", exc_info=error)
+            task.get_loop().call_later(_START_AGAIN_S, self.start)
 
     def poke(self, within_s: float = 0.0) -> None:
         """Let the next round begin within this time; from the loop's own thread only."""

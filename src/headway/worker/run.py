@@ -21,7 +21,7 @@ from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
-from headway.model.retry import canceled, dead, released
+from headway.model.retry import canceled, dead, failed, released
 from headway.secrets import Vault
 from headway.worker.execution import Execution, Handler
 from headway.worker.hooks import Event, Hooks
@@ -97,7 +97,7 @@ class Runner:
             self._arm(run)
             outcome = await self._outcome(run)
         except BaseException as error:
-            outcome = await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
+            outcome = await self._ended_by(run, error)
         self._settle(run, outcome)
         self._leave(run)
         run.task = None  # whose context has the run: a cycle of every job else, for the garbage collector
@@ -219,6 +219,13 @@ class Runner:
         self._closing = True
 
     # how it ends
+
+    async def _ended_by(self, run: Execution, error: BaseException) -> Settlement | None:
+        try:
+            return await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
+        except BaseException as second:
+            # whatever failed there, the job must not stay running
+            return failed(run.claim, clean(f"{describe(error)}\n\nand then, in the worker:\n\n{describe(second)}"))
 
     async def _recovered(self, run: Execution, error: BaseException) -> Settlement | None:
         """What the machine's own `handle` makes of an error."""
