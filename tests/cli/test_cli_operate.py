@@ -64,7 +64,7 @@ def test_doctor_finds_nothing_wrong_with_a_new_database(cli: Cli, either: Headwa
     names = [check["name"] for check in answer["checks"]]
     assert {"settings", "database", "reach", "schema", "queues", "workers", "clock"} <= set(names)
     dialect = (
-        {"library", "durability", "disk"}
+        {"library", "durability", "disk", "privacy"}
         if either.store.dialect == "sqlite"
         else {"server", "tenants", "roles", "horizon", "vacuum"}
     )

@@ -6,11 +6,13 @@ import asyncio
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +172,37 @@ def test_a_directory_and_memory_are_no_place_for_jobs(tmp_path, library):
         enqueue(SqliteStore(str(tmp_path), library=library))
     with pytest.raises(StoreError, match="in memory"):
         enqueue(SqliteStore(":memory:", library=library))
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def _modes(path: Path) -> dict[str, int]:
+    return {file.name.removeprefix(path.name): stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_new_file_is_its_owners_alone(store: SqliteStore, path: Path) -> None:
+    enqueue(store)
+    assert _modes(path) == {"": 0o600, "-wal": 0o600, "-shm": 0o600}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_file_that_exists_keeps_its_mode(store: SqliteStore, path: Path) -> None:
+    path.touch(0o640)
+    enqueue(store)
+    assert _modes(path) == {"": 0o640, "-wal": 0o640, "-shm": 0o640}
+
+
+def test_a_file_may_have_any_name(tmp_path: Path, library: Any) -> None:
+    path = tmp_path / "a ?b#c%41&mode=ro é.db"
+    with closing(SqliteStore(str(path), library=library)) as store:
+        enqueue(store)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_what_is_not_a_database_is_left_as_it_is(store, path):

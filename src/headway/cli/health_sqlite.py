@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from headway.cli.check import Check, ok, problem
+from headway.cli.check import Check, note, ok, problem
 from headway.errors import StoreError
 from headway.store.ops import Op, Statement, Steps
 from headway.store.run import Store
@@ -34,6 +35,7 @@ def examine(store: Store) -> Iterator[Check]:
     yield _journal(found["journal_mode"], found["synchronous"])
     yield _log(path)
     yield _disk(path)
+    yield _privacy(path)
     yield ok("clock", "the host's own")
 
 
@@ -89,6 +91,13 @@ def _disk(path: str) -> Check:
     return problem(
         "disk", f"only {_mib(free)} free in {os.path.dirname(path)}", "make room: a full disk stops all work"
     )
+
+
+def _privacy(path: str) -> Check:
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if not mode & 0o077:
+        return ok("privacy", "only its owner can read it")
+    return note("privacy", f"others on this machine may open it (mode {mode:03o}), payloads and all: chmod 600 {path}")
 
 
 def _mib(size: int) -> str:

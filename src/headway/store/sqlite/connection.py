@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from tempfile import NamedTemporaryFile
 from typing import Any, Literal, Protocol
+from urllib.parse import quote
 
 from headway.store.ops import Batch, Row, Rows, Statement
 
@@ -27,8 +31,15 @@ class Connection(Protocol):
 
 
 def connect(path: str, library: Library, *, create: bool = True) -> Connection:
-    """Open the file; raises the library's own error."""
-    return _Apsw(path, create) if library == "apsw" else _Stdlib(path, create)
+    """Open the file; raises the library's own error. A new one is its owner's alone, with its log and index, whatever
+    the umask; one that exists keeps its mode."""
+    open_ = _Apsw if library == "apsw" else _Stdlib
+    if create and not os.path.exists(path):
+        # SQLite itself makes the file, with the mode of this one: there is no moment in which it has another, and no
+        # descriptor of ours whose closing would drop the locks of another thread's connection
+        with suppress(OSError), NamedTemporaryFile(dir=os.path.dirname(path), prefix=".headway-") as private:
+            return open_(f"file:{quote(os.fsencode(path))}?mode=rwc&modeof={quote(os.fsencode(private.name))}")
+    return open_(f"file:{quote(os.fsencode(path))}?mode={'rwc' if create else 'rw'}")
 
 
 def library_errors(library: Library) -> type[Exception]:
@@ -49,11 +60,11 @@ def code_of(error: Exception) -> int:
 
 
 class _Apsw:
-    def __init__(self, path: str, create: bool) -> None:
+    def __init__(self, uri: str) -> None:
         import apsw
 
-        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-        self._conn = apsw.Connection(path, flags=flags, statementcachesize=_STATEMENTS)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+        self._conn = apsw.Connection(uri, flags=flags, statementcachesize=_STATEMENTS)
         # else SQLite plans by the value of a `limit ?`, and compiles the statement anew for each run
         self._conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         self._cursor = self._conn.cursor()  # one for all: each has its rows read before the next
@@ -75,13 +86,11 @@ class _Apsw:
 
 
 class _Stdlib:
-    def __init__(self, path: str, create: bool) -> None:
+    def __init__(self, uri: str) -> None:
         import sqlite3
-        from urllib.parse import quote
 
-        mode = "rwc" if create else "rw"
         self._conn = sqlite3.connect(
-            f"file:{quote(path)}?mode={mode}",
+            uri,
             uri=True,
             timeout=0,
             isolation_level=None,
