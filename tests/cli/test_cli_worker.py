@@ -30,7 +30,7 @@ def read_until(process: subprocess.Popen[str], event: str) -> dict[str, Any]:
     for line in process.stderr:
         seen.append(line)
         entry = json.loads(line)
-        if entry["event"] == event:
+        if event in entry["event"]:
             return dict(entry)
     raise AssertionError("".join(seen))
 

@@ -46,11 +46,10 @@ def test_what_does_not_end_in_time_is_given_back_for_nothing_and_runs_elsewhere(
         worker.says("waits for running jobs")
     assert worker.ended() == 0
     found = rows.jobs()
-    for job in jobs:
-        row = found[job.id]
-        assert (row["status"], row["tries"], row["losses"], row["worker_id"]) == ("queued", 0, 0, None)
+    given_back, in_thread = (found[job.id] for job in jobs)
+    assert (given_back["status"], given_back["tries"], given_back["losses"]) == ("queued", 0, 0)
+    assert in_thread["status"] == "running", "while its thread runs, nobody else may"
     assert found[once.id]["status"] == "failed", "it had started and may not run again"
-    assert app.workers() == []
 
     fleet.open_gate("later")
     fleet.worker()
@@ -58,8 +57,9 @@ def test_what_does_not_end_in_time_is_given_back_for_nothing_and_runs_elsewhere(
     until(lambda: app.get(retry).status == "succeeded", "the one that may not run again is retried by a new job")
     until(lambda: {app.get(job.id).status for job in jobs} == {"succeeded"}, "another worker runs them")
     attempts = rows.attempts()
-    for job in jobs:
-        assert [attempts[job.id, fence]["status"] for fence in (1, 2)] == ["released", "succeeded"]
+    for job, first in zip(jobs, ("released", "lost"), strict=True):
+        assert [attempts[job.id, fence]["status"] for fence in (1, 2)] == [first, "succeeded"]
+        assert (rows.jobs()[job.id]["tries"], rows.jobs()[job.id]["losses"]) == (0, 0)
     assert ledger.subjects("start").count(once.id) == 1
 
 

@@ -47,6 +47,21 @@ def test_executions_of_a_lost_worker_end_as_lost(db, how):
     assert (attempt.started_at, attempt.finished_at) == (started, ended)
 
 
+@pytest.mark.parametrize(("delivery", "to"), [("at_least_once", "scheduled"), ("at_most_once", "failed")])
+def test_a_worker_that_was_stopping_loses_its_jobs_at_no_charge(db, delivery, to):
+    worker = db.worker(lease_ms=60_000)
+    claim = db.start(worker, max_losses=1, delivery=delivery)
+    db.run(db.ops.retire(worker))
+    assert db.reap() == [], "it still runs them"
+    db.advance("61s")
+    (reaped,) = db.reap()
+    assert (reaped.job_id, reaped.to) == (claim.id, to)
+    job = db.job(claim.id)
+    assert (job.status, job.losses, job.tries) == (to, 0, 0)
+    (attempt,) = db.attempts(claim.id)
+    assert (attempt.status, attempt.worker_id) == ("lost", worker)
+
+
 def test_a_reaped_worker_is_removed(db):
     lost, idle, alive = db.worker(lease_ms=1_000), db.worker(lease_ms=2_000), db.worker()
     db.start(lost)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from headway import Headway
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
 SUPERVISOR = "import sys; from headway.worker import supervise; sys.exit(supervise(sys.argv[2:], int(sys.argv[1])))"
@@ -109,9 +111,15 @@ def test_a_signal_ends_a_worker_even_if_a_thread_never_does(tmp_path: Path, grac
                     pass
                 worker.send_signal(signal.SIGTERM)
             out, err = worker.communicate(timeout=30)
-            assert (worker.returncode, out) == (0, "queued 0 0 1\n"), err
+            # nobody else may have it while the thread runs
+            assert (worker.returncode, out) == (0, "running 0 0 0\n"), err
         finally:
             worker.kill()
+    # the process is gone, which the next worker of this machine sees without waiting for the lease
+    app = Headway(f"sqlite:///{tmp_path}/headway.db")
+    app.run(until_idle=True)
+    (job,) = app.jobs()
+    assert (job.status != "running", job.losses) == (True, 0)
 
 
 def test_workers_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:

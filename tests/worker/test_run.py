@@ -246,7 +246,10 @@ def test_a_timeout_error_of_the_handlers_own_is_a_failure(shop: Workshop) -> Non
     assert shop.last(job_id).status == "failed"
 
 
-def test_a_sync_handler_past_its_timeout_is_settled_but_keeps_its_slot(shop: Workshop, lines: Any) -> None:
+def test_a_sync_handler_past_its_timeout_is_settled_but_keeps_its_slot(
+    shop: Workshop, lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[Runner.__module__], "STUBBORN_S", 0.02)
     go_on = threading.Event()
 
     @shop.job(timeout="20ms", max_attempts=1)

@@ -57,10 +57,12 @@ class Context:
         "_pieces",
         "_progress",
         "_size",
+        "_stopping",
         "_tail_limit",
         "_tenant",
         "_vault",
         "_worker_id",
+        "gave_way",
         "patience_s",
         "program",
     )
@@ -83,6 +85,8 @@ class Context:
         self._keyring: Keyring | None = None
         self._tail_limit = tail_limit
         self._canceled = False
+        self._stopping = False
+        self.gave_way = False  # it has seen that its worker shall stop
         self._changed = False
         self._progress: float | None = None
         self._note: str | None = None
@@ -187,8 +191,21 @@ class Context:
 
     @property
     def canceled(self) -> bool:
-        """Whether somebody asked this job to stop; a plain function looks at it and returns early."""
+        """Whether this execution shall end now: somebody canceled it, its timeout passed, or its worker's grace did."""
+        if self._canceled and self._stopping:
+            self.gave_way = True
         return self._canceled
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker was asked to stop: time to save what is done and return, before the grace is over.
+
+        A function that has seen it true and returns is given back and runs again elsewhere, whatever it returns; one
+        that got to its end all the same returns `Done(result)`.
+        """
+        if self._stopping:
+            self.gave_way = True
+        return self._stopping
 
     def progress(self, fraction: float, note: str | None = None) -> None:
         """Show how far the job is, from 0 to 1; only remembered here, the worker writes it now and then."""
@@ -258,6 +275,10 @@ class Context:
     def cancel(self) -> None:
         """For the worker: somebody asked this job to stop. (A handler that wants to end raises `Cancel`.)"""
         self._canceled = True
+
+    def stop(self) -> None:
+        """For the worker: it shall stop."""
+        self._stopping = True
 
     def take_report(self) -> Report | None:
         """For the worker: progress, note and log tail, if any changed since the last call, else None."""

@@ -21,8 +21,8 @@ from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
 from headway.model.codec import encode
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Claim, Enqueued, NewJob, Settlement
-from headway.model.outcome import Outcomes
-from headway.model.retry import succeeded
+from headway.model.outcome import Done, Outcomes
+from headway.model.retry import released, succeeded
 from headway.secrets import Owner, Vault
 
 P = ParamSpec("P")
@@ -200,12 +200,16 @@ class Kind(Generic[P, R]):
 
     def conclude(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
         """What the returned value comes to; raises `InvalidPayload` where it cannot be stored."""
+        if type(value) is Done:
+            value = value.result
+        elif ctx.gave_way:
+            return released(ctx.claim, "it returned early, because the worker stops")
         if value is None:
             return succeeded(ctx.claim, None)
         if isinstance(value, Outcomes):
             raise InvalidOutcome(
                 f"{self.name} returned {type(value).__name__}(…), and it is a plain job: only the steps of a Machine "
-                "return outcomes; return the value itself, or raise Retry, Snooze or Cancel"
+                "return other outcomes than Done; return the value itself, or raise Retry, Snooze or Cancel"
             )
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 

@@ -313,6 +313,10 @@ class Ops(Protocol):
         its queues without a free slot."""
         ...
 
+    def retire(self, worker_id: str) -> Op[None]:
+        """Note that a worker stops while it still has running jobs: when they are reaped, no loss is charged."""
+        ...
+
     def unregister(self, worker_id: str) -> Op[None]:
         """Remove a worker that ends in good order; jobs it still held are reaped as if it were lost."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from headway.define.context import Context, owner_of
@@ -29,12 +29,14 @@ class Execution:
         "freed",
         "handler",
         "in_thread",
+        "on_thread_end",
         "settled",
         "since",
         "slot_since",
         "steps",
         "task",
         "tenant",
+        "thread_ended",
         "timer",
         "vault",
         "worker_id",
@@ -58,6 +60,8 @@ class Execution:
         self.settled = False
         self.freed = False
         self.in_thread = False
+        self.thread_ended = False  # set by the thread itself
+        self.on_thread_end: Callable[[], None] | None = None  # called by the thread, where nobody else waits for it
         self.timer: asyncio.TimerHandle | None = None
 
     def log_fields(self) -> Mapping[str, Any]:
@@ -73,6 +77,15 @@ class Execution:
     def known(self) -> Known:
         """What its texts do not show."""
         return self.vault.known(owner_of(self.claim, self.tenant))
+
+    def call(self, fn: Callable[[], Any]) -> Any:
+        """Call its function in a thread."""
+        try:
+            return fn()
+        finally:
+            self.thread_ended = True
+            if self.on_thread_end is not None:
+                self.on_thread_end()
 
     def take_report(self) -> Report | None:
         """What the job said of itself since it was asked last, without secrets."""

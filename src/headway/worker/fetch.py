@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from headway.config import Settings
@@ -361,9 +361,9 @@ class Fetcher:
     def _next_look(self, leases: int) -> float:
         return time.monotonic() + spread(leases * self._settings.lease_ms, random.random()) / 1_000
 
-    async def reconcile(self) -> None:
-        """Give back what the store has running under this worker and this worker does not know of."""
-        doubts, known = self._doubts, self._known()
+    async def reconcile(self, *, kept: Collection[tuple[str, int]] = ()) -> None:
+        """Give back what the store has running under this worker and this worker does not know of, but for `kept`."""
+        doubts, known = self._doubts, self._known().union(kept)
         held = await self._reach.run(self._ops.running(self._lease.worker_id))
         strays = [claim for claim in held if claim not in known and claim not in self._known()]
         if strays:

@@ -98,6 +98,10 @@ class Lease:
                 jobs=lost,
             )
 
+    async def retire(self) -> None:
+        """This worker stops, and what it still runs is not ended by that."""
+        await self._reach.run(self._ops.retire(self.worker_id))
+
     async def end(self) -> None:
         await self._reach.run(self._ops.unregister(self.worker_id))
 

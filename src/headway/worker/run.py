@@ -110,6 +110,8 @@ class Runner:
         if parked is not None:
             return parked
         ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
+        if self._closing:
+            ctx.stop()
         try:
             if handler.joins:
                 await self._bring_children(ctx)
@@ -168,8 +170,11 @@ class Runner:
         if run.handler.is_async:
             return await fn(*args, **kwargs)
         run.in_thread = True
-        inside = partial(contextvars.copy_context().run, partial(fn, *args, **kwargs))
-        return await self.threads.call(inside, partial(self._thread_ended, run))
+        inside = partial(contextvars.copy_context().run, run.call, partial(fn, *args, **kwargs))
+        value = await self.threads.call(inside, partial(self._thread_ended, run))
+        if run.asked == "timeout":
+            raise TimeoutError  # it ended, too late: that is what is recorded
+        return value
 
     # a machine's next step, in the same slot
 
@@ -215,8 +220,11 @@ class Runner:
             self._free(run)
 
     def close(self) -> None:
-        """Begin no further steps."""
+        """Begin no further steps, and let the running ones see that this worker stops."""
         self._closing = True
+        for run in self.running.values():
+            if run.ctx is not None:
+                run.ctx.stop()
 
     # how it ends
 
@@ -350,24 +358,36 @@ class Runner:
         return len(runs)
 
     def interrupt(self) -> list[asyncio.Task[None]]:
-        """The grace is over: end all handlers and give their jobs back. Gives the tasks that end now."""
+        """The grace is over: end all handlers and give their jobs back. Gives the tasks that end now.
+
+        A thread cannot be ended: its function sees `ctx.canceled`, and its job is given back when it returned.
+        """
         runs = list(self.running.values())
         for run in runs:
-            run.ask("stop")
+            run.ask(run.asked or "stop")
             if not run.begun:
                 self._settle(run, None)
-            run.interrupt()
+            if not run.in_thread:
+                run.interrupt()
         return [run.task for run in runs if run.task is not None]
 
     def patience_s(self) -> float:
         """How long the handlers that were interrupted may take to end."""
         return max(map(_patience_s, self.running.values()), default=0.0)
 
-    def abandon(self) -> None:
-        """Give back the jobs of handlers that would not end."""
+    def abandon(self) -> list[Execution]:
+        """Give back the jobs of handlers that would not end. Gives those that still run in a thread: others must not
+        have their jobs before the thread has ended."""
+        left: list[Execution] = []
         for run in list(self.running.values()):
-            run.asked = run.asked or "stop"
-            self._settle(run, self._as_asked(run))
+            if run.in_thread:
+                left.append(run)
+                self._settle(run, None)
+                run.interrupt()  # nothing here waits for it any more
+            else:
+                run.asked = run.asked or "stop"
+                self._settle(run, self._as_asked(run))
+        return left
 
     def _arm(self, run: Execution) -> None:
         if run.claim.timeout_ms is not None:
@@ -376,13 +396,25 @@ class Runner:
     def _expire(self, run: Execution) -> None:
         if not run.settled:
             run.ask(run.asked or "timeout")
-            run.interrupt()
+            if not run.in_thread:
+                run.interrupt()
             run.timer = self._loop.call_later(_patience_s(run), self._overrule, run)
 
     def _overrule(self, run: Execution) -> None:
-        if not run.settled:
-            log.warning("its handler ignores its cancellation and keeps its slot until it ends", **run.log_fields())
-            self._settle(run, self._as_asked(run))
+        if run.settled:
+            return
+        if run.in_thread and run.claim.followed:
+            # its train, partition or limit would let another one start beside it
+            log.warning(
+                "it is past its timeout, and others wait for its end: a thread cannot be killed, so they wait "
+                "until it returns",
+                **run.log_fields(),
+            )
+            return
+        log.warning("its handler ignores its cancellation and keeps its slot until it ends", **run.log_fields())
+        self._settle(run, self._as_asked(run))
+        if run.in_thread:
+            run.interrupt()
 
     # what is to be known of running jobs
 

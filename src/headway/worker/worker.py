@@ -7,6 +7,7 @@ import inspect
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,17 +18,20 @@ from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind, Registry
 from headway.errors import ConfigError, HeadwayError
 from headway.logs import get_logger
+from headway.model.duration import show_ms
 from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms, late_ms
 from headway.model.trigger import Declaration
 from headway.secrets import Vault
 from headway.store.run import Store
 from headway.worker import host
+from headway.worker.execution import Execution
 from headway.worker.fetch import Fetcher
 from headway.worker.fire import Firer
 from headway.worker.hints import HintListener, folder_of
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
+from headway.worker.leftover import Leftover
 from headway.worker.loop import Loop
 from headway.worker.reach import Reach
 from headway.worker.report import Reporter
@@ -345,7 +349,7 @@ class Worker:
         interrupted = self._runner.interrupt()
         if interrupted:
             await asyncio.wait(interrupted, timeout=0.1 if self._at_once.is_set() else self._runner.patience_s())
-        self._runner.abandon()
+        left = self._runner.abandon()
         limit_s = self._flush_s()
         until = time.monotonic() + limit_s
         if not await self._settler.drain(limit_s):
@@ -354,7 +358,7 @@ class Worker:
                 jobs=self._settler.backlog,
             )
         await _stop_all(self._settler.loop, self._lease.loop, self._reporter.loop, timeout_s=1.0)
-        await self._sign_off(max(until - time.monotonic(), _LAST_WORD_S))
+        await self._sign_off(max(until - time.monotonic(), _LAST_WORD_S), left)
         self._watchdog.stop()
         self._runner.threads.close()
         self._tell("worker.stopped")
@@ -367,28 +371,54 @@ class Worker:
 
     async def _let_finish(self) -> None:
         """Wait for the running jobs, for the grace period or until it shall end at once."""
-        running = [run.task for run in self._runner.running.values() if run.task is not None]
+        runs = list(self._runner.running.values())
+        running = [run.task for run in runs if run.task is not None]
         if not running:
             return
-        grace_s = self._settings.grace_ms / 1_000
-        log.info("waits for running jobs", jobs=len(running), grace=f"{grace_s:g}s")
+        grace_ms = self._settings.grace_ms
+        if grace_ms and not self._at_once.is_set():
+            log.info(
+                "stopping: waits for running jobs; a second Ctrl-C or SIGTERM gives them back and ends at once",
+                jobs=_names(runs),
+                at_most=show_ms(grace_ms),
+            )
         over = asyncio.create_task(self._at_once.wait())
         everyone = asyncio.create_task(asyncio.wait(running))
-        await asyncio.wait((over, everyone), timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((over, everyone), timeout=grace_ms / 1_000, return_when=asyncio.FIRST_COMPLETED)
         over.cancel()
         everyone.cancel()
 
-    async def _sign_off(self, limit_s: float) -> None:
+    async def _sign_off(self, limit_s: float, left: Sequence[Execution]) -> None:
+        if left:
+            self._leave_running(left)
         try:
             async with asyncio.timeout(limit_s):
-                await self._fetcher.reconcile()
-                await self._lease.end()
+                await self._fetcher.reconcile(kept=[(run.claim.id, run.claim.fence) for run in left])
+                await (self._lease.retire() if left else self._lease.end())
         except (HeadwayError, TimeoutError) as error:
             log.warning("could not sign off: the lease will run out by itself", error=str(error))
+
+    def _leave_running(self, left: Sequence[Execution]) -> None:
+        """Some plain functions did not return: their jobs stay running, and their keys taken, until they do or this
+        process ends."""
+        log.warning(
+            "plain functions are still running, and a thread cannot be killed: their jobs are not given back before "
+            "they return or this process ends",
+            jobs=_names(left),
+            worker_id=self.worker_id,
+        )
+        heartbeat_s = self._settings.heartbeat_ms / 1_000
+        Leftover(self._handlers_store, self.worker_id, left, heartbeat_s=heartbeat_s).start()
 
     def _tell(self, name: str) -> None:
         if self._hooks.listens(name):
             self._hooks.emit(Event(name, self.worker_id))
+
+
+def _names(runs: Sequence[Execution]) -> str:
+    """For people: how many of which kinds."""
+    counts = Counter(run.claim.kind for run in runs)
+    return ", ".join(kind if count == 1 else f"{count} × {kind}" for kind, count in counts.most_common(10))
 
 
 async def _stop_all(*loops: Loop, timeout_s: float) -> None:

@@ -117,6 +117,9 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             urgent=True,
         )
 
+    def retire(self, worker_id: str) -> Op[None]:
+        return call("select headway.retire($1::uuid)", [worker_id], nothing)
+
     def unregister(self, worker_id: str) -> Op[None]:
         return call("select headway.unregister($1::uuid)", [worker_id], nothing)
 

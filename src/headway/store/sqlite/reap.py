@@ -47,6 +47,12 @@ class ReapVerbs(Verbs):
 
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
 
+    def retire(self, worker_id: str) -> Op[None]:
+        def steps() -> Steps[None]:
+            yield Statement(_SQL["retire"], (worker_id,))
+
+        return SqliteOp(steps, writes=True)
+
     def unregister(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
             # what it still held has no registered worker now, and so is reaped next
@@ -85,17 +91,19 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
 
 
 def _lost(row: Row) -> Ending:
-    """Where a job goes that was lost with its worker: a loss is charged on a budget of its own."""
+    """Where a job goes that was lost with its worker: a loss is charged on a budget of its own, unless the worker was
+    stopping."""
     job = Open(*row[:_OPEN])
-    _, worker, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
-    losses += 1
+    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
+    loss = 0 if stopping else 1
+    losses += loss
     gone = worker or job.worker_id
     error = f"lost with its worker {gone}" if gone else "it was running without a worker"
     once = delivery == "at_most_once"
-    if losses >= max_losses or (once and tries + losses >= max_attempts):
+    if loss and (losses >= max_losses or (once and tries + losses >= max_attempts)):
         if not job.canceling:
             error += f", {losses} times now: it may be what kills them (a poison pill)"
-        return ending(job, "canceled" if job.canceling else "dead", loss=1, error=error)
+        return ending(job, "canceled" if job.canceling else "dead", loss=loss, error=error)
     # jitter over the whole range parts a poison pill from the neighbours it takes along
-    delay_ms = round(min(base_ms * (1 << min(losses - 1, 40)), cap_ms) * random.uniform(0, 2))
-    return ending(job, "failed" if once else "scheduled", loss=1, delay_ms=max(1, delay_ms), error=error)
+    delay_ms = round(min(base_ms * (1 << min(max(losses - 1, 0), 40)), cap_ms) * random.uniform(0, 2))
+    return ending(job, "failed" if once else "scheduled", loss=loss, delay_ms=max(1, delay_ms), error=error)

@@ -45,6 +45,7 @@ select
       and event < 'headway.job/'
   ),
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
+  (select stopping from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
 from jobs indexed by jobs_running
 where status = 'running'
@@ -68,6 +69,11 @@ where (lease_expires_at <= ?1 or id in (select value from json_each(?2)))
     where status = 'running'
       and jobs.worker_id = workers.id
   );
+
+-- name: retire
+update workers
+set stopping = 1
+where id = ?1;
 
 -- name: unregister
 delete from workers

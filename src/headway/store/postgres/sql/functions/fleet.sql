@@ -86,6 +86,15 @@ begin
 end
 $$;
 
+-- Note that a worker stops while it still has running jobs. They are lost when its lease or its process ends, but by no
+-- fault of theirs: reaping them charges nothing.
+create function headway.retire(p_worker uuid) returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.workers w set stopping = true where w.id = p_worker
+$$;
+
 -- Remove a worker that ends in good order.
 create function headway.unregister(p_worker uuid) returns void
 language sql security definer

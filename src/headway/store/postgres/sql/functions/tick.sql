@@ -82,8 +82,8 @@ begin
 end
 $$;
 
--- End these executions, whose rows are locked, as lost with their workers. Charges a loss; waits with wide jitter, which
--- parts a job that kills its workers from the neighbours it took along.
+-- End these executions, whose rows are locked, as lost with their workers. Charges a loss, unless the worker was stopping;
+-- waits with wide jitter, which parts a job that kills its workers from the neighbours it took along.
 create function headway.lose(p_ids uuid[], p_now timestamptz)
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language sql
@@ -92,7 +92,8 @@ as $$
   with lost as materialized (
     select j.id, j.fence, j.kind, j.worker_id, j.delivery, j.max_attempts, j.max_losses, j.tries,
            j.cancel_requested_at,
-           j.losses + 1 as losses,
+           case when w.stopping then 0 else 1 end as loss,
+           j.losses + case when w.stopping then 0 else 1 end as losses,
            least(j.backoff_base_ms * 2 ^ least(j.losses, 40), j.backoff_cap_ms) * random() * 2 as delay_ms,
            coalesce('lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text),
                     'it was running without a worker') as error
@@ -103,8 +104,8 @@ as $$
     select l.*,
            case
              when l.cancel_requested_at is not null then 'canceled'
-             when l.losses >= l.max_losses then 'dead'
-             when l.delivery = 'at_most_once' and l.tries + l.losses >= l.max_attempts then 'dead'
+             when l.loss > 0 and l.losses >= l.max_losses then 'dead'
+             when l.loss > 0 and l.delivery = 'at_most_once' and l.tries + l.losses >= l.max_attempts then 'dead'
              when l.delivery = 'at_most_once' then 'failed'
              else 'scheduled'
            end as verdict
@@ -114,7 +115,7 @@ as $$
            array_agg(g.fence order by g.id) as fences,
            array_agg('lost'::text order by g.id) as statuses,
            array_agg(g.verdict order by g.id) as tos,
-           array_agg(1 order by g.id) as losses,
+           array_agg(g.loss order by g.id) as losses,
            array_agg(greatest(g.delay_ms, 1)::bigint order by g.id) as delays,
            array_agg(case when g.verdict = 'dead'
                           then g.error || ', ' || g.losses || ' times now: it may be what kills them'

@@ -217,6 +217,7 @@ create table headway.workers (
   pid integer not null,
   concurrency integer not null,
   running integer not null default 0,
+  stopping boolean not null default false,
   hostname text not null,
   machine text,
   process_started text,

@@ -301,6 +301,7 @@ create table workers (
   kinds text not null,
   concurrency integer not null,
   running integer not null default 0,
+  stopping integer not null default 0,
   busy text not null default '[]',
   lease_ms integer not null,
   late_ms integer not null,
