@@ -50,6 +50,7 @@ def test_a_claim_carries_what_a_worker_needs(db):
         "trace_id": "trace-17",
         "followed": False,
         "place": None,
+        "attempt": 1,
     }
 
 

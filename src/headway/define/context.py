@@ -161,6 +161,12 @@ class Context:
         return self._claim.queue
 
     @property
+    def attempt(self) -> int:
+        """The number of this execution of the job, or of this step, from 1, whatever ended the ones before:
+        a failure, a loss, a snooze, a `Replay`, a deploy. An operator's retry begins anew."""
+        return self._claim.attempt
+
+    @property
     def tries(self) -> int:
         """How many executions failed before this one."""
         return self._claim.tries

@@ -97,7 +97,7 @@ class Visit:
         turn = settlement.turn
         assert turn is not None
         place = self.place
-        claim = msgspec.structs.replace(self._row, fence=settlement.fence + 1, tries=0, losses=0)
+        claim = msgspec.structs.replace(self._row, fence=settlement.fence + 1, tries=0, losses=0, attempt=1)
         following = msgspec.structs.replace(
             place,
             version=turn.version,

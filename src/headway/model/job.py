@@ -100,6 +100,7 @@ class Claim(msgspec.Struct, frozen=True):
     meta: str | None
     followed: bool = False  # others wait for its end: its train, partition, limit or group
     place: str | None = None  # JSON text of a `Place`, where it is a machine that has one
+    attempt: int = 1  # the number of this execution of its step
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

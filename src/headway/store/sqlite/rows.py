@@ -45,7 +45,7 @@ def to_job(row: Row) -> Job:
 
 def to_claim(row: Row, begin: int, place: str | None = None) -> Claim:
     """The claim whose columns begin there; the last column is not one of them."""
-    values = [*row[begin:-2], bool(row[-2]), place]
+    values = [*row[begin:-3], bool(row[-2]), place, row[-3]]
     return Claim(*values)
 
 

@@ -118,7 +118,7 @@ where rowid in (
 returning
   priority, position, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
-  coalesce(train, group_id, parent_id) is not null, coalesce(step, signaled, parent_id) is not null;
+  fence - step_fence, coalesce(train, group_id, parent_id) is not null, coalesce(step, signaled, parent_id) is not null;
 
 -- name: candidates
 select
@@ -156,7 +156,7 @@ where rowid in (select value from json_each(?2))
 returning
   rowid, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
-  coalesce(train, partition, group_id, parent_id) is not null or limited > 0,
+  fence - step_fence, coalesce(train, partition, group_id, parent_id) is not null or limited > 0,
   coalesce(step, signaled, parent_id) is not null;
 
 -- name: left

@@ -96,7 +96,8 @@ set status = ?2,
     else started_at
   end,
   worker_id = null,
-  attempt_started_at = null
+  attempt_started_at = null,
+  step_fence = step_fence + 1
 where rowid = ?1;
 
 -- name: unstart
@@ -123,9 +124,10 @@ where me.rowid = ?1
   and other.id <> me.id;
 
 -- name: copy
--- the job that retries an at_most_once one, in its place; ?5 gives it a full budget, ?6 is why it is over already
+-- the job that retries an at_most_once one, in its place: its attempts go on counting; ?5 gives it a full budget, ?6 is
+-- why it is over already
 insert into jobs (
-  id, tenant_id, kind, queue, status, priority, position, tries, losses, max_attempts, max_losses,
+  id, tenant_id, kind, queue, status, priority, position, step_fence, tries, losses, max_attempts, max_losses,
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, finished_at, error, correlation_id, trace_id, source, source_ref, created_by,
   retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
@@ -135,6 +137,7 @@ insert into jobs (
 )
 select
   ?2, tenant_id, kind, queue, ?8, priority, position,
+  case when ?5 then 0 else step_fence - fence end,
   case when ?5 then 0 else tries end,
   case when ?5 then 0 else losses end,
   max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery,

@@ -9,7 +9,8 @@ create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
+  attempt integer
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -121,11 +122,12 @@ begin
                        then headway.place(
                               j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
                               j.home_queue, j.home_partition, j.forked_from, j.parent_id, headway.inbox(j.id))
-                  end as place
+                  end as place,
+                  j.fence - j.step_fence as attempt
       )
       select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
              c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-             c.delivery, c.correlation_id, c.trace_id, c.meta, c.followed, c.place
+             c.delivery, c.correlation_id, c.trace_id, c.meta, c.followed, c.place, c.attempt
         from claimed c
        order by c.priority, c.position, c.id;
     get diagnostics v_count = row_count;
@@ -161,7 +163,8 @@ create function headway.claims(p_ids uuid[])
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
+  attempt integer
 )
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -179,7 +182,8 @@ as $$
                      (select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
                         from headway.signals s
                        where s.job_id = j.id and s.fence is null))
-         end
+         end,
+         j.fence - j.step_fence
     from unnest(p_ids) with ordinality as u (id, place)
     join headway.jobs j on j.id = u.id
    order by u.place
@@ -191,7 +195,8 @@ create function headway.take(p_worker uuid, p_id uuid, p_reservation uuid defaul
 returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
+  attempt integer
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -278,6 +283,7 @@ begin
              started_at = case when j.started_at = j.attempt_started_at then null else j.started_at end,
              worker_id = null,
              attempt_started_at = null,
+             step_fence = j.step_fence + 1,
              cancel_requested_at = null,
              cancel_reason = null
        where j.id = v_id;

@@ -117,6 +117,7 @@ begin
        set status = l.next,
            tries = case when l.progress then 0 else j.tries + coalesce(l.charge, 0) end,
            losses = case when l.progress then 0 else j.losses + coalesce(l.loss, 0) end,
+           step_fence = case when l.progress then j.fence else j.step_fence end,
            result = l.result,
            error = coalesce(l.superseded, l.error),
            finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,

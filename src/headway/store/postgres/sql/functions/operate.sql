@@ -158,7 +158,7 @@ begin
       select n into strict v_runs_as
         from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
       update headway.jobs j
-         set tries = 0, losses = 0, expires_at = null, pending = v_pending
+         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending
        where j.id = v_runs_as
          and j.status = v_status;
       if not found then
@@ -170,6 +170,7 @@ begin
              pending = v_pending,
              tries = 0,
              losses = 0,
+             step_fence = j.fence,
              queued_at = case v_status when 'queued' then p_now when 'waiting' then j.queued_at end,
              error = case when v_status = 'waiting' then null else j.error end,
              unique_scope = headway.with_key(j.unique_scope),

@@ -29,6 +29,7 @@ begin
     v_new.unique_scope := headway.with_key(v_old.unique_scope);
     v_new.idempotency_key := null;
     v_new.fence := 0;
+    v_new.step_fence := v_old.step_fence - v_old.fence;  -- goes on counting
     v_new.status := coalesce(p_status, case when v_delay > 0 then 'scheduled' else 'queued' end);
     v_new.scheduled_for := v_now + v_delay * interval '1 millisecond';
     v_new.queued_at := case when v_new.status = 'queued' then v_now end;
@@ -370,7 +371,8 @@ create function headway.settle_and_claim(
 ) returns table (
   id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
   max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text
+  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
+  attempt integer
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -66,6 +66,8 @@ create table headway.jobs (
   worker_id uuid,
   retry_of uuid,
   fence integer not null default 0,
+  -- how many of these were before this step, or never started: fence - step_fence is the number of this execution of it
+  step_fence integer not null default 0,
   tries integer not null default 0,
   losses integer not null default 0,
   max_attempts integer not null default 5,

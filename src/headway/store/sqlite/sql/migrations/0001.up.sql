@@ -46,6 +46,8 @@ create table jobs (
   priority integer not null,
   position integer,
   fence integer not null default 0,
+  -- how many of these were before this step, or never started: fence - step_fence is the number of this execution of it
+  step_fence integer not null default 0,
   tries integer not null default 0,
   losses integer not null default 0,
   max_attempts integer not null,

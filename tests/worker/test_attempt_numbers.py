@@ -1,0 +1,108 @@
+"""`ctx.attempt`: the number of an execution of its step, whatever ended the ones before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from workshop import Workshop
+
+from headway import Context, Done, Machine, Next, Replay, Retry, Sleep, Snooze, step
+from headway.model.ids import new_id
+from headway.model.job import NewJob
+from headway.model.outcome import Outcomes
+
+
+def drained(shop: Workshop, job_id: str) -> None:
+    """Until it is over, whatever it is scheduled for."""
+    while shop.get(job_id).finished_at is None:
+        if shop.get(job_id).status == "scheduled":
+            shop.make_due(job_id)
+        shop.drain()
+
+
+def test_it_counts_failures_snoozes_and_losses(shop: Workshop) -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    @shop.job
+    async def job(ctx: Context) -> None:
+        seen.append((ctx.attempt, ctx.tries, ctx.losses))
+        match ctx.attempt:
+            case 1:
+                raise Retry(0)
+            case 2:
+                raise Snooze(0)
+
+    (job_id,) = shop.enqueue(job.build())
+    drained(shop, job_id)
+    assert seen == [(1, 0, 0), (2, 1, 0), (3, 1, 0)]
+    shop.retry(job_id)
+    drained(shop, job_id)
+    assert seen[3:] == [(1, 0, 0), (2, 1, 0), (3, 1, 0)], "an operator's retry begins anew"
+    assert shop.get(job_id).fence == 6
+
+
+def test_a_lost_execution_counts_and_one_that_never_began_does_not(live_store: Any) -> None:
+    run, ops = live_store.run, live_store.ops
+    shop = Workshop(live_store)
+    worker_id = new_id()
+    run(ops.register(shop.worker()._describe(worker_id)))
+    (job_id,) = shop.enqueue(NewJob(id=new_id(), kind="k"))
+
+    def claimed() -> Any:
+        (claim,) = run(ops.claim(worker_id, "default", 5))
+        return claim
+
+    first = claimed()
+    run(ops.release([(first.id, first.fence)], delay_ms=0))
+    again = claimed()
+    assert (first.attempt, again.attempt, again.fence) == (1, 1, 2)
+    run(ops.unregister(worker_id))  # what it held is reaped as lost
+    worker_id = new_id()
+    run(ops.register(shop.worker()._describe(worker_id)))
+    run(ops.reap([], limit=10))
+    shop.make_due(job_id)
+    third = claimed()
+    assert (third.attempt, third.losses, third.fence) == (2, 1, 3)
+
+
+def test_a_step_counts_its_own_executions(shop: Workshop) -> None:
+    seen: list[tuple[str, int]] = []
+
+    @shop.machine
+    class Counts(Machine, name="counts", backoff=lambda _: 0):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            seen.append(("start", ctx.attempt))
+            return Next(self.middle) if ctx.attempt == 2 else Replay()
+
+        @step
+        async def middle(self, ctx: Context) -> Outcomes:
+            seen.append(("middle", ctx.attempt))
+            if ctx.attempt < 3:
+                raise ValueError("not yet")
+            return Sleep(0, then=self.end)
+
+        @step
+        async def end(self, ctx: Context) -> Outcomes:
+            seen.append(("end", ctx.attempt))
+            return Done()
+
+    (job_id,) = shop.enqueue(Counts.build())
+    drained(shop, job_id)
+    assert seen == [("start", 1), ("start", 2), ("middle", 1), ("middle", 2), ("middle", 3), ("end", 1)]
+
+
+@pytest.mark.parametrize("fails", [Retry, Snooze])
+def test_an_at_most_once_chain_goes_on_counting(shop: Workshop, fails: Any) -> None:
+    seen: list[int] = []
+
+    @shop.job(delivery="at_most_once")
+    async def once(ctx: Context) -> None:
+        seen.append(ctx.attempt)
+        if ctx.attempt < 3:
+            raise fails(0)
+
+    shop.enqueue(once.build())
+    shop.drain()
+    assert seen == [1, 2, 3]
