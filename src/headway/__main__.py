@@ -1,6 +1,17 @@
-"""`python -m headway` is the command line."""
+"""`headway`, and `python -m headway`: the command line."""
 
-from headway.cli import main
+import sys
+
+
+def main() -> None:
+    """Run it; Ctrl-C ends it without a trace, also while it is being imported."""
+    try:
+        from headway.cli import main as run
+
+        run(prog_name="headway")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
-    main(prog_name="headway")
+    main()

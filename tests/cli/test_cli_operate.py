@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -70,6 +70,30 @@ def test_doctor_finds_nothing_wrong_with_a_new_database(cli: Cli, either: Headwa
     )
     assert dialect <= set(names)
     assert "all is well" in cli.ok("doctor")
+
+
+def test_doctor_passes_on_every_supported_set_up(cli: Cli, postgres_url: str, folder: Path) -> None:
+    cli.ok("--url", postgres_url, "migrate")
+    cli.ok("--url", postgres_url, "doctor")
+    cli.ok("--url", postgres_url, "migrate", "--roles")
+    parts = urlsplit(postgres_url)
+    name = parts.path[1:]
+    with psycopg.connect(postgres_url, autocommit=True) as conn:
+        conn.execute(f"create role worker_of_{name} login password 'x' in role headway_worker_{name}")
+    worker_url = urlunsplit(parts._replace(netloc=f"worker_of_{name}:x@{parts.netloc.rpartition('@')[2]}"))
+    try:
+        for url in (postgres_url, worker_url, f"sqlite:///{folder}/a.db", f"sqlite+stdlib:///{folder}/b.db"):
+            app = Headway(url)
+            app.counts()
+            assert "all is well" in cli.ok("--url", url, "doctor")
+            app.enqueue("welcome", {"user_id": 7}, queue="mail")
+            register(app)  # a worker of that queue
+            assert " live" in cli.ok("--url", url, "doctor")
+            app.close()
+            cli.ok("--url", url, "prune")
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as conn:
+            conn.execute(f"drop role worker_of_{name}")
 
 
 def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -> None:

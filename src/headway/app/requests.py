@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import product
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -28,6 +29,10 @@ from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
 from headway.worker.wake import Wake
+
+REPEATABLE = ("status", "kind", "queue", "source")
+"""The filters that may have several values, of which any will do."""
+_MOST_READS = 64
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -129,7 +134,20 @@ class Requests:
 
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
         before_id = None if before is None else as_id(before)
-        return self._store.ops.find(self._filter(filters), limit=_page_size(limit), before_id=before_id)
+        size = _page_size(limit)
+        ops = [
+            self._store.ops.find(self._filter(each), limit=size, before_id=before_id) for each in _each_alone(filters)
+        ]
+        if len(ops) == 1:
+            return ops[0]
+
+        def steps() -> Steps[list[Job]]:
+            found: list[Job] = []
+            for op in ops:
+                found += yield from op.steps()
+            return sorted(found, key=lambda job: job.id, reverse=True)[:size]
+
+        return Op(steps, writes=False)
 
     def _filter(self, filters: Mapping[str, Any]) -> Filter:
         given = {name: value for name, value in filters.items() if value is not None}
@@ -230,6 +248,22 @@ class Requests:
             nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
+
+
+def _each_alone(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The filters with one value each: several values of one become several reads, and each keeps its index."""
+    several: dict[str, list[Any]] = {}
+    for name, value in filters.items():
+        if isinstance(value, list | tuple | set | frozenset):
+            if name not in REPEATABLE:
+                raise InvalidJob(f"{name} takes one value, not several: {', '.join(REPEATABLE)} take several")
+            if not value:
+                raise InvalidJob(f"{name} has no value: leave it out for any")
+            several[name] = sorted(set(value))
+    found = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
+    if len(found) > _MOST_READS:
+        raise InvalidJob(f"these filters are {len(found)} combinations of values: give {_MOST_READS} at most")
+    return [{**filters, **each} for each in found]
 
 
 def _page_size(limit: int) -> int:

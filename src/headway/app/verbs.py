@@ -95,7 +95,7 @@ class Verbs(
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before.
+        created_before. Status, kind, queue and source take several values, too: `status=("dead", "canceled")`.
         """
         return self._read(self._find(limit, before, filters))
 

@@ -11,7 +11,7 @@ from headway.cli.ask import ask
 from headway.cli.command import Command
 from headway.cli.failure import FAILED, WRONG, Refused, describe
 from headway.cli.output import console, emit, many, note, say
-from headway.cli.params import filter_options, given
+from headway.cli.params import JobId, filter_options, given
 from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 
 
 @click.command(cls=Command)
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the job's error and the audit trail.")
 @click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
@@ -55,7 +55,7 @@ def cancel(state: State, /, ids: tuple[str, ...], reason: str | None, dry_run: b
 
 
 @click.command(cls=Command)
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

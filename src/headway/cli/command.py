@@ -31,7 +31,8 @@ def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
 
     `kinds` also shows those that name an app, for what only the code of a kind can judge.
     """
-    quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden}
+    # eager: the value of an argument may need the database
+    quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden, "is_eager": True}
     return [
         click.Option(["--url"], metavar="URL", help="The database: sqlite:///file.db or postgresql://…", **quiet),
         click.Option(
@@ -50,7 +51,6 @@ def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
             ["--config"],
             type=click.Path(exists=True, dir_okay=False),
             help="The settings file, instead of ./headway.toml.",
-            is_eager=True,
             **quiet,
         ),
         click.Option(["--log-level"], type=click.Choice(LEVELS, case_sensitive=False), help="Default: info.", **quiet),
@@ -66,6 +66,7 @@ def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
             help="Answer with JSON, for programs.",
             expose_value=False,
             callback=_take,
+            is_eager=True,
         ),
     ]
 

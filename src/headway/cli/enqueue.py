@@ -10,7 +10,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.output import emit, note
-from headway.cli.params import SOURCES, Duration, JsonObject, Moment, Rate, given
+from headway.cli.params import SOURCES, Duration, JobId, JsonObject, Moment, Rate, given
 from headway.cli.state import State, actor, pass_state
 from headway.model.status import STATUSES
 
@@ -49,7 +49,7 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.option("--rate", type=Rate(), help="How many of its kind, or of its key, may start: 100/min, 5/2h.")
 @click.option("--burst", type=int, metavar="N", help="How many of those may start at once. Default: all.")
 @click.option("--rate-key", metavar="KEY", help="Count those with this key only.")
-@click.option("--after", multiple=True, metavar="ID", help="Not before this job is over; repeatable.")
+@click.option("--after", type=JobId(), multiple=True, metavar="ID", help="Not before this job is over; repeatable.")
 @click.option(
     "--on-failure",
     type=click.Choice(("stop", "continue")),

@@ -44,6 +44,9 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     """Say what went wrong, once; gives the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.ctx.get_help())
+        return WRONG
     code, kind, message, hint = _judge(error)
     if _debugging(args) and not isinstance(error, click.UsageError | click.Abort):
         import traceback

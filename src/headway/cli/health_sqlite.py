@@ -53,10 +53,11 @@ def _library(version: str) -> Check:
     if tuple(int(part) for part in version.split(".")) >= _SAFE:
         return ok("library", f"SQLite {version}")
     wanted = ".".join(map(str, _SAFE))
-    return problem(
+    # supported, and what an application that shares its file has to use: worth knowing, not broken
+    return note(
         "library",
-        f"SQLite {version} can damage a file that several processes use (fixed in {wanted})",
-        "use sqlite:///… (apsw carries a current SQLite), or a Python with a newer one",
+        f"SQLite {version} has a bug that can damage a file which several processes write (fixed in {wanted}): use "
+        "sqlite:///… (apsw carries a current SQLite), or a Python with a newer one",
     )
 
 

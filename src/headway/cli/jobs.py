@@ -12,7 +12,7 @@ from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
 from headway.cli.logs import logs
 from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
-from headway.cli.params import FILTERS, Duration, JsonObject, Moment, as_flags, filter_options, given
+from headway.cli.params import FILTERS, Duration, JobId, JsonObject, Moment, as_flags, filter_options, given
 from headway.cli.place import remark, when
 from headway.cli.state import State, actor, pass_state
 
@@ -45,7 +45,7 @@ jobs.add_command(logs)
 @jobs.command("list")
 @filter_options
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
-@click.option("--before", metavar="ID", help="Continue after the page that ended with this job.")
+@click.option("--before", type=JobId(), metavar="ID", help="Continue after the page that ended with this job.")
 @pass_state
 def list_(state: State, /, limit: int, before: str | None, **filters: Any) -> None:
     """List the newest jobs that match, newest first.
@@ -97,7 +97,7 @@ def _row(job: Job) -> list[Cell]:
 
 
 @jobs.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @pass_state
 def show(state: State, job_id: str) -> None:
     """Show all of one job: its values, its executions, what people did to it, and its log.
@@ -122,7 +122,7 @@ def show(state: State, job_id: str) -> None:
 
 
 @jobs.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @pass_state
 def why(state: State, job_id: str) -> None:
     """Say why a job is not running, and what to do about it.
@@ -138,7 +138,7 @@ def why(state: State, job_id: str) -> None:
 
 
 @jobs.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--priority", type=int, help="Lower runs first; new jobs have 100.")
 @click.option("--queue", help="Move it to another queue.")
 @click.option("--max-attempts", type=int, help="How many failures it may have.")
@@ -171,9 +171,9 @@ def change(state: State, /, job_id: str, **options: Any) -> None:
 
 
 @jobs.command()
-@click.argument("job_id", metavar="ID")
-@click.option("--before", metavar="ID", help="In front of this waiting job.")
-@click.option("--after", metavar="ID", help="Right behind this waiting job.")
+@click.argument("job_id", type=JobId(), metavar="ID")
+@click.option("--before", type=JobId(), metavar="ID", help="In front of this waiting job.")
+@click.option("--after", type=JobId(), metavar="ID", help="Right behind this waiting job.")
 @click.option("--first", is_flag=True, help="In front of all that wait.")
 @click.option("--last", is_flag=True, help="Behind all that wait.")
 @pass_state

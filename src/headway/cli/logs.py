@@ -11,6 +11,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.output import emit, first_line, note, readable
+from headway.cli.params import JobId
 from headway.cli.sheet import took
 from headway.cli.state import State, pass_state
 from headway.model.status import FINISHED
@@ -25,7 +26,7 @@ _MATCHED = 200
 
 
 @click.command(cls=Command)
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
 @click.option("--attempt", "fence", type=int, metavar="FENCE", help="Only this execution, as jobs show numbers it.")
 @pass_state

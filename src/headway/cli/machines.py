@@ -11,7 +11,7 @@ import click
 from headway.cli.command import Group
 from headway.cli.failure import Refused
 from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
-from headway.cli.params import Json, as_flags
+from headway.cli.params import JobId, Json, as_flags
 from headway.cli.place import awaits, when
 from headway.cli.state import State, actor, pass_state
 from headway.model.status import STATUSES
@@ -53,10 +53,10 @@ def machines(ctx: click.Context) -> None:
 @click.option("--queue", help="Only machines of this queue.")
 @click.option("--tenant", help="Only machines of this tenant.")
 @click.option("--unique-key", help="Only machines with this unique key.")
-@click.option("--parent", "parent_id", metavar="ID", help="Only machines that this one spawned.")
+@click.option("--parent", "parent_id", type=JobId(), metavar="ID", help="Only machines that this one spawned.")
 @click.option("--awaits", "awaited", metavar="SIGNAL", help="Only machines that wait for this signal.")
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
-@click.option("--before", metavar="ID", help="Continue after the page that ended with this machine.")
+@click.option("--before", type=JobId(), metavar="ID", help="Continue after the page that ended with this machine.")
 @pass_state
 def list_(
     state: State, /, status_: Any, awaited: str | None, limit: int, before: str | None, **filters: str | None
@@ -150,7 +150,7 @@ def _row(job: Job, since: datetime | None) -> list[Cell]:
 
 
 @machines.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many executions.")
 @pass_state
 def show(state: State, /, job_id: str, limit: int) -> None:
@@ -225,7 +225,8 @@ def signal(
     if key is None:
         if len(words) != 2 or kind or tenant:
             raise click.UsageError("which machine? Give ID NAME, or NAME with --kind KIND --key UNIQUE_KEY")
-        sent = app.signal(words[0], words[1], payload, dedup_key=dedup_key)
+        job_id = JobId().convert(words[0], None, click.get_current_context())
+        sent = app.signal(job_id, words[1], payload, dedup_key=dedup_key)
     else:
         if len(words) != 1 or not kind:
             raise click.UsageError("with --key give the machine's --kind, and only the signal's NAME besides")
@@ -251,7 +252,7 @@ def _tell(state: State, job: Job, name: str) -> None:
 
 
 @machines.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--all", "everything", is_flag=True, help="Also those that a step has consumed.")
 @pass_state
 def inbox(state: State, /, job_id: str, everything: bool) -> None:
@@ -303,7 +304,7 @@ def _signal(signal: Signal) -> list[Cell]:
 
 
 @machines.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--at", "fence", type=int, metavar="FENCE", help="The execution to begin with. Default: the last one.")
 @click.option(
     "--state", "new_state", type=Json(), metavar="JSON|@FILE", help="The state to begin with, instead of its."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +65,9 @@ def console(stderr: bool = False) -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    # not bold either: who asks for no colour wants no escapes
+    colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, color_system=colors)
 
 
 def emit(value: Any) -> None:

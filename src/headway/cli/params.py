@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 import click
 
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, NotFound
 from headway.model.duration import to_ms
 from headway.model.rate import parse_rate
 from headway.model.status import STATUSES
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 SOURCES = ("manual", "event", "schedule", "system")
+
+_SHOWN = 10
+_BEGINNING = re.compile("[0-9a-f]{6,31}")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -127,6 +132,30 @@ class Pair(click.ParamType[Any]):
         return name.strip(), text if name.strip() in self._texts else _value(text)
 
 
+class JobId(click.ParamType[Any]):
+    """A job's id, or the beginning of one that no other job's id has."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from headway.cli.state import State
+
+        digits = value.replace("-", "").lower()
+        if ctx is None or ctx.resilient_parsing or not _BEGINNING.fullmatch(digits):
+            return value  # whole, or wrong: whoever takes it says so
+        state = ctx.find_object(State)
+        assert state is not None
+        app = state.existing
+        first, last = (str(UUID(digits.ljust(32, end))) for end in "0f")
+        found = app.store.run(app.store.ops.ids_from(first, last, limit=_SHOWN + 1))
+        if not found:
+            raise NotFound(f"there is no job whose id begins with {value}")
+        if len(found) > 1:
+            listed = "".join(f"\n  {job_id}" for job_id in found[:_SHOWN]) + ("\n  …" if len(found) > _SHOWN else "")
+            self.fail(f"the ids of several jobs begin with {value}, so give more of it:{listed}", param, ctx)
+        return found[0]
+
+
 class Zone(click.ParamType[Any]):
     """The IANA name of a time zone."""
 
@@ -210,26 +239,27 @@ FILTERS = (
 def filter_options(fn: F) -> F:
     """Add an option for each filter; the command gets them as keywords, None where not given."""
     options = (
-        click.option("--status", type=click.Choice(STATUSES), help="Only jobs of this status."),
-        click.option("--kind", help="Only jobs of this kind."),
-        click.option("--queue", help="Only jobs of this queue."),
+        _several("--status", type=click.Choice(STATUSES), help="Only jobs of this status; repeatable."),
+        _several("--kind", help="Only jobs of this kind; repeatable."),
+        _several("--queue", help="Only jobs of this queue; repeatable."),
         click.option("--tenant", help="Only jobs of this tenant."),
         click.option("--group", "group_id", metavar="ID", help="Only jobs of this group."),
-        click.option("--parent", "parent_id", metavar="ID", help="Only jobs that this machine spawned."),
-        click.option(
-            "--source",
-            type=click.Choice(SOURCES),
-            help="Only jobs made this way.",
-        ),
+        click.option("--parent", "parent_id", type=JobId(), metavar="ID", help="Only jobs that this machine spawned."),
+        _several("--source", type=click.Choice(SOURCES), help="Only jobs made this way; repeatable."),
         click.option("--correlation-id", help="Only jobs with this correlation id."),
         click.option("--unique-key", help="Only jobs with this unique key."),
-        click.option("--retry-of", metavar="ID", help="The job that retries this at_most_once job."),
+        click.option("--retry-of", type=JobId(), metavar="ID", help="The job that retries this at_most_once job."),
         click.option("--created-after", type=Moment(past=True), help="Only jobs made after a time, or in the last 2h."),
         click.option("--created-before", type=Moment(past=True), help="Only jobs made before a time, or 2h ago."),
     )
     for option in reversed(options):
         fn = option(fn)
     return fn
+
+
+def _several(*names: str, **options: Any) -> Callable[[F], F]:
+    """An option that may be repeated; None where it is not given."""
+    return click.option(*names, multiple=True, callback=lambda _ctx, _param, value: value or None, **options)
 
 
 _NAMED = {"group_id": "--group", "parent_id": "--parent"}
@@ -252,8 +282,9 @@ def as_flags(options: Mapping[str, Any]) -> list[str]:
     """The options as they would be typed."""
     flags: list[str] = []
     for name, value in given(options).items():
-        text = value.isoformat() if isinstance(value, datetime) else str(value)
-        flags += [_NAMED.get(name, f"--{name.replace('_', '-')}"), text]
+        for each in value if isinstance(value, tuple) else (value,):
+            text = each.isoformat() if isinstance(each, datetime) else str(each)
+            flags += [_NAMED.get(name, f"--{name.replace('_', '-')}"), text]
     return flags
 
 

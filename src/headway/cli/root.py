@@ -21,9 +21,10 @@ _SECTIONS = {
     "Care": ("migrate", "doctor", "audit", "prune", "completion"),
 }
 # each is the attribute of its name, in the module of its name
-_COMMANDS = {name: f"headway.cli.{name}:{name}" for names in _SECTIONS.values() for name in names}
+_SHOWN = {name: f"headway.cli.{name}:{name}" for names in _SECTIONS.values() for name in names}
+_COMMANDS = {**_SHOWN, "help": "headway.cli.root:help_"}
 
-_WIDEST = max(map(len, _COMMANDS))
+_WIDEST = max(map(len, _SHOWN))
 
 
 class Root(LazyGroup):
@@ -39,7 +40,7 @@ class Root(LazyGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        found = {name: self.get_command(ctx, name) for name in _COMMANDS}
+        found = {name: self.get_command(ctx, name) for name in _SHOWN}
         limit = formatter.width - 6 - _WIDEST
         for section, names in _SECTIONS.items():
             with formatter.section(section):
@@ -101,3 +102,20 @@ def main() -> None:
       4. url in headway.toml
       5. the file ./headway.db
     """
+
+
+@click.command("help", hidden=True)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a command: headway help jobs list."""
+    assert ctx.parent is not None
+    found = ctx.parent
+    for word in words:
+        group = found.command
+        if not isinstance(group, click.Group):
+            raise click.UsageError(f"{found.command_path} has no commands", found)
+        _, command, _ = group.resolve_command(found, [word])
+        assert command is not None
+        found = click.Context(command, found, word)
+    click.echo(found.get_help())

@@ -452,6 +452,10 @@ class Ops(Protocol):
         """The jobs of these ids, in no particular order."""
         ...
 
+    def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
+        """The ids of jobs from one to another, both included, in order: what begins as somebody typed it."""
+        ...
+
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
         """The newest jobs that match, newest first (by id); `before_id` is the last id of the page before."""
         ...

@@ -172,6 +172,13 @@ class PostgresReads:
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         return read(_GET, [list(ids), tenant_id], lambda rows: [job(row) for row in rows])
 
+    def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
+        return read(
+            "select j.id from headway.jobs j where j.id between $1::uuid and $2::uuid order by j.id limit $3::integer",
+            [first, last, limit],
+            lambda rows: [str(job_id) for (job_id,) in rows],
+        )
+
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
         params = [getattr(where, name) for name in Filter.__struct_fields__]
         match where.status:

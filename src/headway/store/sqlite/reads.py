@@ -47,6 +47,12 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            return [job_id for (job_id,) in (yield Statement(_SQL["ids_from"], (first, last, limit)))]
+
+        return SqliteOp(steps, writes=False)
+
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
             page = (

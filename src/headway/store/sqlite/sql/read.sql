@@ -19,6 +19,13 @@ where j.id in (select value from json_each(?1))
   and (?2 is null or j.tenant_id = ?2)
 order by j.id desc;
 
+-- name: ids_from
+select id
+from jobs
+where id between ?1 and ?2
+order by id
+limit ?3;
+
 -- name: page
 select id
 from jobs
