@@ -175,6 +175,7 @@ def test_what_looks_like_a_secret_is_redacted(text: str, clean: str) -> None:
         "",
         "https://example.com:8080/path?mail=a@b.example",
         "http://[::1]:8080/a@b",
+        "postgresql://app:…@db/main?password=…",
         "see https://example.com/@user and git@github.com:org/repo",
         "max_tokens=100 tokens: 5",
         "KeyError: 'token'",

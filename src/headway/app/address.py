@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from urllib.parse import unquote, urlsplit
 
 from headway.clock import Clock
 from headway.errors import ConfigError
+from headway.secrets import show_url
 from headway.store.run import Store
 
 DEFAULT_URL = "sqlite:///headway.db"
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*\Z")
 _EXAMPLES = "use sqlite:///file.db, sqlite+stdlib:///file.db or postgresql://user@host/database"
 
 
@@ -20,8 +23,8 @@ def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
         raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
     checked(url)
     scheme, separator, _ = url.partition("://")
-    if not separator:
-        raise ConfigError(f"{url!r} is not a database URL: {_EXAMPLES}")
+    if not separator or not _SCHEME.match(scheme):
+        raise ConfigError(f"{show_url(url)!r} is not a database URL: {_EXAMPLES}")
     match scheme:
         case "sqlite" | "sqlite+stdlib":
             from headway.store.sqlite.store import SqliteStore
@@ -70,11 +73,14 @@ def _path(url: str) -> str:
     parts = urlsplit(url)
     if parts.netloc:
         raise ConfigError(
-            f"{url!r} names a host: a SQLite URL has three slashes, sqlite:///file.db, or four for an absolute path"
+            f"{show_url(url)!r} names a host: a SQLite URL has three slashes, sqlite:///file.db, or four for an "
+            "absolute path"
         )
     if parts.query or parts.fragment:
-        raise ConfigError(f"{url!r} has parameters, which a SQLite URL does not take: {_EXAMPLES}")
+        raise ConfigError(f"{show_url(url)!r} has parameters, which a SQLite URL does not take: {_EXAMPLES}")
     path = unquote(parts.path.removeprefix("/"))
     if path in ("", ":memory:"):
-        raise ConfigError(f"{url!r} names no file: work that must not be lost needs one, such as sqlite:///headway.db")
+        raise ConfigError(
+            f"{show_url(url)!r} names no file: work that must not be lost needs one, such as sqlite:///headway.db"
+        )
     return os.path.abspath(path)

@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any, TypeVar, overload
-from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from headway import commands, secrets
@@ -241,9 +240,6 @@ class Headway(Verbs, PruneVerbs):
 
     @cached_property
     def _store(self) -> Store:  # type: ignore[override]
-        password = urlsplit(self.url).password
-        if password:
-            secrets.add_own(unquote(password))  # no error of a driver may show it
         return open_store(self.url, self.clock, timeout_s=self.settings.database_timeout_ms / 1_000)
 
     @property

@@ -115,7 +115,10 @@ class State:
         """A command on the same database, as it would be typed here."""
         import shlex
 
-        flags = {"--url": self.url, "--app": self.app_spec, "--app-dir": self.app_dir}
+        from headway.secrets import show_url
+
+        url = None if self.url is None else show_url(self.url)
+        flags = {"--url": url, "--app": self.app_spec, "--app-dir": self.app_dir}
         given = [part for flag, value in flags.items() if value for part in (flag, value)]
         return shlex.join([*program().split(), *given, *args])
 

@@ -18,6 +18,7 @@ from headway.secrets.references import (
     show,
 )
 from headway.secrets.stream import Stream
+from headway.secrets.urls import show_url, url_secrets
 from headway.secrets.values import Known, add_own, forget, guess, own, process
 from headway.secrets.vault import Keyring, Owner, Vault
 
@@ -52,4 +53,6 @@ __all__ = [
     "refers",
     "resolve_text",
     "show",
+    "show_url",
+    "url_secrets",
 ]

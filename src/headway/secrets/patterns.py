@@ -88,7 +88,8 @@ def spans(text: str) -> Iterator[Span]:
         if any(word in text for word in pattern.words):
             for match in pattern.expression.finditer(text):
                 group = "it" if match["it"] is not None else "only"
-                yield match.span(group)
+                if match[group] != "…":  # a URL that is shown without its password
+                    yield match.span(group)
     yield from _lower_spans(text)
 
 

@@ -100,7 +100,7 @@ def process() -> Known:
 
 
 def own_values() -> list[str]:
-    return [*_own, *(value for name, value in guessed() if name.upper().startswith(OURS))]
+    return [*_own, *(value for name, value in guessed() if name.upper().startswith(OURS) or name == "PGPASSWORD")]
 
 
 def environment() -> Any:

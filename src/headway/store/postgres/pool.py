@@ -18,6 +18,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
 
+from headway.errors import ConfigError
+from headway.secrets import own, redact, show_url
 from headway.store.postgres.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
 from headway.store.postgres.times import TimeLoader
 
@@ -52,8 +54,13 @@ class CannotConnect(psycopg.OperationalError):
 
 
 def parameters(url: str) -> dict[str, Any]:
-    """What to connect with."""
-    return {**_DEFAULTS, **conninfo_to_dict(url), **_FIXED}
+    """What to connect with; raises `ConfigError` for what is no URL."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        # from None: the driver's own words may show the password
+        raise ConfigError(redact(f"the database URL {show_url(url)} cannot be read: {error}".strip(), own())) from None
+    return {**_DEFAULTS, **given, **_FIXED}
 
 
 class Pool:

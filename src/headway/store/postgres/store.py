@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, TypeVar
-from urllib.parse import urlsplit, urlunsplit
 
 from headway.errors import (
     ConfigError,
@@ -18,6 +17,7 @@ from headway.errors import (
     StoreError,
     StoreUnavailable,
 )
+from headway.secrets import add_own, own, redact, show_url, url_secrets
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.arrays import literal
 from headway.store.postgres.migrate import VERSION, State, state
@@ -64,16 +64,16 @@ class PostgresStore:
         self._root = parent or self
         self._checked = False
         self._install_id: str | None = None
+        if parent is None:
+            for value in url_secrets(url):
+                add_own(value)  # no text that anybody reads may show it
 
     @property
     def install_id(self) -> str | None:
         return self._root._install_id
 
     def describe(self) -> str:
-        parts = urlsplit(self._url)
-        if not parts.password:
-            return self._url
-        return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":…@")))
+        return show_url(self._url)
 
     def bound(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self)
@@ -193,11 +193,14 @@ class PostgresStore:
         try:
             yield
         except psycopg.Error as error:
-            raise self._translate(error) from error
+            # the driver's own words are no cause to show where they quote a password
+            cause = error if redact(str(error), own()) == str(error) else None
+            raise self._translate(error) from cause
 
     def _translate(self, error: psycopg.Error) -> HeadwayError:
         code = error.sqlstate or ""
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        text = redact(text, own())  # a driver may quote the URL
         ours = from_sqlstate(code, error.diag.message_primary or text, error.diag.message_detail)
         if ours is not None:
             return ours
