@@ -92,6 +92,11 @@ class StoreBusy(StoreUnavailable):
     """Another transaction holds a row or a unique key that this operation needs, for longer than it waits."""
 
 
+class StoreFailed(StoreError):
+    """The database failed at the operation, not because of its data: an internal error, no memory, its own
+    statement_timeout. Nothing was written; trying again, or with less at once, can help."""
+
+
 class SchemaMissing(StoreError):
     """The database has no Headway schema yet."""
 

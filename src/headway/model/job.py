@@ -121,6 +121,14 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn | None = None  # a machine's
     followed: bool = False  # as in the claim: others wait for its end
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it is on its way to the database."""
+        size = (
+            len(self.result or "") + len(self.error or "") + len(self.stdout_tail or "") + len(self.stderr_tail or "")
+        )
+        return size if self.turn is None else size + self.turn.size
+
 
 class Report(msgspec.Struct, frozen=True):
     """What a running job says of itself; written only while (id, fence) still runs."""

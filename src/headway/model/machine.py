@@ -71,6 +71,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     home_queue: str | None = None  # with `queue` only: None where it is at home
     home_partition: str | None = None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it is on its way to the database."""
+        return len(self.state or "") + sum(len(child.payload) + 500 for child in self.children)
+
 
 class Settled(msgspec.Struct, frozen=True):
     """What a settle answers."""

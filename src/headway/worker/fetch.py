@@ -159,13 +159,18 @@ class Fetcher:
 
     def _rest_s(self) -> float:
         """How long until the next poll, if nothing brings the next round forward."""
-        if self._settler.backlog >= self._backlog_limit:
+        if self._is_behind:
             self._waits_for_slots = True
             return _NO_SLOTS_S
         lanes, free = self._lanes.values(), self._slots.free
         self._waits_for_slots = any(lane.full or free(lane.queue) <= 0 for lane in lanes)
         polls = [lane.poll_at for lane in lanes if free(lane.queue) > 0]
         return max(min(polls) - time.monotonic(), 0.001) if polls else _NO_SLOTS_S
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether more outcomes wait to be written than this worker should have in memory."""
+        return self._settler.backlog >= self._backlog_limit or self._settler.is_full
 
     def _next(self) -> Lane | None:
         """The next queue in turn that is ready, so that none waits for the others' backlogs."""
@@ -178,7 +183,7 @@ class Fetcher:
 
     def _ready(self, lane: Lane) -> bool:
         free = self._slots.free(lane.queue)
-        if free <= 0 or self._slots.asked or self._settler.backlog >= self._backlog_limit:
+        if free <= 0 or self._slots.asked or self._is_behind:
             return False
         if self._slots.caps[lane.queue] <= _FEW and self._settler.follows(lane.queue):
             return False  # the settle that comes now brings the claim with it

@@ -54,9 +54,11 @@ class Loop:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A worker without one of its loops would look alive and do half of its work."""
         error = None if task.cancelled() else task.exception()
-        if not self._stopped:
+        if self._stopped:
+            return
+        if not task.cancelling():  # else the event loop may be about to end
             log.error(f"{self._name} has ended by itself and is started again", exc_info=error)
-            task.get_loop().call_later(_START_AGAIN_S, self.start)
+        task.get_loop().call_later(_START_AGAIN_S, self.start)
 
     def poke(self, within_s: float = 0.0) -> None:
         """Let the next round begin within this time; from the loop's own thread only."""

@@ -56,3 +56,17 @@ def enough(slots: int) -> int:
     [1, 1, 5, 50]
     """
     return max(1, min(50, slots // 4))
+
+
+class Portion:
+    """How much to do at once, where too much fails as a whole: half of what failed, and slowly more from there."""
+
+    def __init__(self, largest: int) -> None:
+        self.most = self._largest = largest
+
+    def failed(self, tried: int) -> None:
+        self.most = max(1, min(self.most, tried // 2))
+
+    def worked(self, tried: int) -> None:
+        if tried >= self.most < self._largest:
+            self.most = min(self._largest, self.most + max(1, self.most // 8))

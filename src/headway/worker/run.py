@@ -16,7 +16,7 @@ from headway import logs
 from headway.define.context import Context
 from headway.define.step_context import StepContext
 from headway.define.visit import Visit
-from headway.errors import CommandFailed, InvalidPayload, PayloadMismatch, StoreUnavailable
+from headway.errors import CommandFailed, InvalidPayload, PayloadMismatch, StoreFailed, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
@@ -150,7 +150,7 @@ class Runner:
             try:
                 ctx.bring_children(await self._children(ctx.job_id))
                 return
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreFailed):
                 # no fault of the step's: the lease holds on, and so does this
                 await asyncio.sleep(_LOOK_AGAIN_S)
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
-from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreUnavailable
+from headway.errors import HeadwayError, SchemaMissing, SchemaOutdated, StoreBusy, StoreFailed, StoreUnavailable
 from headway.logs import Seldom, get_logger
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
@@ -17,7 +17,7 @@ from headway.model.retry import dead, failed
 from headway.secrets import own, redact
 from headway.worker.hooks import Event, Hooks
 from headway.worker.loop import Loop
-from headway.worker.pace import backoff
+from headway.worker.pace import Portion, backoff
 from headway.worker.reach import Reach
 from headway.worker.summary import Summary, name_of
 from headway.worker.verdict import clean
@@ -25,6 +25,10 @@ from headway.worker.verdict import clean
 log = get_logger("headway.worker")
 
 BATCH = 1_000
+BATCH_BYTES = 8 * 1024 * 1024
+"""No more than this in one statement, but for one outcome that is larger itself."""
+BACKLOG_BYTES = 64 * 1024 * 1024
+"""With more than this waiting to be written, nothing is claimed."""
 AGAIN_S = 2.0
 """The longest until outcomes are tried again that the store would not take."""
 _PARENT = '"parent_id"'
@@ -73,6 +77,8 @@ class Settler:
         self._in_vain = 0
         self._apart = False
         self._says = Seldom(30)
+        self._size = 0  # bytes of both
+        self._portion = Portion(BATCH)
         self._served = ""  # the queue that the last batch was claimed from in the same transaction
         self._empty = asyncio.Event()
         self._empty.set()
@@ -81,6 +87,7 @@ class Settler:
     def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
         """Settle it, now if nothing is being written, else with the next batch; `report` goes before it."""
         self._pending.append((claim, settlement, report))
+        self._size += settlement.size
         if len(self._pending) == 1:
             self._empty.clear()
             self.loop.poke()
@@ -88,6 +95,11 @@ class Settler:
     @property
     def backlog(self) -> int:
         return len(self._pending) + len(self._refused)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that nothing more should be begun."""
+        return self._size >= BACKLOG_BYTES
 
     def follows(self, queue: str) -> bool:
         """Whether an outcome of this queue waits to be written that others wait for."""
@@ -103,7 +115,7 @@ class Settler:
         """Forget what is not written: the claims are no longer this worker's. Gives how many there were."""
         dropped = self.backlog
         # new lists: the batch that is being written now belongs to the old ones
-        self._pending, self._refused = [], []
+        self._pending, self._refused, self._size = [], [], 0
         self._empty.set()
         self._summary.count("lost", dropped)
         return dropped
@@ -132,12 +144,16 @@ class Settler:
             refused = self._refused
             self._served = ""
             self._apart = again > 0
-            batch = pending[: min(again or BATCH, BATCH)]
+            batch = self._batch(min(again or BATCH, BATCH))
             again -= min(again, len(batch))
             self._continued = {}
+            kept = len(refused)
             written = await self._write(self._worker_id(), batch, refused)
+            self._portion.worked(len(batch))
             self._turn(batch, refused)
             del pending[: len(batch)]
+            if pending is self._pending:
+                self._size -= _size(batch) - _size(refused[kept:])
             if not self.backlog:
                 self._empty.set()
             self._account(written)
@@ -154,6 +170,16 @@ class Settler:
             if self._says():
                 log.warning("outcomes could not be written yet; they are kept and tried again", jobs=len(self._refused))
         return max(self._again_at - now(), 0.001)
+
+    def _batch(self, most: int) -> list[Entry]:
+        """As many of the first outcomes as one statement should bring."""
+        batch = self._pending[: min(most, self._portion.most)]
+        size = 0
+        for count, (_, settlement, _) in enumerate(batch):
+            size += settlement.size
+            if size > BATCH_BYTES and count:
+                return batch[:count]
+        return batch
 
     def _turn(self, batch: list[Entry], refused: list[Entry]) -> None:
         """Let the machines of a batch go on that were written to, and those stand that were not."""
@@ -178,7 +204,16 @@ class Settler:
                 refused.append(batch[0])
                 return []
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
+            self._portion.failed(len(batch))  # it may have been too much for the time that a call has
             raise
+        except StoreFailed as error:
+            # no fault of the outcome's: it is kept until the store takes it, and the others are tried without it
+            self._portion.failed(len(batch))
+            if len(batch) == 1:
+                if self._says("failed"):
+                    log.warning("the database failed at an outcome, which is kept and tried again", error=str(error))
+                refused.append(batch[0])
+                return []
         except Exception as error:
             if len(batch) == 1:
                 return await self._condemn(worker_id, batch[0], refused, error)
@@ -206,6 +241,9 @@ class Settler:
             settled, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
             claims = got
             self._served = lent[0]
+        except StoreFailed:
+            claims = []
+            raise  # with less at once
         except StoreUnavailable as error:
             claims = [] if isinstance(error, StoreBusy) else None
             raise
@@ -311,3 +349,7 @@ class Settler:
         for event in ("job.settled", f"job.{name}"):
             if self._hooks.listens(event):
                 self._hooks.emit(Event(event, self._worker_id(), claim, settlement))
+
+
+def _size(entries: list[Entry]) -> int:
+    return sum(settlement.size for _, settlement, _ in entries)

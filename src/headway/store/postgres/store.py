@@ -15,6 +15,7 @@ from headway.errors import (
     SchemaOutdated,
     StoreBusy,
     StoreError,
+    StoreFailed,
     StoreUnavailable,
 )
 from headway.secrets import add_own, own, redact, show_url, url_secrets
@@ -38,8 +39,14 @@ T = TypeVar("T")
 _LOCKED = "55P03"
 _TRIES = (3, 2, 1, 0)  # how many more are left
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
-# SQLSTATE classes that mean "not now": connection, resources, shutdown, serialization
-_PASSING = ("08", "53", "57", "40", "58", "25006")
+# SQLSTATEs that mean "not now": connection, no room on the disk or for connections, shutdown, serialization
+_PASSING = ("08", "531", "533", "57P", "40", "58", "25006")
+# and those that are about what was to be written: of the wrong form, against a constraint, too large. Whatever else
+# fails may work again, or in smaller parts: an internal error, no memory, a statement_timeout
+_OF_THE_DATA = ("22", "23", "54")
+# a plan or a statement of this session is older than the functions that were installed meanwhile
+_STALE = frozenset({"XX000", "0A000", "26000"})
+_LARGEST = 512 * 1024 * 1024  # characters of one statement; PostgreSQL takes a gigabyte
 
 
 class PostgresStore:
@@ -150,6 +157,10 @@ class PostgresStore:
                 if self._tenant_id is not None:
                     cursor.execute(_SESSION, (self._tenant_id,))
                 return drive(steps(), execute)
+        except psycopg.Error as error:
+            if error.sqlstate in _STALE:
+                conn.close()
+            raise
         finally:
             self._pool.release(conn)
 
@@ -157,15 +168,20 @@ class PostgresStore:
         async with self._apool.connection(timeout_s, urgent=op.urgent) as conn:
             cursor = psycopg.AsyncRawCursor(conn)
             execute = partial(_aexecute, cursor, prepare=_prepare(op))
-            if not self._root._checked:
-                self._judge(await adrive(state(), execute))
-            steps = op.alone or op.steps
-            if self._tenant_id is None and not op.atomic:
-                return await adrive(steps(), execute)
-            async with conn.transaction():
-                if self._tenant_id is not None:
-                    await cursor.execute(_SESSION, (self._tenant_id,))
-                return await adrive(steps(), execute)
+            try:
+                if not self._root._checked:
+                    self._judge(await adrive(state(), execute))
+                steps = op.alone or op.steps
+                if self._tenant_id is None and not op.atomic:
+                    return await adrive(steps(), execute)
+                async with conn.transaction():
+                    if self._tenant_id is not None:
+                        await cursor.execute(_SESSION, (self._tenant_id,))
+                    return await adrive(steps(), execute)
+            except psycopg.Error as error:
+                if error.sqlstate in _STALE:
+                    await conn.close()
+                raise
 
     def _judge(self, found: State) -> None:
         """Refuse a database that this library cannot work on, with the command that fixes it."""
@@ -214,13 +230,15 @@ class PostgresStore:
                 f"another transaction holds what this operation needs on {self.describe()} ({text}). Nothing was "
                 "written: find it with headway doctor, and try again"
             )
-        if isinstance(error, psycopg.OperationalError) or code.startswith(_PASSING):
+        if code.startswith(_PASSING) or (isinstance(error, psycopg.OperationalError) and not code):
             lost = not isinstance(error, CannotConnect) and (code or "08").startswith(("08", "57P"))
             written = "It may have been written or not; repeating it is safe" if lost else "Nothing was written"
             return StoreUnavailable(
                 f"PostgreSQL at {self.describe()} cannot be used right now: {text}. {written}: check that "
                 "the server is up and reachable (headway doctor), then try again"
             )
+        if code and not code.startswith(_OF_THE_DATA):
+            return StoreFailed(f"PostgreSQL failed at the operation ({code}): {text}. Nothing was written: try again")
         return StoreError(f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written")
 
 
@@ -231,17 +249,27 @@ def _prepare(op: Op[Any]) -> bool | None:
 
 
 def _execute(cursor: psycopg.RawCursor[Any], request: Statement | Batch, *, prepare: bool | None = False) -> Rows:
-    assert isinstance(request, Statement)
-    cursor.execute(request.sql, [literal(param) for param in request.params] or None, prepare=prepare)
+    cursor.execute(*_asked(request), prepare=prepare)
     return cursor.fetchall() if _gives_rows(cursor) else []
 
 
 async def _aexecute(
     cursor: psycopg.AsyncRawCursor[Any], request: Statement | Batch, *, prepare: bool | None = False
 ) -> Rows:
-    assert isinstance(request, Statement)
-    await cursor.execute(request.sql, [literal(param) for param in request.params] or None, prepare=prepare)
+    await cursor.execute(*_asked(request), prepare=prepare)
     return await cursor.fetchall() if _gives_rows(cursor) else []
+
+
+def _asked(request: Statement | Batch) -> tuple[str, list[Any] | None]:
+    assert isinstance(request, Statement)
+    params = [literal(param) for param in request.params]
+    size = sum(len(param) for param in params if type(param) is str)
+    if size > _LARGEST:
+        raise StoreError(
+            f"the operation has {size / 2**30:.1f} GiB, and PostgreSQL takes no more than one at once. Nothing was "
+            "written: do it in smaller parts"
+        )
+    return request.sql, params or None
 
 
 def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
@@ -255,7 +283,7 @@ def _worth_another(error: psycopg.Error, op: Op[Any], left: int) -> bool:
         return False
     if isinstance(error, NoAnswer):
         return op.repeatable and left == _TRIES[0]  # once: each silence costs the caller the whole time
-    if error.sqlstate in ("40001", "40P01"):
+    if error.sqlstate in ("40001", "40P01") or error.sqlstate in _STALE:
         return True
     lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith(("08", "57P"))
     return lost and op.repeatable

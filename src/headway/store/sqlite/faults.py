@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import time
 
-from headway.errors import StoreError, StoreUnavailable
+from headway.errors import StoreError, StoreFailed, StoreUnavailable
 from headway.store.sqlite.connection import code_of
 
 _BUSY, _LOCKED, _NOMEM, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _NOTADB = (
     5, 6, 7, 8, 10, 11, 13, 14, 15, 26,
 )  # fmt: skip
-_PERM, _AUTH, _CONSTRAINT, _MISMATCH, _RANGE = 3, 23, 19, 20, 25
+_PERM, _AUTH, _TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE = 3, 23, 18, 19, 20, 25
+_OF_THE_DATA = (_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE)  # what was to be written is to blame
 
 PATIENCE_S = 60.0
 _LONGEST_PAUSE_S = 0.01
@@ -73,7 +74,7 @@ def explain(error: Exception, path: str, patience_s: float = PATIENCE_S) -> Stor
                 "check its disk (space, quota, errors), then try again"
             )
         case 8 | 3 | 23:
-            return StoreError(
+            return StoreFailed(
                 f"{path} cannot be written {said}. Nothing was written; "
                 "the user of this process needs write permission on the file and on its directory"
             )
@@ -83,12 +84,14 @@ def explain(error: Exception, path: str, patience_s: float = PATIENCE_S) -> Stor
                 "read and write it and its directory, and the limit of open files"
             )
         case 26:
-            return StoreError(
+            return StoreFailed(
                 f"{path} is not a SQLite database {said}, and was left as it is: give Headway another path"
             )
         case 11:
-            return StoreError(
+            return StoreFailed(
                 f"{path} is damaged {said}. Stop its workers, keep a copy, and recover what can be read: "
                 f"sqlite3 {path} .recover | sqlite3 new.db"
             )
-    return StoreError(f"SQLite refused the operation on {path}: {error}. Nothing was written")
+    if code in _OF_THE_DATA:
+        return StoreError(f"SQLite refused the operation on {path}: {error}. Nothing was written")
+    return StoreFailed(f"SQLite failed at the operation on {path}: {error}. Nothing was written: try again")
