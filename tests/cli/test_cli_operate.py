@@ -118,6 +118,17 @@ def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -
     assert "fix: headway queues resume slow" in page.stdout
 
 
+def test_doctor_finds_jobs_that_run_under_nobody(cli: Cli, either: Headway) -> None:
+    job = either.enqueue("welcome", {"user_id": 7})
+    worker = register(either)
+    either.store.run(either.store.ops.claim(worker, "default", 1))
+    either.store.run(either.store.ops.unregister(worker))
+    checks = json.loads(cli("doctor", "--json").stdout)["checks"]
+    assert [check["detail"] for check in checks if check["name"] == "jobs"] == [
+        f"1 job running under no worker: welcome {job.id}"
+    ]
+
+
 def test_doctor_finds_trains_on_hold(cli: Cli, either: Headway) -> None:
     for tenant in ("default", "acme"):
         either.enqueue("welcome", {"user_id": 7}, train="dest 1", tenant=tenant)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import apsw
+import psycopg
 import pytest
 from machine_words import new_machine
 
@@ -12,6 +14,7 @@ UNREADABLE = {
     "surrogate": '{"a": "\\ud800"}',
     "deep": '{"a": ' + "[" * 3_000 + "]" * 3_000 + "}",
 }
+REFUSED = (psycopg.errors.CheckViolation, apsw.ConstraintError)
 BAD_JSON = pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 
 
@@ -172,3 +175,53 @@ def test_an_old_job_that_cannot_be_deleted_stops_no_other(db):
     db.advance("1h")
     assert db.prune("succeeded", older_than_ms=1_000) == 2
     assert [job.id for job in db.find()] == [claims[0].id]
+
+
+# what is refused when it comes in
+
+
+@pytest.mark.parametrize("missing", ["worker_id", "attempt_started_at"])
+def test_what_is_running_has_a_worker_and_a_start(db, missing):
+    claim = db.start()
+    with pytest.raises(REFUSED):
+        db.sql(f"update {{jobs}} set {missing} = null where id = ?", claim.id)
+    db.finish(claim)
+
+
+@pytest.mark.parametrize("column", ["scheduled_for", "expires_at", "deadline_at"])
+def test_a_time_of_a_job_is_from_1970_to_9000(db, column):
+    job_id = db.enqueue().id
+    times = {
+        "postgres": ["infinity", "-infinity", "1969-12-31 23:59:59+00", "9000-01-01 00:00:01+00", "0044-03-15 BC"],
+        "sqlite": [-1, 221_845_392_000_000_001],
+    }
+    for time in times[db.dialect]:
+        with pytest.raises(REFUSED):
+            db.sql(f"update {{jobs}} set {column} = ? where id = ?", time, job_id)
+
+
+CALLS = {
+    "enqueue": "select headway.enqueue('mail', %s)",
+    "enqueue meta": "select headway.enqueue('mail', meta => %s)",
+    "enqueue state": "select headway.enqueue('mail', state => %s)",
+    "enqueue_many": "select headway.enqueue_many(array[headway.uuid7()], '{mail}', p_payloads => array[%s::json])",
+    "signal": "select headway.signal((select id from headway.jobs), 'go', %s)",
+    "emit": "select headway.emit('paid', %s)",
+    "change": "select headway.change((select id from headway.jobs), json_build_object('payload', %s::json))",
+}
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("call", CALLS)
+def test_what_could_not_be_read_does_not_come_in_by_sql(db, call):
+    """On SQLite nothing comes in but by the library, which looks at everything."""
+    machine = db.machine()
+    large = '"' + "x" * 2**20 + '"'
+    texts = [*UNREADABLE.values(), '{"a": "\\u0000"}', '{"a": -1e999}']
+    for text in texts if call == "change" else [*texts, large]:
+        with closing(db.connect()) as conn, pytest.raises(psycopg.Error) as refusal:
+            conn.execute(CALLS[call], (text,))
+        assert refusal.value.sqlstate in ("HW004", "22P05", "22P02"), text
+    with closing(db.connect()) as conn:
+        conn.execute(CALLS[call], ('{"a": ["b", 1.5e300, "\\u00e9"]}',))
+    assert db.job(machine).id == machine

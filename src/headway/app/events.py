@@ -14,7 +14,7 @@ from headway.app.rules import Rules
 from headway.define.firing import event_job, meets
 from headway.define.triggers import event_name, new_trigger
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, NotFound
-from headway.model.codec import check_text, decode, encode
+from headway.model.codec import check_batch, check_text, decode, encode
 from headway.model.duration import Duration
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, new_id, tenant_id
@@ -71,18 +71,22 @@ class EventVerbs(Rules):
 
     def emit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
         """Publish what `app.build_event(…)` made: one transaction, all or none; gives the ids."""
-        op = self._store.ops.emit(list(events))
+        op = self._emitting(list(events))
         ids = self._run(op) if conn is None else self._store.run_in(conn, op)
         if conn is None:
             self._emitted.poke(None)
         return ids
 
     async def aemit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        op = self._store.ops.emit(list(events))
+        op = self._emitting(list(events))
         ids = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
         if conn is None:
             self._emitted.poke(None)
         return ids
+
+    def _emitting(self, events: list[NewEvent]) -> Op[list[str]]:
+        check_batch((event.payload for event in events), "events")
+        return self._store.ops.emit(events)
 
     def build_event(
         self,

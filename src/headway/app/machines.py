@@ -13,7 +13,7 @@ from headway.app.requests import Requests
 from headway.define.machine import MachineKind
 from headway.define.signaling import signal_to
 from headway.errors import InvalidJob, NotAllowed
-from headway.model.codec import encode
+from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id, tenant_id
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.machine import Chapter, Child, forked, history
@@ -126,7 +126,9 @@ class MachineVerbs(Requests):
     # how
 
     def _signaling(self, signals: Iterable[NewSignal]) -> Op[list[Sent]]:
-        return self._store.ops.signal([self._addressed(signal) for signal in signals])
+        addressed = [self._addressed(signal) for signal in signals]
+        check_batch((signal.payload for signal in addressed), "signals")
+        return self._store.ops.signal(addressed)
 
     def _addressed(self, signal: NewSignal) -> NewSignal:
         if not isinstance(signal, NewSignal):

@@ -98,6 +98,8 @@ class Requests:
         return done
 
     def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
+        if len(batch) > 1:
+            codec.check_batch((job.payload for job in batch), "jobs")
         for job in batch:
             if job.after:
                 check_acyclic(batch)

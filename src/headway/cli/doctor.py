@@ -26,6 +26,7 @@ _FEW = 5
 _LOOKED_AT = 1_000
 """How many schedules and events are looked at."""
 _SLOW = timedelta(minutes=1)
+_LONG_GONE = timedelta(minutes=10)
 _MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bold red")}
 
 
@@ -160,12 +161,27 @@ def _workers(app: Headway) -> Iterator[Check]:
     for worker in stale:
         ended = worker.lease_expires_at.isoformat(timespec="seconds")
         detail = f"{worker.hostname} pid {worker.pid} is stale: its lease ended {ended}"
-        if live:
+        if live and now - worker.lease_expires_at > _LONG_GONE:
+            yield problem(
+                "workers",
+                f"{detail}, and live workers could not end all its jobs",
+                'look for "cannot be ended" in the log of a worker',
+            )
+        elif live:
             yield note("workers", f"{detail}; a live worker will take its jobs over")
         else:
             yield problem("workers", detail, "start a worker: it takes its jobs over")
     if live or not stale:
         yield ok("workers", f"{live} live") if live else note("workers", "none is running")
+    known = {worker.id for worker in workers}
+    lost = [job for job in app.jobs(status="running", limit=_LOOKED_AT) if job.worker_id not in known]
+    if lost:
+        some = ", ".join(f"{job.kind} {job.id}" for job in lost[:_FEW])
+        yield problem(
+            "jobs",
+            f"{many(len(lost))} running under no worker: {clean(some)}",
+            "start a worker: it ends them within its reap_every, or says in its log why it cannot",
+        )
 
 
 def _trains(app: Headway, tenant: str) -> Iterator[Check]:

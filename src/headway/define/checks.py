@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, get_args
 from uuid import UUID
 
@@ -24,6 +24,7 @@ Check = Callable[[Any, str], dict[str, Any]]
 META_LIMIT = 65_536
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}\Z")
 _CAP_MS = 3_600_000
+_FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 def name(value: object, what: str) -> str:
@@ -110,6 +111,8 @@ def moment(value: Any, option: str) -> dict[str, Any]:
             raise InvalidJob(f"{option}={value!r} is not a datetime: give one with a zone, like datetime.now(UTC)")
         if value.utcoffset() is None:
             raise InvalidJob(f"{option}={value!r} carries no zone: use datetime.now(UTC) or .replace(tzinfo=…)")
+        if not _FIRST <= value <= _LAST:
+            raise InvalidJob(f"{option}={value.isoformat()} is out of range: give a time from 1970-01-01 to 9000-01-01")
     return {option: value}
 
 

@@ -20,6 +20,8 @@ UNREADABLE = "unreadable: "
 FAULTS = (msgspec.MsgspecError, RecursionError, UnicodeError)
 """What decoding raises."""
 KEY_LIMIT = 512
+BATCH_LIMIT = 256 * 2**20
+"""PostgreSQL takes no parameter of 1 GiB, and within an array every quote is escaped."""
 
 _SMALLEST_INT = -(2**63)
 _LARGEST_INT = 2**64 - 1
@@ -60,6 +62,16 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
         if fault is not None:
             raise InvalidPayload(_show(fault, what))
     return text.decode()
+
+
+def check_batch(texts: Iterable[str], what: str) -> None:
+    """Raises `InvalidPayload` for more JSON than one statement should carry; all of a batch goes in, or nothing."""
+    size = sum(map(len, texts))
+    if size > BATCH_LIMIT:
+        raise InvalidPayload(
+            f"the {what} of this call have {size:,} characters of JSON together, over the limit of {BATCH_LIMIT:,}: "
+            "nothing was stored; make several calls of them"
+        )
 
 
 def decode(text: str | bytes, type: Any = Any, *, what: str = "payload") -> Any:  # noqa: A002 - as msgspec names it

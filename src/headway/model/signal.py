@@ -8,6 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+INBOX_BYTES = 8 * 2**20
+INBOX_SIGNALS = 1_000
+"""How much of an inbox a step gets at once; the rest stays unconsumed, for a later step."""
+
 SignalStatus = Literal["pending", "consumed", "undelivered"]
 
 
@@ -55,6 +59,21 @@ class Received(msgspec.Struct, frozen=True, array_like=True):
     payload: Any
     sent_at: int  # microseconds
     dedup_key: str | None
+
+
+def most_wanted(names: Sequence[str], awaiting: Sequence[str]) -> list[int]:
+    """The places of an inbox in the order in which they are to be delivered, where not all can be at once: first one of
+    each name that is awaited, then the others of such names, then the rest.
+
+    >>> most_wanted(["noise", "go", "go", "stop"], ["go", "stop"])
+    [1, 3, 2, 0]
+    """
+    ranks: list[tuple[int, int]] = []
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        ranks.append((2 if name not in awaiting else 1 if name in seen else 0, place))
+        seen.add(name)
+    return [place for _, place in sorted(ranks)]
 
 
 def satisfied(names: Sequence[str], match: str, there: Iterable[str]) -> bool:

@@ -161,14 +161,14 @@ def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | No
 def _one_sql(used: tuple[int, ...], alone: bool) -> str:
     named = [f"{_SENT[n][0]} => ${place}::{_SENT[n][1]}" for place, n in enumerate(used, start=2)]
     named += ["alone => true"] * alone
-    return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named]))
+    return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named, "checked => true"]))
 
 
 @lru_cache(1_000)
 def _all_sql(used: tuple[int, ...], alone: bool) -> str:
     named = [f"{_SENT[n][2]} => ${place}::{_SENT[n][3]}" for place, n in enumerate(used, start=2)]
     named += ["p_alone => true"] * alone
-    return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named]))
+    return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named, "p_checked => true"]))
 
 
 _PLAIN_TYPES = "$1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::integer, $8::bigint, $9::bigint, $10::bigint"

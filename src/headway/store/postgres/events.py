@@ -13,7 +13,10 @@ EVENT_COLUMNS = """
        e.id, e.tenant_id, coalesce(en.slug, e.tenant_id::text), e.name, e.payload::text, e.status, e.emitted_at,
        e.handled_at, e.correlation_id, e.created_by, e.job_id, e.error
 """
-_EMIT = "select headway.emit_many($1::uuid[], $2::text[], $3::json[], $4::uuid[], $5::text[], $6::text[], $7::text[])"
+_EMIT = (
+    "select headway.emit_many($1::uuid[], $2::text[], $3::json[], $4::uuid[], $5::text[], $6::text[], $7::text[],"
+    " p_checked => true)"
+)
 _EVENTS = f"""
 select {EVENT_COLUMNS}
   from headway.events e

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from headway.model.outcome import Match
-from headway.model.signal import Received, satisfied
+from headway.model.signal import INBOX_BYTES, INBOX_SIGNALS, Received, most_wanted, satisfied
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("signals")
+_AT_ONCE = 16  # of an inbox: so few are never much more than there is room for
 _encode = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def inboxes(ids: Sequence[str]) -> Steps[dict[str, tuple[Received, ...]]]:
-    """What is unconsumed of each of these that has any, in order of arrival."""
-    found: dict[str, list[Received]] = {}
-    for job_id, signal_id, name, payload, sent_at, dedup_key in (yield Statement(_SQL["inbox"], (json_list(ids),))):
-        signal = Received(signal_id, name, msgspec.Raw(payload.encode()), sent_at, dedup_key)
-        found.setdefault(job_id, []).append(signal)
-    return {job_id: tuple(signals) for job_id, signals in found.items()}
+def inboxes(
+    ids: Sequence[str], awaiting: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> Steps[dict[str, tuple[Received, ...]]]:
+    """What is unconsumed of each of these that has any, in order of arrival; of a large inbox what is wanted most, up
+    to `INBOX_BYTES` and `INBOX_SIGNALS`, and at least one."""
+    there: dict[str, list[tuple[int, str]]] = {}
+    for job_id, seq, name in (yield Statement(_SQL["inbox"], (json_list(ids),))):
+        there.setdefault(job_id, []).append((seq, name))
+    wanted = {
+        job_id: [signals[place][0] for place in most_wanted([name for _, name in signals], awaiting.get(job_id, ()))]
+        for job_id, signals in there.items()
+    }
+    wanted = {job_id: seqs[:INBOX_SIGNALS] for job_id, seqs in wanted.items()}
+    found: dict[str, dict[int, Received]] = {job_id: {} for job_id in wanted}
+    room = dict.fromkeys(wanted, INBOX_BYTES)
+    while wanted:
+        asked = [seq for seqs in wanted.values() for seq in seqs[:_AT_ONCE]]
+        rows = {row[0]: row[1:] for row in (yield Statement(_SQL["received"], (json_list(asked),)))}
+        for job_id, seqs in wanted.items():
+            for seq in seqs[:_AT_ONCE]:
+                _, signal_id, name, payload, sent_at, dedup_key = rows[seq]
+                raw = payload.encode()
+                room[job_id] -= len(raw)
+                if room[job_id] < 0 and found[job_id]:
+                    break
+                found[job_id][seq] = Received(signal_id, name, msgspec.Raw(raw), sent_at, dedup_key)
+        wanted = {job_id: seqs[_AT_ONCE:] for job_id, seqs in wanted.items() if seqs[_AT_ONCE:] and room[job_id] >= 0}
+    return {job_id: tuple(signals[seq] for seq in sorted(signals)) for job_id, signals in found.items()}
 
 
 def names_there(ids: Sequence[str]) -> Steps[dict[str, set[str]]]:

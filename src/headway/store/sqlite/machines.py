@@ -34,7 +34,7 @@ def to_claims(rows: Rows, begin: int) -> Steps[list[Claim]]:
 def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
     """Where these are, with their inboxes, as JSON: machines, children, and others if they have signals."""
     rows = yield Statement(_SQL["places"], (json_list(ids),))
-    signals = yield from inboxes(ids)
+    signals = yield from inboxes(ids, {row[0]: to_names(row[4]) for row in rows if row[4] is not None})
     return {
         row[0]: _place(*row[1:], signals=signals.get(row[0], ()))
         for row in rows

@@ -12,7 +12,7 @@ from headway.store.sqlite.rows import read_json
 
 _JSON = ("payload", "options", "when")
 _TIMES = ("start_at", "end_at", "next_fire_at")
-_LAST_AT = 253_370_764_800_000_000  # 9999-01-01
+_LAST_AT = 221_845_392_000_000_000  # 9000-01-01
 _LONGEST_MS = 3_162_240_000_000
 _DURATIONS = {"every_ms": 1000, "catch_up_window_ms": 0, "jitter_ms": 0, "dedupe_window_ms": 0}
 _WORDS = {"type": ("schedule", "event"), "catch_up": ("none", "latest", "all"), "overlap": ("allow", "skip")}
@@ -58,4 +58,4 @@ def due_again(name: str, moment: datetime | None) -> int | None:
 
 def _check_time(what: str, at: int | None) -> None:
     if at is not None and not 0 <= at <= _LAST_AT:
-        raise InvalidJob(f"{what} must be from 1970-01-01 to 9999-01-01: nothing was stored")
+        raise InvalidJob(f"{what} must be from 1970-01-01 to 9000-01-01: nothing was stored")

@@ -68,11 +68,16 @@ where id = ?1
 
 -- name: inbox
 -- what nobody consumed yet, in order of arrival
-select job_id, id, name, payload, sent_at, dedup_key
+select job_id, seq, name
 from signals indexed by signals_job
 where job_id in (select value from json_each(?1))
   and fence is null
 order by job_id, seq;
+
+-- name: received
+select seq, job_id, id, name, payload, sent_at, dedup_key
+from signals
+where seq in (select value from json_each(?1));
 
 -- name: names
 select distinct job_id, name

@@ -121,7 +121,8 @@ begin
                                    is not null
                        then headway.place(
                               j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
-                              j.home_queue, j.home_partition, j.forked_from, j.parent_id, headway.inbox(j.id))
+                              j.home_queue, j.home_partition, j.forked_from, j.parent_id,
+                              headway.inbox(j.id, j.awaiting))
                   end as place,
                   j.fence - j.step_fence as attempt
       )
@@ -143,18 +144,61 @@ begin
 end
 $$;
 
--- The signals that a machine has not consumed, as a claim brings them. With a look of its own, after the claim has locked
--- the row: between the claim's snapshot and that lock the machine may have run, consumed some and been woken again.
-create function headway.inbox(p_job uuid) returns json
+-- The signals that a machine has not consumed, as a claim brings them: up to 8 MiB and 1,000 of them (INBOX_BYTES and
+-- INBOX_SIGNALS of model/signal.py), and at least one; first one of each name that it awaits, then the others of such
+-- names, then the rest, the oldest first. The rest stays, for a later step.
+-- With a look of its own, after the claim has locked the row: between the claim's snapshot and that lock the machine may
+-- have run, consumed some and been woken again.
+create function headway.inbox(p_job uuid, p_awaiting text[]) returns json
 language plpgsql volatile
+set search_path = pg_catalog, pg_temp
 as $$
+declare
+  v_count bigint;
+  v_size bigint;
+  v_one record;
+  v_bytes bigint := 0;
+  v_ids uuid[] := '{}';
 begin
+  -- as they are stored, which costs no look at them: what is this small is small as text, too
+  select count(*), sum(pg_column_size(s.payload))
+    into v_count, v_size
+    from headway.signals s
+   where s.job_id = p_job
+     and s.fence is null;
+  if v_count = 0 then
+    return null;
+  end if;
+  if v_count <= 1000 and v_size <= 65536 then
+    return (
+      select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+        from headway.signals s
+       where s.job_id = p_job
+         and s.fence is null);
+  end if;
+  for v_one in
+    -- the length outside, after the order: so nobody reads the payloads that come after the last
+    select o.id, (select octet_length(s.payload::text) from headway.signals s where s.id = o.id) as bytes
+      from (select s.id
+              from headway.signals s
+             where s.job_id = p_job
+               and s.fence is null
+             order by case
+                        when (s.name = any (p_awaiting)) is not true then 2
+                        when row_number() over (partition by s.name order by s.seq) > 1 then 1
+                        else 0
+                      end,
+                      s.seq
+             limit 1000) o
+  loop
+    v_bytes := v_bytes + v_one.bytes;
+    exit when v_bytes > 8388608 and cardinality(v_ids) > 0;
+    v_ids := v_ids || v_one.id;
+  end loop;
   return (
-    select pg_catalog.json_agg(
-             headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+    select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
       from headway.signals s
-     where s.job_id = p_job
-       and s.fence is null);
+     where s.id = any (v_ids));
 end
 $$;
 
@@ -179,9 +223,7 @@ as $$
               then headway.place(
                      j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
                      j.home_queue, j.home_partition, j.forked_from, j.parent_id,
-                     (select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
-                        from headway.signals s
-                       where s.job_id = j.id and s.fence is null))
+                     headway.inbox(j.id, j.awaiting))
          end,
          j.fence - j.step_fence
     from unnest(p_ids) with ordinality as u (id, place)

@@ -40,7 +40,8 @@ as $$
          or timeout_ms < 1
          or greatest(backoff_base_ms, backoff_cap_ms, timeout_ms) > 3162240000000
       then 'jobs_values'
-    when greatest(scheduled_for, expires_at) >= timestamptz '10000-01-01 00:00:00+00'
+    when greatest(scheduled_for, expires_at) > timestamptz '9000-01-01 00:00:00+00'
+         or least(scheduled_for, expires_at) < timestamptz '1970-01-01 00:00:00+00'
       then 'jobs_times'
     when least(train, partition, concurrency_key, rate_key) = ''
          or greatest(
@@ -121,7 +122,8 @@ create function headway.enqueue_many(
   p_on_failures text[] default null,
   p_places jsonb[] default null,
   p_states json[] default null,
-  p_alone boolean default null
+  p_alone boolean default null,
+  p_checked boolean default false
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
@@ -144,6 +146,11 @@ declare
   v_metered uuid[];
   v_fair text[];
 begin
+  if not p_checked then
+    perform headway.check_json('payload', u.payload, 1048576), headway.check_json('meta', u.meta, 65536),
+            headway.check_json('state', u.state, 1048576)
+       from unnest(p_payloads, p_metas, p_states) as u (payload, meta, state);
+  end if;
   if p_tenants is not null then
     for v_tenant, v_slug in
       select distinct coalesce(t.id, v_own), coalesce(t.slug, t.id::text)

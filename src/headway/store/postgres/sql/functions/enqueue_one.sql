@@ -1,6 +1,7 @@
 -- Insert one job of the default tenant that has nothing but these: what most enqueues are. Three dozen parameters with
 -- defaults take longer to fill in than a plain row takes to be written. Gives null where the job is new and queued, and
--- else what enqueue, which is asked then, says of it: id, status and created, with spaces between.
+-- else what enqueue, which is asked then, says of it: id, status and created, with spaces between. For the library, which
+-- has checked the payload.
 -- Raises HW003, HW004, HW005 as enqueue.
 create function headway.enqueue_plain(
   p_id uuid,
@@ -45,12 +46,13 @@ begin
              p_kind, p_payload, p_queue, id => p_id, priority => p_priority, max_attempts => p_max_attempts,
              max_losses => p_max_losses, backoff_base => p_backoff_base_ms * interval '1 millisecond',
              backoff_cap => p_backoff_cap_ms * interval '1 millisecond',
-             timeout => p_timeout_ms * interval '1 millisecond') e);
+             timeout => p_timeout_ms * interval '1 millisecond', checked => true) e);
 end
 $$;
 
 -- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
--- The same as enqueue_many for a batch of one, without the price of two dozen arrays. Raises HW001, HW003, HW004, HW005.
+-- The same as enqueue_many for a batch of one, without the price of two dozen arrays. checked: the caller has looked at
+-- payload, meta and state himself, as the library does. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
@@ -93,7 +95,8 @@ create function headway.enqueue(
   on_failure text default 'stop',
   place jsonb default null,
   state json default null,
-  alone boolean default null
+  alone boolean default null,
+  checked boolean default false
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
@@ -107,6 +110,11 @@ declare
   v_tenant uuid;
 -- one statement where it can be: every further expression is made ready anew in every transaction
 begin
+  if not checked then
+    -- the sizes that the library allows by default
+    perform headway.check_json('payload', payload, 1048576), headway.check_json('meta', meta, 65536),
+            headway.check_json('state', state, 1048576);
+  end if;
   if tenant is not null then
     perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
   end if;

@@ -11,7 +11,8 @@ create function headway.emit_many(
   p_tenants uuid[] default null,
   p_slugs text[] default null,
   p_correlation_ids text[] default null,
-  p_created_by text[] default null
+  p_created_by text[] default null,
+  p_checked boolean default false
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -37,6 +38,9 @@ begin
     raise exception 'event name "%" begins with "headway.", which only the engine''s own events do: nothing was emitted',
       v_name
       using errcode = 'HW004';
+  end if;
+  if not p_checked then
+    perform headway.check_json('data of an event', u.payload, 1048576) from unnest(p_payloads) as u (payload);
   end if;
   if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
     raise exception 'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was emitted'

@@ -250,9 +250,9 @@ declare
 begin
   perform
      from unnest(p_next || p_nominal_at) as n (at)
-    where n.at not between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00';
+    where n.at not between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00';
   if found then
-    raise exception 'a nominal time and next_fire_at are from 1970 to 9998: nothing was written' using errcode = 'HW004';
+    raise exception 'a nominal time and next_fire_at are from 1970 to 9000: nothing was written' using errcode = 'HW004';
   end if;
   insert into headway.fires (
     id, trigger_id, tenant_id, nominal_at, event_id, fired_at, status, job_id, error, dedupe_key)

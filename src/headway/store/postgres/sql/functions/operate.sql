@@ -232,6 +232,7 @@ declare
   v_set jsonb := p_change::jsonb;
   v_job headway.jobs;
 begin
+  perform headway.check_json('payload', p_change -> 'payload');
   select j.*
     into v_job
     from headway.jobs j

@@ -179,10 +179,7 @@ begin
     return query
       select e.id, e.fence, 'continued', i.signals
         from unnest(v_ended, v_fences, v_nexts) as e (id, fence, next)
-        cross join lateral (
-          select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)::text as signals
-            from headway.signals s
-           where s.job_id = e.id and s.fence is null) i
+        cross join lateral (select headway.inbox(e.id, null)::text as signals) i
        where e.next = 'running'
       union all
       select e.id, e.fence, 'parked', null
@@ -209,10 +206,7 @@ begin
     select m.id, m.fence, 'continued', i.signals
       from missing m
       join headway.jobs j on j.id = m.id and j.fence = m.fence + 1 and j.worker_id = p_worker
-      cross join lateral (
-        select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)::text as signals
-          from headway.signals s
-         where s.job_id = m.id and s.fence is null) i
+      cross join lateral (select headway.inbox(m.id, null)::text as signals) i
      where m.written
        and m.next = 'running'
        and (j.status = 'running') is true;

@@ -15,7 +15,8 @@ create function headway.signal_many(
   p_kinds text[] default null,
   p_unique_keys text[] default null,
   p_tenants uuid[] default null,
-  p_dedup_keys text[] default null
+  p_dedup_keys text[] default null,
+  p_checked boolean default false
 ) returns table (place bigint, id uuid, job_id uuid, queue text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -42,6 +43,9 @@ begin
   if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
     raise exception 'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was sent'
       using errcode = 'HW007';
+  end if;
+  if not p_checked then
+    perform headway.check_json('payload', u.payload, 1048576) from unnest(p_payloads) as u (payload);
   end if;
   if p_tenants is not null then
     perform headway.scope(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;

@@ -264,7 +264,8 @@ begin
     perform headway.follow(v_over, v_now, false);
   end if;
 
-  select greatest(0, extract(epoch from min(t.at) - v_now) * 1000)::bigint
+  -- within bounds first: an infinite one, where checks were off, cannot be reckoned with
+  select (extract(epoch from greatest(least(min(t.at), v_now + interval '1 year'), v_now) - v_now) * 1000)::bigint
     into next_due_ms
     from ((select j.scheduled_for
              from headway.jobs j

@@ -196,7 +196,7 @@ as $$
               when 'names' then 'names, kinds, queues and events are 1 to 128 letters, digits and . _ - : /'
               when 'json' then 'payload, options, when and policy are JSON objects'
               when 'numbers' then 'a number is out of its range (every_ms: 1000 to 3162240000000)'
-              when 'times' then 'start_at, end_at and next_fire_at are from 1970 to 9998'
+              when 'times' then 'start_at, end_at and next_fire_at are from 1970 to 9000'
               when 'makes' then 'give exactly one of kind and template_id'
               when 'fires' then 'a schedule has exactly one of cron and every_ms, an event trigger has an event'
               else p_message
@@ -205,12 +205,17 @@ as $$
 $$;
 
 -- Refuse a JSON text that the type takes, but that others cannot read: numbers beyond a double, halves of characters, NUL,
--- more than 64 levels (model/codec.py). Raises HW004.
-create function headway.check_json(p_name text, p_json json) returns void
+-- more than 64 levels (model/codec.py), or more than p_limit bytes. Raises HW004.
+create function headway.check_json(p_name text, p_json json, p_limit integer default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if octet_length(p_json::text) > p_limit then
+    raise exception 'the % is % bytes of JSON, over the limit of %: store the blob elsewhere (a file, an object store, a table) and pass a reference to it',
+      p_name, to_char(octet_length(p_json::text), 'FM999,999,999,999'), to_char(p_limit, 'FM999,999,999,999')
+      using errcode = 'HW004';
+  end if;
   if jsonb_path_exists(p_json::jsonb, 'strict $.**{64 to last} ? (@.type() == "object" || @.type() == "array")')
      or jsonb_path_exists(
           p_json::jsonb,

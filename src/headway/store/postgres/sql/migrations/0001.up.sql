@@ -469,10 +469,10 @@ create table headway.triggers (
     and dedupe_window_ms between 0 and 3162240000000
   ),
   constraint triggers_times check (
-    start_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
-    and end_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
-    and next_fire_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
-    and last_fired_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00'
+    start_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00'
+    and end_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00'
+    and next_fire_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00'
+    and last_fired_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00'
   )
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 create unique index triggers_name on headway.triggers (tenant_id, type, name);
@@ -496,7 +496,7 @@ create table headway.fires (
   dedupe_key text collate "C",
   error text,
   constraint fires_status check (status in ('enqueued', 'skipped', 'deduped', 'failed')),
-  constraint fires_times check (nominal_at between '1970-01-01 00:00:00+00' and '9999-01-01 00:00:00+00')
+  constraint fires_times check (nominal_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00')
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_insert_scale_factor = 0.05,
@@ -597,6 +597,8 @@ as $$
 declare
   v_flaw text := case when new.status <> all ('{queued,scheduled,held,running,waiting,succeeded,failed,dead,canceled}'::text[])
                       then 'jobs_status'
+                      when new.status = 'running' and (new.worker_id is null or new.attempt_started_at is null)
+                      then 'jobs_running'
                       else headway.flaw(
                         new.delivery, new.source, new.max_attempts, new.max_losses, new.backoff_base_ms,
                         new.backoff_cap_ms, new.timeout_ms, new.scheduled_for, new.expires_at, new.train, new.partition,
@@ -635,9 +637,12 @@ create trigger jobs_values
 
 -- what arithmetic in a tick cannot take must not come in: one row would stop it for everybody
 create trigger jobs_times
-  before update of scheduled_for, expires_at on headway.jobs
+  before update of scheduled_for, expires_at, deadline_at on headway.jobs
   for each row
-  when (greatest(new.scheduled_for, new.expires_at) >= timestamptz '10000-01-01 00:00:00+00')
+  when (
+    greatest(new.scheduled_for, new.expires_at, new.deadline_at) > timestamptz '9000-01-01 00:00:00+00'
+    or least(new.scheduled_for, new.expires_at, new.deadline_at) < timestamptz '1970-01-01 00:00:00+00'
+  )
   execute function headway.refuse_value();
 
 create trigger jobs_order
@@ -663,6 +668,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+  if new.status = 'running' and (new.worker_id is null or new.attempt_started_at is null) then
+    raise exception 'job % violates check "jobs_running": what is running has a worker and a start', new.id
+      using errcode = 'check_violation', schema = tg_table_schema, table = tg_table_name, constraint = 'jobs_running';
+  end if;
   if old.status = new.status
      or (old.status || '>' || new.status) = any (array[
        'scheduled>queued', 'queued>scheduled', 'held>queued', 'held>scheduled', 'queued>running',
@@ -681,11 +690,13 @@ $$;
 
 -- the moves of every day are inline and cost no function call; few, and as one constant: it is read like a check's
 create trigger jobs_moves
-  before update of status on headway.jobs
+  before update of status, worker_id, attempt_started_at on headway.jobs
   for each row
   when (
     (old.status || '>' || new.status) <> all (
       '{queued>running,running>succeeded,held>queued,scheduled>queued,running>running,running>waiting,waiting>queued}'::text[])
+    -- somebody runs it, and has begun: or nobody would ever end it
+    or new.status = 'running' and (new.worker_id is null or new.attempt_started_at is null)
   )
   execute function headway.refuse_move();
 

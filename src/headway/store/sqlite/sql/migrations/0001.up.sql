@@ -125,7 +125,12 @@ create table jobs (
   result text,
   error text,
   log_tail text,
-  state text
+  state text,
+  -- somebody runs it, and has begun: or nobody would ever end it
+  check (status <> 'running' or (worker_id is not null and attempt_started_at is not null)),
+  check (scheduled_for between 0 and 221845392000000000),
+  check (expires_at between 0 and 221845392000000000),
+  check (deadline_at between 0 and 221845392000000000)
 ) strict;
 
 create index jobs_claim
@@ -476,8 +481,8 @@ create table templates (
   unique (tenant_id, name),
   check (json_valid(payload) and json_type(payload) = 'object'),
   check (json_valid(options) and json_type(options) = 'object'),
-  check (created_at between 0 and 253370764800000000),
-  check (updated_at between 0 and 253370764800000000)
+  check (created_at between 0 and 221845392000000000),
+  check (updated_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
 create table triggers (
@@ -525,13 +530,13 @@ create table triggers (
   check (catch_up_window_ms between 0 and 3162240000000),
   check (jitter_ms between 0 and 3162240000000),
   check (dedupe_window_ms between 0 and 3162240000000),
-  check (start_at between 0 and 253370764800000000),
-  check (end_at between 0 and 253370764800000000),
-  check (next_fire_at between 0 and 253370764800000000),
-  check (created_at between 0 and 253370764800000000),
-  check (updated_at between 0 and 253370764800000000),
-  check (declared_at between 0 and 253370764800000000),
-  check (last_fired_at between 0 and 253370764800000000)
+  check (start_at between 0 and 221845392000000000),
+  check (end_at between 0 and 221845392000000000),
+  check (next_fire_at between 0 and 221845392000000000),
+  check (created_at between 0 and 221845392000000000),
+  check (updated_at between 0 and 221845392000000000),
+  check (declared_at between 0 and 221845392000000000),
+  check (last_fired_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
 create index triggers_due
@@ -568,8 +573,8 @@ create table fires (
   job_id text,
   error text,
   dedupe_key text,
-  check (nominal_at between 0 and 253370764800000000),
-  check (fired_at between 0 and 253370764800000000)
+  check (nominal_at between 0 and 221845392000000000),
+  check (fired_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
 create unique index fires_nominal
@@ -611,8 +616,8 @@ create table events (
   job_id text,
   error text,
   payload text not null,
-  check (emitted_at between 0 and 253370764800000000),
-  check (handled_at between 0 and 253370764800000000)
+  check (emitted_at between 0 and 221845392000000000),
+  check (handled_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
 create index events_pending
