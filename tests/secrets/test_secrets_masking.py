@@ -103,10 +103,50 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     assert shown == {"pin": R}
 
 
+def test_a_schema_marks_what_comes_after_the_listed_items() -> None:
+    schema = {"prefixItems": [{}, {"writeOnly": True}], "items": {"properties": {"pin": {"writeOnly": True}}}}
+    assert mask(["a", "b", {"pin": 1}, {"pin": 2}], schema) == ["a", R, {"pin": R}, {"pin": R}]
+
+
+def test_a_pattern_that_only_backtracking_could_decide_hides_all_it_may_mean() -> None:
+    schema = {
+        "properties": {"user": {}},
+        "patternProperties": {"^(?!user)p": {"writeOnly": True}, "(": {"x-secret": True}},
+    }
+    assert mask({"pin": 1, "user": "ann"}, schema) == {"pin": R, "user": R}
+
+
+# cost: each would take minutes if it were not linear
+
+
+def test_a_hostile_pattern_costs_no_more_than_another() -> None:
+    schema = {"patternProperties": {"^(a+)+$": {"writeOnly": True}, "^(p|p)*n$": {"writeOnly": True}}}
+    payload = {"a" * 50_000 + "b": 1, "p" * 50_000: 2, "aaa": 3}
+    assert mask(payload, schema) == {**payload, "aaa": R}
+
+
+def test_a_hostile_schema_costs_no_more_than_its_size() -> None:
+    many = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 2}"}]} for n in range(400)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**many, "d400": {"properties": {"pin": {"writeOnly": True}}}, "d401": {}}}
+    assert mask([{"pin": 1}] * 3 + [{"pin": 1, "n": list(range(1_000))}], {"items": schema["$defs"]["d400"]}) == [
+        *[{"pin": R}] * 3,
+        {"pin": R, "n": list(range(1_000))},
+    ]
+    assert mask({"pin": 1}, schema) == {"pin": R}
+
+
+def test_a_large_payload_is_walked_once() -> None:
+    schema = {"items": {"$ref": "#/$defs/Row"}, "$defs": {"Row": {"properties": {"pin": {"writeOnly": True}}}}}
+    rows = [{"id": n, "name": "x", "list": [1, 2, 3]} for n in range(20_000)]
+    assert mask(rows, schema) is rows
+    rows[-1] = {"pin": 7}
+    assert mask(rows, schema) == [*rows[:-1], {"pin": R}]
+
+
 @pytest.mark.parametrize(
     "schema",
     [
-        {"properties": 7, "items": 7, "allOf": 7, "$ref": "#/nowhere/0", "patternProperties": {"(": {}}},
+        {"properties": 7, "items": 7, "allOf": 7, "$ref": "#/nowhere/0", "patternProperties": {"(": {}, "a": 7}},
         {"$ref": "https://example.com/x", "anyOf": [True, False, None]},
         {"properties": {"a": True}, "$ref": "#nothing", "$defs": {"a": 7}},
     ],

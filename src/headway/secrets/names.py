@@ -25,6 +25,8 @@ _RUN_TOGETHER = re.compile(
     r"|(?:api|access|secret|private|signing|encryption)keys?)\Z"
 )
 _ENVIRONMENTS_LAST = frozenset({"key", "keys", "dsn", "pass", "auth", "pat", "salt", "cookie"})
+# one of these is in every name that is one, as `is_secret_name` has it: most names need no closer look
+_HINTS = re.compile("pass|pwd|secret|token|cred|auth|key|jwt|bearer|otp|cvv|cvc", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -35,6 +37,8 @@ def is_secret_name(name: str) -> bool:
     >>> [is_secret_name(each) for each in ("smtp_password", "apiKey", "X-Auth-Token", "tokens_used", "key")]
     [True, True, True, False, False]
     """
+    if _HINTS.search(name) is None:
+        return False
     words = _words(name)
     if not words:
         return False
