@@ -27,8 +27,8 @@ START = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headway")
-    group.addoption("--crash-kills", type=int, default=6, help="how many processes the crash tests kill")
-    group.addoption("--crash-jobs", type=int, default=600, help="how many jobs the crash tests run")
+    group.addoption("--crash-kills", type=int, default=4, help="how many processes the crash tests kill")
+    group.addoption("--crash-jobs", type=int, default=300, help="how many jobs the crash tests run")
     sizes_and_seeds.add_options(parser)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from yard import SOON, app, kinds, note
 
 from headway import Await, Context, Done, Machine, Next, Replay, Sleep, Spawn, step
 from headway.logs import configure
+from headway.model.job import NewJob
 from headway.model.status import FINISHED
 from headway.store.ops import Op
 from headway.worker.reach import Reach
@@ -140,9 +143,39 @@ class Points:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def walk(job: NewJob, point: str) -> None:
+    """Start a machine, and be killed there."""
+    app.enqueue(job)
+    app.signal(job.id, "second", 8)  # before it is awaited, as the other is
+    app.signal(job.id, "other", 9)
+    app.signal(job.id, "first", 7)
+    verb, number, when = point.split(":")
+    Points(verb, int(number), when).watch()
+    finish(job)
+
+
+def finish(job: NewJob) -> None:
+    """Lost executions and sleeps are due a moment later."""
+    while app.get(job.id).status not in FINISHED:
+        app.run(queues="main", concurrency=4, until_idle=True)
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Its exit code; a fork, because starting Python and importing everything takes longer than the walk."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 if __name__ == "__main__":
     configure(json=True)
-    verb, number, when = sys.argv[1].split(":")
-    Points(verb, int(number), when).watch()
-    while app.get(sys.argv[2]).status not in FINISHED:  # a sleep of a moment is not waited for
-        app.run(queues="main", concurrency=4, until_idle=True)
+    for point in sys.argv[1:]:
+        job = Walk.build()
+        codes = in_child(partial(walk, job, point)), in_child(partial(finish, job))
+        note("walked", f"{point},{job.id},{codes[0]},{codes[1]}")

@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-import pytest
-from faulty import HEARD, TRAIL, Walk
-from fleet import until
+from faulty import HEARD, TRAIL
 from ground import Ground
 
-from headway.model.status import FINISHED
 
-
-def test_a_machine_ends_right_wherever_its_worker_is_killed(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRASH_FOLDER", str(ground.ledger.path.parent))  # steps are executed here, too
-    points = _all_points(ground)
+def test_a_machine_ends_right_wherever_its_worker_is_killed(ground: Ground) -> None:
+    _walk(ground, "none:0:never")
+    points = list(dict.fromkeys(ground.ledger.subjects("point")))
     assert len(points) > 20
-    for point in points:
-        _check(ground, _walk(ground, point), point)
+    _walk(ground, *points)
     ground.rows.check()
 
 
-def _all_points(ground: Ground) -> list[str]:
-    """Those of a walk that nobody is killed on."""
-    job_id = _walk(ground, "none:0:never")
-    _check(ground, job_id, "undisturbed")
-    return list(dict.fromkeys(ground.ledger.subjects("point")))
-
-
-def _walk(ground: Ground, point: str) -> str:
-    """Start a machine, kill its worker there, and let another one finish it."""
-    app = ground.app
-    job = app.enqueue(Walk.build())
-    app.signal(job.id, "second", 8)  # before it is awaited, as the other is
-    app.signal(job.id, "other", 9)
-    app.signal(job.id, "first", 7)
-    process = ground.fleet.script(point, job.id, program="faulty.py")
-    code = process.ended()
-    assert code in (0, -9), process.tail()
-    if app.get(job.id).status not in FINISHED:
-        until(lambda: _over(ground, job.id), f"the machine of {point} is over")
-    return job.id
-
-
-def _over(ground: Ground, job_id: str) -> bool:
-    """Lost executions and sleeps are due a moment later."""
-    if ground.app.get(job_id).status in FINISHED:
-        return True
-    ground.app.run(queues="main", concurrency=4, until_idle=True)
-    return False
+def _walk(ground: Ground, *points: str) -> None:
+    """For each point start a machine, kill its worker there, and let another one finish it."""
+    before = len(ground.ledger.of("walked"))
+    process = ground.fleet.script(*points, program="faulty.py")
+    assert process.ended(within=120) == 0, process.tail()
+    walked = [subject.split(",") for subject in ground.ledger.subjects("walked")[before:]]
+    assert [point for point, *_ in walked] == list(points)
+    for point, job_id, killed, finished in walked:
+        assert (killed, finished) in (("0", "0"), ("-9", "0")), process.tail()
+        _check(ground, job_id, point)
 
 
 def _check(ground: Ground, job_id: str, point: str) -> None:

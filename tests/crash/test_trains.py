@@ -18,7 +18,7 @@ RUN = ("start", "cut", "raise", "end")
 
 def test_trains_keep_their_order_while_workers_are_killed(ground: Ground, request: pytest.FixtureRequest) -> None:
     kills = request.config.getoption("--crash-kills")
-    cars = max(1_200, request.config.getoption("--crash-jobs"))
+    cars = max(600, request.config.getoption("--crash-jobs"))
     patience_s = 60 + cars / 20
     crew = Crew(ground, WORKERS)
     enqueuers = [
