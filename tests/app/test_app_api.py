@@ -211,6 +211,21 @@ def test_many_are_counted_canceled_and_retried_by_filter(app: Headway, welcome: 
     assert drain(app).succeeded == 5
 
 
+@pytest.mark.parametrize("keep_place", [False, True])
+def test_a_mass_retry_runs_what_waits_for_others_after_them_and_behind_live_work(
+    app: Headway, welcome: Any, keep_place: bool
+) -> None:
+    first = welcome.enqueue(1)
+    second = welcome.using(after=[first.id]).enqueue(2)
+    drain(app)
+    live = welcome.enqueue(3)
+    assert app.retry_jobs(kind="welcome", status="succeeded", keep_place=keep_place) == 2
+    assert drain(app, concurrency=1).succeeded == 3
+    at = {job.id: app.attempts(job.id)[-1].started_at for job in (first, second, live)}
+    assert at[first.id] < at[second.id]
+    assert (at[first.id] < at[live.id]) is keep_place
+
+
 def test_a_handler_sees_its_context(app: Headway) -> None:
     seen: list[Any] = []
 

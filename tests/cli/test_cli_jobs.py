@@ -374,3 +374,29 @@ def test_on_a_terminal_bulk_asks_first(
     assert "cancel 3 jobs? [y/N]" in err
     assert out == ("" if code else "3 jobs canceled or asked to stop\n")
     assert app.counts() == counts
+
+
+def test_retry_of_several_ids_keeps_what_waits_for_others_behind_them(cli: Cli, app: Headway) -> None:
+    first = app.enqueue("welcome", {"user_id": 1})
+    second = app.enqueue("welcome", {"user_id": 2}, after=[first.id])
+    app.cancel(first.id)
+    said = cli.ok("jobs", "retry", second.id, first.id)
+    assert said == f"{second.id}  held until it is its turn\n{first.id}  queued\n"
+    app.cancel(first.id)
+    live = app.enqueue("welcome", {"user_id": 3})
+    missing = new_id()
+    done = cli("--json", "jobs", "retry", second.id, first.id, live.id, missing)
+    assert done.exit_code == 1
+    answers = json.loads(done.stdout)
+    assert [(each["id"], each.get("status")) for each in answers] == [
+        (second.id, "held"),
+        (first.id, "queued"),
+        (live.id, None),
+        (missing, None),
+    ]
+    assert "only a finished job can be retried" in answers[2]["error"]
+    positions = [app.get(job.id).position for job in (live, first)]
+    assert positions == sorted(positions)
+    app.cancel(first.id)
+    cli.ok("jobs", "retry", second.id, first.id, "--keep-place")
+    assert app.get(second.id).status == "held"

@@ -98,8 +98,10 @@ class Db(MachineWords, TriggerWords):
     ) -> dict[str, str]:
         return self.run(self.ops.cancel(ids, tenant_id=tenant_id, reason=reason, actor=actor))
 
-    def retry(self, *ids: str, tenant_id: str | None = None, actor: str | None = None) -> dict[str, str]:
-        return self.run(self.ops.retry(ids, tenant_id=tenant_id, actor=actor))
+    def retry(
+        self, *ids: str, tenant_id: str | None = None, actor: str | None = None, keep_place: bool = True
+    ) -> dict[str, str]:
+        return self.run(self.ops.retry(ids, tenant_id=tenant_id, actor=actor, keep_place=keep_place))
 
     def change(
         self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None, **values: Any

@@ -315,6 +315,21 @@ def test_a_retry_of_a_group_of_at_most_once_members_makes_new_jobs(db, build):
     assert db.group(built.id).status == "succeeded"
 
 
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def test_a_callback_that_ran_runs_again_when_the_retried_members_are_over(db, build, mode):
+    built = build(3, mode=mode, on_failure="continue")
+    run(db)
+    run(db, "dead")
+    run(db)
+    assert db.drain("callbacks") == [built.callback]
+    assert db.retry_group(built.id) == [built.ids[1]]
+    db.couple()
+    assert db.statuses(*built.ids, built.callback) == ["succeeded", "queued", "succeeded", "held"]
+    assert db.drain() == [built.ids[1]]
+    assert db.drain("callbacks") == [built.callback]
+    assert len(db.attempts(built.callback)) == 2
+
+
 def test_a_retry_of_an_unknown_group_gives_none(db, build):
     built = build(1)
     assert db.retry_group(new_id()) is None

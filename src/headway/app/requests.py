@@ -222,7 +222,7 @@ class Requests:
 
         def steps() -> Steps[tuple[str, str]]:
             job = yield from self._get(key).steps()
-            done = yield from self._store.ops.retry([key], tenant_id=self._seen, actor=actor).steps()
+            done = yield from self._store.ops.retry([key], tenant_id=self._seen, actor=actor, keep_place=True).steps()
             if key not in done:
                 raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
             return done[key], job.queue

@@ -254,27 +254,30 @@ class Verbs(
         self._wake.poke(None)
         return done
 
-    def retry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
+    def retry_jobs(self, *, actor: str | None = None, keep_place: bool = False, **filters: Any) -> int:
         """Retry every finished job that matches; gives how many. Needs a filter.
 
-        A job whose unique key is taken, or which was retried already, is left as it is.
+        They go to the end of the line, in their old order, so that they do not hold up the work that waits now; with
+        `keep_place`, each to its old place. A job whose unique key is taken, or which was retried already, is left as
+        it is.
         """
-        done = 0
-        for page in self._pages(_some(filters, "retry")):
-            done += self._retry_all([job.id for job in page if job.status in FINISHED], actor)
-            for queue in {job.queue for job in page}:
-                self._wake.poke(queue)
+        found = [job for page in self._pages(_some(filters, "retry")) for job in page if job.status in FINISHED]
+        # the oldest first: what waits for another comes after it
+        ids = [job.id for job in reversed(found)]
+        done = sum(self._retry_all(ids[at : at + _PAGE], actor, keep_place) for at in range(0, len(ids), _PAGE))
+        for queue in {job.queue for job in found}:
+            self._wake.poke(queue)
         return done
 
-    def _retry_all(self, ids: list[str], actor: str | None) -> int:
+    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
         """Retry them, by halves where one is refused."""
-        if not ids:
-            return 0
+        op = self._store.ops.retry(ids, tenant_id=self._seen, actor=actor, keep_place=keep_place)
         try:
-            return len(self._run(self._store.ops.retry(ids, tenant_id=self._seen, actor=actor)))
+            return len(self._run(op))
         except Duplicate:
-            middle = len(ids) // 2
-            return 0 if not middle else self._retry_all(ids[:middle], actor) + self._retry_all(ids[middle:], actor)
+            half = len(ids) // 2
+            parts = (ids[:half], ids[half:]) if half else ()
+            return sum(self._retry_all(part, actor, keep_place) for part in parts)
 
     async def acount_jobs(self, **filters: Any) -> int:
         return await asyncio.to_thread(self.count_jobs, **filters)
@@ -282,8 +285,8 @@ class Verbs(
     async def acancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Any) -> int:
         return await asyncio.to_thread(self.cancel_jobs, reason=reason, actor=actor, **filters)
 
-    async def aretry_jobs(self, *, actor: str | None = None, **filters: Any) -> int:
-        return await asyncio.to_thread(self.retry_jobs, actor=actor, **filters)
+    async def aretry_jobs(self, *, actor: str | None = None, keep_place: bool = False, **filters: Any) -> int:
+        return await asyncio.to_thread(self.retry_jobs, actor=actor, keep_place=keep_place, **filters)
 
     def pause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""

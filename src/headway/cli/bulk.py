@@ -57,11 +57,14 @@ def cancel(state: State, /, ids: tuple[str, ...], reason: str | None, dry_run: b
 @click.command(cls=Command)
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
+@click.option("--keep-place", is_flag=True, help="Each at its old place in the line, ahead of what waits now.")
 @click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_state
-def retry(state: State, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **filters: Any) -> None:
+def retry(state: State, /, ids: tuple[str, ...], keep_place: bool, dry_run: bool, yes: bool, **filters: Any) -> None:
     """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
+
+    One job goes to its old place in the line, several go to the end; what waits for others waits for them again.
 
     \b
     headway jobs retry ID
@@ -71,12 +74,10 @@ def retry(state: State, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **fil
     def act(app: Headway, some: Sequence[str]) -> list[Done]:
         from headway.errors import Duplicate
 
-        def run(batch: Sequence[str]) -> list[Done]:
-            op = app.store.ops.retry(batch, tenant_id=None, actor=actor())
-            return [{"id": job_id, "runs_as": runs_as} for job_id, runs_as in app.store.run(op).items()]
-
         try:
-            return run(some)
+            keeps = keep_place or len(ids) == 1
+            op = app.store.ops.retry(some, tenant_id=None, actor=actor(), keep_place=keeps)
+            return [{"id": job_id, "runs_as": runs_as} for job_id, runs_as in app.store.run(op).items()]
         except Duplicate as error:
             if len(some) == 1:
                 return [{"id": some[0], "error": str(error)}]
@@ -84,9 +85,14 @@ def retry(state: State, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **fil
             half = len(some) // 2
             return act(app, some[:half]) + act(app, some[half:])
 
-    if ids:
+    if len(ids) == 1 or (ids and dry_run):
         app = _by_id(state, filters)
         _each(state, ids, dry_run, lambda job_id: _retried(app, job_id))
+    elif ids:
+        app = _by_id(state, filters)
+        # together, so that what waits for another of them does
+        done = _together(app, ids, act)
+        _each(state, ids, dry_run, lambda job_id: done[job_id])
     else:
         from headway.model.status import FINISHED
 
@@ -97,6 +103,28 @@ def _retried(app: Headway, job_id: str) -> Done:
     runs_as = app.retry(job_id, actor=actor())
     # a car whose turn it is not waits for its train
     return {"id": job_id, "runs_as": runs_as, "status": app.get(runs_as).status}
+
+
+def _together(app: Headway, ids: Sequence[str], act: Act) -> dict[str, Done]:
+    """What became of each, as far as they are finished jobs."""
+    from headway.errors import HeadwayError
+    from headway.model.status import FINISHED
+
+    done: dict[str, Done] = {}
+    finished: list[str] = []
+    for job_id in ids:
+        try:
+            job = app.get(job_id)
+        except HeadwayError as error:
+            done[job_id] = {"id": job_id, "error": describe(error)}
+            continue
+        if job.status in FINISHED:
+            finished.append(job_id)
+        else:
+            done[job_id] = {"id": job_id, "error": f"job {job_id} is {job.status}: only a finished job can be retried"}
+    for each in act(app, sorted(set(finished))) if finished else []:
+        done[each["id"]] = each if "error" in each else {**each, "status": app.get(each["runs_as"]).status}
+    return done
 
 
 def _by_id(state: State, filters: dict[str, Any]) -> Headway:
@@ -148,12 +176,14 @@ def _bulk(
         return
     if matching and not yes:
         ask(f"{verb} {many(matching)}", ", or look with --dry-run")
+    # the oldest first: what waits for another comes after it
+    ids = [job.id for page in _pages(app, filters) for job in page if wanted(job)][::-1]
     done: list[Done] = []
-    with _progress(matching, quiet=state.json) as advance:
-        for page in _pages(app, filters):
-            ids = [job.id for job in page if wanted(job)]
-            done += act(app, ids) if ids else []
-            advance(len(ids))
+    with _progress(len(ids), quiet=state.json) as advance:
+        for at in range(0, len(ids), _PAGE):
+            some = ids[at : at + _PAGE]
+            done += act(app, some)
+            advance(len(some))
     refused = [each for each in done if "error" in each]
     if state.json:
         emit({"dry_run": False, "jobs": len(done) - len(refused), "refused": refused})

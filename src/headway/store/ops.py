@@ -113,9 +113,15 @@ class Ops(Protocol):
         each known job has now; a running one stays `running` until its worker or the reaper ends it. Audited."""
         ...
 
-    def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
-        """Queue each finished job again with a full budget, at its old position; an at_most_once job that ever ran is
+    def retry(
+        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+    ) -> Op[dict[str, str]]:
+        """Queue each finished job again with a full budget, at its old position (or, without `keep_place`, behind all
+        that are there, in their old order; a car keeps its place in its train); an at_most_once job that ever ran is
         retried by a new job instead. Gives job id → id that will run, for the jobs that were finished.
+        One that waits (`after`) for a job that is not over, or that is retried with it, is held until that is over;
+        what is over, however it ended, holds it up no more. A dependent that the end of a retried job has canceled
+        comes back, unless something else stops it too or its unique key is taken.
         A machine goes on with the step at which it ended, which sees again what it saw (its signals are given back to
         the inbox); one that was canceled while it waited waits again.
         A car takes its old place in its train (`held`, unless the train has no locomotive); if the train is on hold
@@ -263,8 +269,8 @@ class Ops(Protocol):
 
     def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
         """Retry the members that ended without having succeeded, each in its place (a sequential group goes on from the
-        first of them), and let the callback wait for them again. Gives the ids that will run; None if there is no
-        such group. Audited."""
+        first of them), and let the callback wait for them again: it runs when they are over, also if it had run. Gives
+        the ids of the members that will run; None if there is no such group. Audited."""
         ...
 
     # limits

@@ -62,10 +62,12 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             lambda rows: dict(rows),
         )
 
-    def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
+    def retry(
+        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+    ) -> Op[dict[str, str]]:
         return call(
-            "select id, runs_as from headway.retry($1::uuid[], $2::uuid, $3)",
-            [list(ids), tenant_id, actor],
+            "select id, runs_as from headway.retry($1::uuid[], $2::uuid, $3, $4)",
+            [list(ids), tenant_id, actor, keep_place],
             lambda rows: dict(rows),
             repeatable=False,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from headway.store.sqlite.unique import covers, holder_of_key, superseded
 
 _SQL = statements("settle")
 _PASS_ON = statements("joins")["pass_on"]
+_CALL_BACK = statements("groups")["call_back"]
 _STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
 _BY_ITS_TRAIN = 2
 
@@ -120,7 +121,9 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
         yield from _write_keyed(end, now)
     if machines:
         yield from go_elsewhere(machines)
-        yield from _hand_over(machines)
+    heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
+    if heirs:
+        yield from _hand_over(heirs)
     left = (yield from advance_behind(locomotives, now)) if locomotives else []
     left += [gone for end in followed if end.to != "running" for gone in _left(end, tied[end.job.rowid])]
     ended = list(_to_tell(endings)) if endings and endings[0].job.heard else []
@@ -152,19 +155,20 @@ def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]
         yield from follow(left, now=now, ended=ended)
 
 
-def write_fresh_copy(rowid: int, now: int, key: str | None, status: Status, *, pending: bool) -> Steps[str]:
+def write_fresh_copy(
+    rowid: int, now: int, key: str | None, status: Status, *, pending: bool, position: int
+) -> Steps[str]:
     """Insert the job that retries an at_most_once one with a full budget; gives its id."""
     job_id = new_id()
-    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending))
+    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
     return job_id
 
 
-def _hand_over(machines: Sequence[Ending]) -> Steps[None]:
-    """Give what a machine has beside its row to the job that retries it."""
-    heirs = {end.job.id: end.heir for end in machines if end.heir is not None}
-    if heirs:
-        yield from move_inboxes(heirs)
-        yield Batch(_PASS_ON, list(heirs.items()))
+def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
+    """Give what a job has beside its row to the job that retries it."""
+    yield from move_inboxes(heirs)
+    yield Batch(_PASS_ON, list(heirs.items()))
+    yield Batch(_CALL_BACK, list(heirs.items()))
 
 
 def _left(end: Ending, job: Tied) -> Iterator[Left]:
@@ -256,7 +260,7 @@ def _copy(end: Ending, now: int, error: str | None = None) -> tuple[Any, ...]:
     scheduled_for = now + max(0, end.delay_ms) * 1000
     end.heir = new_id()
     status = "canceled" if error is not None else "scheduled" if scheduled_for > now else "queued"
-    return (end.job.rowid, end.heir, now, scheduled_for, False, error, end.job.unique_key, status, False)
+    return (end.job.rowid, end.heir, now, scheduled_for, False, error, end.job.unique_key, status, False, None)
 
 
 def _batches(**rows: list[tuple[Any, ...]]) -> Steps[None]:

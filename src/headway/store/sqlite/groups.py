@@ -6,7 +6,6 @@ from headway.clock import from_micros
 from headway.model.group import Group
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.op import SqliteOp, Verbs
 from headway.store.sqlite.operate import cancel_jobs
 from headway.store.sqlite.retry import retry_jobs
@@ -14,7 +13,6 @@ from headway.store.sqlite.sql import statements
 
 _SQL = statements("groups")
 _AUDIT = statements("operate")["audit"]
-_REOPEN = statements("joins")["reopen"]
 
 
 class GroupVerbs(Verbs):
@@ -46,21 +44,15 @@ class GroupVerbs(Verbs):
                 return None
             tenant, callback_id = rows[0]
             yield Statement(_AUDIT, (now, tenant, None, actor, "retry group", group_id))
-            ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id, callback_id)))]
-            if ended in ([], [callback_id]):
+            ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id,)))]
+            if not ended:
                 return []
-            runs = yield from self._retry_all(ended, now, actor)
+            # the callback waits for them again, also one that has run
+            everyone = ended if callback_id is None else [*ended, callback_id]
+            runs = yield from retry_jobs(everyone, now, tenant_id=None, actor=actor)
             return [new for old, new in runs.items() if old != callback_id]
 
         return SqliteOp(steps, writes=True)
-
-    def _retry_all(self, ids: list[str], now: int, actor: str | None) -> Steps[dict[str, str]]:
-        """All of them wait first, for each other too; then whatever waits for nobody goes."""
-        runs, trains = yield from retry_jobs(ids, now, tenant_id=None, actor=actor, pending=True)
-        for old, new in runs.items():
-            yield Statement(_REOPEN, (old, new))
-        yield from follow(now=now, children=list(runs.values()), trains=trains)
-        return runs
 
     def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
         def steps() -> Steps[Group | None]:

@@ -1,4 +1,4 @@
-"""Retry: finished jobs run again with a full budget, in their old place."""
+"""Retry: finished jobs run again with a full budget, in their order: after those that they wait for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from headway.errors import Duplicate
 from headway.model.status import Status
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.advance import unhold
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.children import await_again
@@ -17,7 +17,7 @@ from headway.store.sqlite.inbox import move_inboxes
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list, positions
 from headway.store.sqlite.operate import refuse_taken
 from headway.store.sqlite.sql import statements
-from headway.store.sqlite.tied import TrainKey
+from headway.store.sqlite.tied import Left, TrainKey
 from headway.store.sqlite.unique import covers
 from headway.store.sqlite.waking import wake_signaled
 
@@ -28,45 +28,95 @@ _GIVE_BACK = statements("signals")["give_back"]
 
 
 class RetryVerbs(Verbs):
-    def retry(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[dict[str, str]]:
+    def retry(
+        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+    ) -> Op[dict[str, str]]:
         def steps() -> Steps[dict[str, str]]:
             now = self._clock.now()
-            runs, trains = yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, pending=False)
-            yield from follow(now=now, trains=trains)
-            return runs
+            return (yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place))
 
         return SqliteOp(steps, writes=True)
 
 
 def retry_jobs(
-    ids: Sequence[str], now: int, *, tenant_id: str | None, actor: str | None, pending: bool
-) -> Steps[tuple[dict[str, str], list[TrainKey]]]:
-    """Let the finished ones of these jobs run again, or wait to (`pending`, and cars); gives job id → id that will
-    run, and the trains to look at. Raises `Duplicate`."""
-    runs: dict[str, str] = {}
-    trains: list[TrainKey] = []
-    waiting: list[str] = []
-    for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id))):
-        job = _Finished(*row)
-        to = _goes_to(job, pending)
+    ids: Sequence[str], now: int, *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+) -> Steps[dict[str, str]]:
+    """Let the finished ones of these jobs run again, those that wait for others (`after`) after these, and bring back
+    what their end had canceled; gives job id → id that will run. Raises `Duplicate`."""
+    jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
+    again = _Again(now, actor, keep_place)
+    runs = yield from again.retry(jobs)
+    found = list(runs.values())
+    while found:
+        rows = yield Statement(_SQL["canceled_by"], (json_list(found),))
+        back = [_Finished(*row) for row in rows]
+        found = list((yield from again.retry(back, leave_taken=True)).values())
+    yield from again.follow()
+    return runs
+
+
+class _Again:
+    """The jobs that one call lets run again, round by round."""
+
+    def __init__(self, now: int, actor: str | None, keep_place: bool) -> None:
+        self._now = now
+        self._actor = actor
+        self._keep_place = keep_place
+        self._held: list[str] = []
+        self._waiting: list[str] = []
+        self._trains: list[TrainKey] = []
+
+    def retry(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
+        """Put these back, all before it is decided who waits for whom; `leave_taken`: not those whose key is taken."""
+        if not jobs:
+            return {}
+        behind = yield from self._behind_others(jobs)
+        runs: dict[str, str] = {}
+        for job in jobs:
+            try:
+                runs[job.id] = yield from self._one(job, held=job.id in behind)
+            except Duplicate:
+                if not leave_taken:
+                    raise
+        for old, new in runs.items():
+            if new != old:
+                yield from _hand_on(old, new)
+        # those that still wait for one of them wait for it again, by the id that runs now
+        yield Batch(_JOINS["reopen"], list(runs.items()))
+        yield Statement(_JOINS["rejoin"], (json_list([runs[job_id] for job_id in behind if job_id in runs]),))
+        self._held += [runs[job_id] for job_id in behind if job_id in runs]
+        return runs
+
+    def follow(self) -> Steps[None]:
+        """Look at the trains of those that were cars, and wake the machines that have what they wait for again."""
+        ended: list[Left] = []
+        if self._waiting:
+            yield from await_again(self._waiting)
+            ended = yield from wake_signaled(self._waiting, self._now)
+        yield from follow(ended, now=self._now, children=self._held, trains=self._trains, machines=self._waiting)
+
+    def _behind_others(self, jobs: Sequence[_Finished]) -> Steps[list[str]]:
+        """Those that wait for one that is not over, or that runs again with them."""
+        rows = yield Statement(_JOINS["behind"], (json_list([job.id for job in jobs]),))
+        return [job_id for (job_id,) in rows]
+
+    def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
+        to = _goes_to(job, held)
         if job.machine and job.status in ("succeeded", "dead"):
             # the step that ended it is to see again what it saw; one that was canceled has gone on from there
             yield Statement(_GIVE_BACK, (job.id, job.fence))
-        runs[job.id] = yield from _retry(job, to, now, pending=pending or (to == "waiting" and bool(job.joins)))
-        yield from _reopen(job.id, runs[job.id])
-        if job.machine and runs[job.id] != job.id:
-            yield from move_inboxes({job.id: runs[job.id]})
+        pending = held or (to == "waiting" and bool(job.joins))
+        keeps = self._keep_place or job.train is not None
+        runs_as = yield from _retry(job, to, self._now, pending=pending, keeps=keeps)
+        if job.machine and runs_as != job.id:
+            yield from move_inboxes({job.id: runs_as})
         if to == "waiting":
-            waiting.append(runs[job.id])
-        yield Statement(_SQL["audit"], (now, job.tenant_id, job.id, actor, "retry", runs[job.id]))
+            self._waiting.append(runs_as)
+        yield Statement(_SQL["audit"], (self._now, job.tenant_id, job.id, self._actor, "retry", runs_as))
         if job.train is not None:
             yield from unhold(job.tenant_id, job.train, job.id)
-            trains.append((job.tenant_id, job.train))
-    if waiting:
-        yield from await_again(waiting)
-        ended = yield from wake_signaled(waiting, now)
-        yield from follow(ended, now=now, machines=waiting)
-    return runs, trains
+            self._trains.append((job.tenant_id, job.train))
+        return runs_as
 
 
 class _Finished(msgspec.Struct, frozen=True, array_like=True):
@@ -86,15 +136,15 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     train: str | None
 
 
-def _goes_to(job: _Finished, pending: bool) -> Status:
-    if pending or job.train is not None:
+def _goes_to(job: _Finished, held: bool) -> Status:
+    if held or job.train is not None:
         return "held"
     return "waiting" if job.waited else "queued"
 
 
-def _retry(job: _Finished, to: Status, now: int, *, pending: bool) -> Steps[str]:
+def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) -> Steps[str]:
     """Put one finished job back, or make the job that retries it; gives the id that will run."""
-    rowid, job_id, key, scope, position = job.rowid, job.id, job.unique_key, job.unique_scope, job.position
+    rowid, job_id, key, scope = job.rowid, job.id, job.unique_key, job.unique_scope
     anew = job.delivery == "at_most_once" and job.fence > 0
     if anew:
         rows = yield Statement(_SQL["retried_by"], (job_id,))
@@ -107,17 +157,17 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool) -> Steps[str]
         yield from refuse_taken(job_id, rowid, key)
         if anew and covers(scope, job.status):
             yield Statement(_SQL["drop_key"], (rowid,))
-    if anew:
-        return (yield from write_fresh_copy(rowid, now, key, to, pending=pending))
-    if position is None:
+    position = job.position
+    if position is None or not keeps:
         position = (yield from positions(1))[0]
+    if anew:
+        return (yield from write_fresh_copy(rowid, now, key, to, pending=pending, position=position))
     yield Statement(_SQL["retry"], (rowid, now, position, to, pending))
     return job_id
 
 
-def _reopen(job_id: str, runs_as: str) -> Steps[None]:
-    """Let those that still wait for this job wait for it again, by the id that runs now."""
-    yield Statement(_JOINS["reopen"], (job_id, runs_as))
-    if runs_as != job_id:
-        yield Statement(_JOINS["pass_on"], (job_id, runs_as))
-        yield Statement(_GROUPS["call_back"], (job_id, runs_as))
+def _hand_on(old: str, new: str) -> Steps[None]:
+    """Let the job that retries another wait for what that one waited for, and stand for it."""
+    yield Statement(_JOINS["repoint_failed"], (old, new))
+    yield Statement(_JOINS["pass_on"], (old, new))
+    yield Statement(_GROUPS["call_back"], (old, new))

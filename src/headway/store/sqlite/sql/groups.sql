@@ -47,7 +47,7 @@ set callback_id = ?2
 where callback_id = ?1;
 
 -- name: ended
--- members, and the callback, that ended without having succeeded; who was retried by a new job is not among them
+-- members that ended without having succeeded; who was retried by a new job is not among them
 select jobs.id
 from jobs indexed by jobs_group
 where group_id = ?1
@@ -57,11 +57,6 @@ where group_id = ?1
     from jobs as heir
     where heir.retry_of = jobs.id
   )
-union all
-select id
-from jobs
-where id = ?2
-  and status in ('dead', 'canceled')
 order by 1;
 
 -- name: group

@@ -100,6 +100,42 @@ where parent_id = ?1
       and (jobs.status = 'held' or (jobs.status = 'waiting' and jobs.joining = edges.fence))
   );
 
+-- name: repoint_failed
+-- those that the old one's end has canceled wait for the new one, should they come back
+update edges
+set parent_id = ?2
+where parent_id = ?1
+  and fence = 0
+  and state = 'failed';
+
+-- name: behind
+-- of these jobs, those that wait for one that is not over, or for another of them
+select distinct edges.child_id
+from json_each(?1) as child
+join edges
+  on edges.child_id = child.value
+  and edges.fence = 0
+left join jobs as parent
+  on parent.id = edges.parent_id
+where (parent.id is not null and parent.finished_at is null)
+  or edges.parent_id in (select value from json_each(?1));
+
+-- name: rejoin
+-- what these jobs wait for now, after all of them were put back; what is over holds up nobody that is retried
+update edges
+set state = case
+  when exists (
+    select 1
+    from jobs
+    where jobs.id = edges.parent_id
+      and jobs.finished_at is null
+  )
+  then 'pending'
+  else 'done'
+end
+where child_id in (select value from json_each(?1))
+  and fence = 0;
+
 -- name: pass_on
 update edges
 set child_id = ?2

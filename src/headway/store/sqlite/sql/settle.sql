@@ -136,7 +136,7 @@ insert into jobs (
   parent_id, signaled, state, template_id, template_revision, trigger_id
 )
 select
-  ?2, tenant_id, kind, queue, ?8, priority, position,
+  ?2, tenant_id, kind, queue, ?8, priority, coalesce(?10, position),
   case when ?5 then 0 else step_fence - fence end,
   case when ?5 then 0 else tries end,
   case when ?5 then 0 else losses end,

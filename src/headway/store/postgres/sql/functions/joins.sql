@@ -317,55 +317,6 @@ begin
 end
 $$;
 
--- Retry the members of a group that ended without having succeeded, each in its place, and let the callback wait for
--- them again. Gives the ids that will run. Raises HW001, HW006.
-create function headway.retry_group(p_group uuid, p_tenant uuid default null, p_actor text default null)
-returns setof uuid
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
-  v_group headway.groups;
-  v_job headway.jobs;
-  v_old uuid[];
-  v_new uuid[];
-begin
-  update headway.groups g
-     set stopped_at = null
-   where g.id = p_group
-     and (v_tenant is null or g.tenant_id = v_tenant)
-  returning g.* into v_group;
-  if not found then
-    raise exception 'there is no group % (or it is another tenant''s, or it was pruned)', p_group using errcode = 'HW006';
-  end if;
-  if exists (select
-               from headway.jobs j
-              where j.group_id = p_group
-                and j.status in ('dead', 'canceled')
-                and not exists (select from headway.jobs r where r.retry_of = j.id)) then
-    for v_job in
-      select j.*
-        from headway.jobs j
-       where (j.group_id = p_group or j.id = v_group.callback_id and j.tenant_id = v_group.tenant_id)
-         and j.status in ('dead', 'canceled')
-         and not exists (select from headway.jobs r where r.retry_of = j.id)
-       order by j.id
-         for update
-    loop
-      v_old := v_old || v_job.id;
-      v_new := v_new || headway.retry_one(v_job, v_now, true, p_actor);
-    end loop;
-    perform headway.reopen(v_old, v_new);
-    insert into headway.arrivals (jobs) values (v_new);
-  end if;
-  insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_group.tenant_id, v_now, p_actor, 'retry group', p_group::text);
-  return query select u.new from unnest(v_old, v_new) as u (old, new) where u.old is distinct from v_group.callback_id;
-end
-$$;
-
 -- Let whoever waits for one job wait for another.
 create function headway.repoint(p_old uuid, p_new uuid) returns void
 language sql
@@ -377,31 +328,4 @@ as $$
    where e.parent_id = p_old and e.state = 'pending' and d.parent_id = p_new and d.child_id = e.child_id
      and d.fence = e.fence;
   update headway.edges e set parent_id = p_new where e.parent_id = p_old and e.state = 'pending';
-$$;
-
--- Let those that still wait for one of these retried jobs wait for it again, by the id that runs now.
-create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
-language sql
-set search_path = pg_catalog, pg_temp
-as $$
-  update headway.edges e
-     set child_id = u.new
-    from unnest(p_old, p_new) as u (old, new)
-   where e.child_id = u.old
-     and u.old <> u.new;
-  update headway.groups g
-     set callback_id = u.new
-    from unnest(p_old, p_new) as u (old, new)
-   where g.callback_id = u.old
-     and u.old <> u.new;
-  update headway.edges e
-     set state = 'pending'
-    from unnest(p_old) as u (old)
-   where e.parent_id = u.old
-     and exists (select
-                   from headway.jobs c
-                  where c.id = e.child_id
-                    and c.pending
-                    and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
-  select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
 $$;

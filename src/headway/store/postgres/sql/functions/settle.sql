@@ -59,13 +59,12 @@ begin
     end;
     -- who waits for the old one waits for the new one
     perform headway.repoint(v_old.id, v_new.id);
-    -- where the old one was, the new one is, with what it has not consumed and those that it waits for
-    if v_old.joining is not null then
-      update headway.edges e
-         set child_id = v_new.id
-       where e.child_id = v_old.id
-         and e.fence = v_old.joining;
-    end if;
+    -- where the old one was, the new one is, with what it has not consumed and those that it waits, or waited, for
+    update headway.edges e
+       set child_id = v_new.id
+     where e.child_id = v_old.id
+       and e.fence in (0, v_old.joining);
+    update headway.groups g set callback_id = v_new.id where g.callback_id = v_old.id;
     update headway.signals s
        set job_id = v_new.id
      where s.job_id = v_old.id

@@ -190,11 +190,12 @@ declare
   v_groups uuid[];
   v_signaled uuid[];
   v_orphaned uuid[];
+  v_revived uuid[];
 begin
   with taken as materialized (
     delete from headway.arrivals a
      where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit)
-    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned
+    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
@@ -203,8 +204,9 @@ begin
          (select array_agg(u) from taken k, unnest(k.keys) u),
          (select array_agg(distinct u) from taken k, unnest(k.groups) u),
          (select array_agg(distinct u) from taken k, unnest(k.signaled) u),
-         (select array_agg(distinct u) from taken k, unnest(k.orphaned) u)
-    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned
+         (select array_agg(distinct u) from taken k, unnest(k.orphaned) u),
+         (select array_agg(distinct u) from taken k, unnest(k.revived) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived
     from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
                  array_agg(w.train order by w.tenant_id, w.train) as trains
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
@@ -224,6 +226,14 @@ begin
     exception when others then
       perform headway.put_back(sqlstate, sqlerrm);
       insert into headway.arrivals (orphaned) values (v_orphaned);
+    end;
+  end if;
+  if v_revived is not null then
+    begin
+      perform headway.revive(v_revived, v_now, null, false);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (revived) values (v_revived);
     end;
   end if;
   if v_signaled is not null then

@@ -251,6 +251,7 @@ create table headway.arrivals (
   keys text[] collate "C",
   groups uuid[],
   signaled uuid[], -- jobs that got a signal
+  revived uuid[], -- jobs that run again, whose end had canceled others
   orphaned uuid[] -- machines whose unfinished children are to be canceled
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 

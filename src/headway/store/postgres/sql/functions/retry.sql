@@ -1,0 +1,320 @@
+-- Retry: finished jobs run again with a full budget, in their order: after those that they wait for.
+
+-- Queue finished jobs again with a full budget, at their old place or, without p_keep_place, behind all that are there;
+-- an at_most_once job that ever ran is retried by a new job. A car waits for its turn again; the hold that it put on its
+-- train is over. One that waits for a job that is not over, or that is retried with it, is held; what the end of one of
+-- them has canceled comes back. Gives job and the job that will run, for those that were finished. Locks the rows in order
+-- of id. Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
+create function headway.retry(
+  p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true
+) returns table (id uuid, runs_as uuid)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_ids uuid[];
+  v_old uuid[];
+  v_new uuid[];
+begin
+  select array_agg(l.id)
+    into v_ids
+    from (select j.id
+            from headway.jobs j
+           where j.id = any (p_ids)
+             and (v_tenant is null or j.tenant_id = v_tenant)
+             and j.status in ('succeeded', 'failed', 'dead', 'canceled')
+           order by j.id
+             for update) l;
+  select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, p_keep_place, false) r;
+  perform headway.revive(v_new, v_now, p_actor, p_keep_place);
+  return query select u.old, u.new from unnest(v_old, v_new) as u (old, new);
+end
+$$;
+
+-- Retry these finished jobs, whose rows are locked: all are put back before it is decided who waits for whom.
+-- p_leave_taken: one whose unique key is taken stays as it is, instead of HW001.
+create function headway.retry_all(
+  p_ids uuid[], p_now timestamptz, p_actor text, p_keep_place boolean, p_leave_taken boolean, out old uuid[], out new uuid[]
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_behind uuid[];
+  v_held uuid[];
+  v_job headway.jobs;
+  v_runs_as uuid;
+begin
+  select array_agg(distinct e.child_id)
+    into v_behind
+    from headway.edges e
+    left join headway.jobs p on p.id = e.parent_id
+   where e.child_id = any (p_ids)
+     and e.fence = 0
+     and (p.id is not null and p.finished_at is null or e.parent_id = any (p_ids));
+  for v_job in
+    select j.* from headway.jobs j where j.id = any (p_ids) order by j.position, j.id
+  loop
+    begin
+      v_runs_as := headway.retry_one(v_job, p_now, (v_job.id = any (v_behind)) is true, p_actor, p_keep_place);
+    exception when sqlstate 'HW001' then
+      if not p_leave_taken then
+        raise;
+      end if;
+      continue;
+    end;
+    old := old || v_job.id;
+    new := new || v_runs_as;
+    if v_job.id = any (v_behind) then
+      v_held := v_held || v_runs_as;
+    end if;
+  end loop;
+  perform headway.reopen(old, new);
+  if v_held is not null then
+    -- what is over, however it ended, holds up nobody that is retried
+    update headway.edges e
+       set state = case when exists (select from headway.jobs p where p.id = e.parent_id and p.finished_at is null)
+                        then 'pending' else 'done' end
+     where e.child_id = any (v_held)
+       and e.fence = 0;
+    -- one that is about to end does not see this
+    insert into headway.arrivals (jobs) values (v_held);
+  end if;
+end
+$$;
+
+-- Queue one finished job again, whose row is locked; gives the job that will run. p_pending lets it wait for others.
+-- Raises HW001.
+create function headway.retry_one(
+  p_job headway.jobs, p_now timestamptz, p_pending boolean, p_actor text, p_keep_place boolean
+) returns uuid
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  -- a machine that was canceled while it waited waits again; but a car waits for its turn first
+  v_waits boolean := p_job.status = 'canceled' and p_job.woken is null
+                     and (p_job.awaiting is not null or p_job.joining is not null);
+  v_status text := case when p_pending or p_job.train is not null then 'held' when v_waits then 'waiting' else 'queued' end;
+  v_pending boolean := nullif(p_pending or v_status = 'waiting' and p_job.joining is not null, false);
+  -- a car has its place in its train
+  v_place bigint := case when p_keep_place or p_job.train is not null then p_job.position end;
+  v_runs_as uuid := p_job.id;
+  v_holder uuid;
+begin
+  v_place := coalesce(v_place, nextval('headway.position'));
+  if p_job.step is not null and p_job.status in ('succeeded', 'dead') then
+    -- the step that ended it is to see again what it saw; one that was canceled has gone on from there
+    update headway.signals s
+       set fence = null, consumed_at = null
+     where s.job_id = p_job.id
+       and s.fence = p_job.fence;
+  end if;
+  begin
+    if p_job.delivery = 'at_most_once' and p_job.fence > 0 then
+      -- its copy takes the key over: it must not stand in its own way
+      update headway.jobs j
+         set unique_scope = headway.without_key(j.unique_scope, j.status)
+       where j.id = p_job.id
+         and j.unique_key is not null
+         and j.status = any (j.unique_scope);
+      select n into strict v_runs_as
+        from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
+      update headway.jobs j
+         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending, position = v_place
+       where j.id = v_runs_as
+         and j.status = v_status;
+      if not found then
+        raise unique_violation;
+      end if;
+    else
+      update headway.jobs j
+         set status = v_status,
+             pending = v_pending,
+             tries = 0,
+             losses = 0,
+             step_fence = j.fence,
+             queued_at = case v_status when 'queued' then p_now when 'waiting' then j.queued_at end,
+             error = case when v_status = 'waiting' then null else j.error end,
+             unique_scope = headway.with_key(j.unique_scope),
+             position = v_place,
+             fair = (select true from headway.queues q where q.name = j.queue and q.fair),
+             scheduled_for = null,
+             expires_at = null,
+             finished_at = null,
+             result = null
+       where j.id = p_job.id;
+    end if;
+  exception when unique_violation then
+    select j.id into v_holder from headway.jobs j where j.retry_of = p_job.id;
+    if found then
+      raise exception 'job % (%) was retried already, by job %: retry that one', p_job.id, p_job.kind, v_holder
+        using errcode = 'HW001', detail = v_holder::text;
+    end if;
+    v_holder := headway.holder(p_job);
+    raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
+      p_job.id, p_job.unique_key, v_holder
+      using errcode = 'HW001', detail = coalesce(v_holder, p_job.id)::text;
+  end;
+  if v_status = 'waiting' then
+    -- children that were retried before it
+    update headway.edges e
+       set state = 'pending'
+      from headway.jobs c
+     where e.child_id = v_runs_as
+       and e.fence = p_job.joining
+       and e.state <> 'pending'
+       and c.id = e.parent_id
+       and c.finished_at is null;
+    insert into headway.arrivals (signaled, jobs)
+    values (array[v_runs_as], case when v_pending then array[v_runs_as] end);
+  end if;
+  if p_job.train is not null then
+    delete from headway.holds o
+     where o.tenant_id = p_job.tenant_id and o.train = p_job.train and o.job_id = p_job.id;
+    insert into headway.arrivals (tenant_id, trains) values (p_job.tenant_id, array[p_job.train]);
+  end if;
+  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
+  values (p_job.tenant_id, p_job.id, p_now, p_actor, 'retry', v_runs_as::text);
+  return v_runs_as;
+end
+$$;
+
+-- Bring back what the end of these jobs, which run again, has canceled, and nothing else stops: with what was canceled
+-- because of that in turn. So many at a time; the rest, and what somebody holds, is left for the next time.
+create function headway.revive(p_jobs uuid[], p_now timestamptz, p_actor text, p_keep_place boolean) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_parents uuid[] := p_jobs;
+  v_found uuid[];
+  v_locked uuid[];
+  v_back uuid[];
+  v_count integer := 0;
+begin
+  while v_parents is not null and v_count < 1000 loop
+    select array_agg(c.id)
+      into v_found
+      from (select distinct c.id
+              from headway.edges e
+              join headway.jobs c on c.id = e.child_id
+             where e.parent_id = any (v_parents)
+               and e.fence = 0
+               and e.state = 'failed'
+               and e.on_failure = 'stop'
+               and c.status = 'canceled'
+               and c.error like 'canceled because job %'
+               and not exists (
+                     select
+                       from headway.edges o
+                       left join headway.jobs p on p.id = o.parent_id
+                      where o.child_id = c.id
+                        and o.fence = 0
+                        and o.state = 'failed'
+                        and o.on_failure = 'stop'
+                        and (p.id is null or p.finished_at is not null))
+             limit 1000 - v_count) c;
+    exit when v_found is null;
+    select array_agg(l.id)
+      into v_locked
+      from unnest(v_found) as u (id)
+      cross join lateral (
+        select j.id from headway.jobs j where j.id = u.id and j.status = 'canceled' for update skip locked) l;
+    v_count := v_count + cardinality(v_found);
+    v_back := (headway.retry_all(v_locked, p_now, p_actor, p_keep_place, true)).new;
+    if v_count >= 1000 and v_back is not null or cardinality(v_locked) is distinct from cardinality(v_found) then
+      insert into headway.arrivals (revived) values (v_parents || v_back);
+      return;
+    end if;
+    v_parents := v_back;
+  end loop;
+end
+$$;
+
+-- Retry the members of a group that ended without having succeeded, each in its place, and let the callback wait for
+-- them again, also one that has run. Gives the members that will run. Raises HW001, HW006.
+create function headway.retry_group(p_group uuid, p_tenant uuid default null, p_actor text default null)
+returns setof uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_group headway.groups;
+  v_ids uuid[];
+  v_old uuid[];
+  v_new uuid[];
+begin
+  update headway.groups g
+     set stopped_at = null
+   where g.id = p_group
+     and (v_tenant is null or g.tenant_id = v_tenant)
+  returning g.* into v_group;
+  if not found then
+    raise exception 'there is no group % (or it is another tenant''s, or it was pruned)', p_group using errcode = 'HW006';
+  end if;
+  select array_agg(l.id)
+    into v_ids
+    from (select j.id
+            from headway.jobs j
+           where j.group_id = p_group
+             and j.status in ('dead', 'canceled')
+             and not exists (select from headway.jobs r where r.retry_of = j.id)
+           order by j.id
+             for update) l;
+  if v_ids is not null then
+    select v_ids || array_agg(l.id)
+      into v_ids
+      from (select j.id
+              from headway.jobs j
+             where j.id = v_group.callback_id
+               and j.tenant_id = v_group.tenant_id
+               and j.finished_at is not null
+               for update) l;
+    select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, true, false) r;
+    perform headway.revive(v_new, v_now, p_actor, true);
+  end if;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_group.tenant_id, v_now, p_actor, 'retry group', p_group::text);
+  return query select u.new from unnest(v_old, v_new) as u (old, new) where u.old is distinct from v_group.callback_id;
+end
+$$;
+
+-- Let those that still wait for one of these retried jobs wait for it again, by the id that runs now.
+create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.edges e
+     set child_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where e.child_id = u.old
+     and u.old <> u.new;
+  update headway.groups g
+     set callback_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where g.callback_id = u.old
+     and u.old <> u.new;
+  update headway.edges e
+     set state = 'pending'
+    from unnest(p_old) as u (old)
+   where e.parent_id = u.old
+     and exists (select
+                   from headway.jobs c
+                  where c.id = e.child_id
+                    and c.pending
+                    and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
+  -- those that its end has canceled wait for the new one, should they come back
+  update headway.edges e
+     set parent_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where e.parent_id = u.old
+     and u.old <> u.new
+     and e.fence = 0
+     and e.state = 'failed';
+  select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
+$$;
