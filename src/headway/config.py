@@ -44,7 +44,7 @@ SECTIONS = ("commands", "secrets")
 
 def _retention() -> dict[str, int]:
     jobs = {"succeeded": 7 * DAY_MS, "canceled": 30 * DAY_MS, "failed": 30 * DAY_MS, "dead": 90 * DAY_MS}
-    return jobs | {"events": 7 * DAY_MS, "failed_events": 30 * DAY_MS, "fires": 30 * DAY_MS}
+    return jobs | {"events": 7 * DAY_MS, "failed_events": 30 * DAY_MS, "fires": 30 * DAY_MS, "audit": 365 * DAY_MS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

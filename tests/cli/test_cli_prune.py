@@ -12,7 +12,7 @@ from headway.errors import ConfigError
 
 Cli = Any
 
-NAMES = ["succeeded", "canceled", "failed", "dead", "events", "failed_events", "fires"]
+NAMES = ["succeeded", "canceled", "failed", "dead", "events", "failed_events", "fires", "audit"]
 
 
 @pytest.fixture

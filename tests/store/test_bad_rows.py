@@ -39,7 +39,15 @@ def test_a_value_that_cannot_be_read_is_shown_as_such_in_its_list(db, column, te
 def test_an_attempt_whose_state_cannot_be_read_is_shown_with_the_others(db, text):
     claim = db.start()
     db.finish(claim)
-    db.sql("update {attempts} set state = ? where job_id = ?", text, claim.id)
+    other = db.start()
+    db.finish(other)
+    tenant = "tenant_id, " if db.dialect == "postgres" else ""
+    db.sql("delete from {attempts} where job_id = ?", claim.id)
+    db.sql(
+        f"insert into {{attempts}} (job_id, {tenant}fence, status, started_at, finished_at, state)"
+        f" select ?, {tenant}fence, status, started_at, finished_at, ? from {{attempts}} where job_id = ?",
+        *(claim.id, text, other.id),
+    )
     (attempt,) = db.attempts(claim.id)
     assert says_why(attempt.state)
 

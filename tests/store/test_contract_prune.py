@@ -101,3 +101,16 @@ def test_prunable_counts_what_prune_would_delete(db, make):
     assert counted == {"succeeded": 4, "canceled": 0, "dead": 0, "events": 0, "failed_events": 0, "fires": 0}
     assert db.prune("succeeded", older_than_ms=MINUTE_MS) == 4
     assert db.run(db.ops.prunable({"succeeded": MINUTE_MS, "dead": MINUTE_MS})) == {"succeeded": 0, "dead": 2}
+
+
+def test_the_oldest_of_the_audit_is_pruned_and_the_rest_stays(db):
+    old = db.enqueue_ids(3)
+    db.cancel(*old, actor="ann")
+    db.pause("mail", actor="ann")
+    db.advance("2h")
+    new = db.enqueue().id
+    db.cancel(new, actor="ann")
+    kept = {"audit": 60 * MINUTE_MS}
+    assert db.run(db.ops.prunable(kept)) == {"audit": 4}
+    assert [db.run(db.ops.prune_audit(older_than_ms=60 * MINUTE_MS, limit=3)) for _ in range(3)] == [3, 1, 0]
+    assert (db.audit(old[0]), [entry.action for entry in db.audit(new)]) == ([], ["cancel"])

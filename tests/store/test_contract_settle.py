@@ -330,3 +330,16 @@ def test_every_ended_attempt_is_one_row_that_never_changes(db):
         seen = attempts
     db.retry(job_id)
     assert db.attempts(job_id) == seen
+
+
+def test_an_attempt_is_never_changed(db):
+    """Not even by an outside hand; it goes with its job."""
+    claim = db.start()
+    db.finish(claim)
+    before = db.attempts(claim.id)
+    with pytest.raises(Exception, match="never changed"):
+        db.sql("update {attempts} set status = 'failed' where job_id = ?", claim.id)
+    assert db.attempts(claim.id) == before
+    db.advance("1h")
+    assert db.prune("succeeded", older_than_ms=1_000) == 1
+    assert db.sql("select count(*) from {attempts}") == [(0,)]

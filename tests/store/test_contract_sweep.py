@@ -52,6 +52,20 @@ def test_a_train_whose_locomotive_was_deleted_moves_again(db, status):
     assert db.drain() == ids[1:]
 
 
+@pytest.mark.parametrize("policy", [{"on_dead": "hold"}, {"on_canceled": "hold"}])
+def test_a_train_that_stops_where_something_goes_wrong_is_put_on_hold(db, policy):
+    """Its locomotive was deleted: nobody knows how far it had come."""
+    ids = cars(db, **policy)
+    delete(db, ids[0])
+    assert db.sweep().trains == ("t",)
+    assert not db.sweep()
+    assert db.claim() == []
+    (train,) = db.trains()
+    assert (train.hold.reason, train.hold.job_id) == ("its locomotive was deleted", None)
+    db.resume_train("t")
+    assert db.drain() == ids[1:]
+
+
 def test_deleting_a_held_car_breaks_nothing(db):
     ids = cars(db, 4)
     delete(db, ids[1], ids[3])

@@ -443,6 +443,10 @@ class Ops(Protocol):
         schedules that are older. Gives how many rows of events and of schedules' fires."""
         ...
 
+    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        """Delete up to `limit` of the oldest entries of the audit, those that are older; gives how many."""
+        ...
+
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         """Delete up to `limit` jobs that ended in that status longer ago, oldest first, with their attempts and
         signals. A child is kept until the machine that waits for it has gone on."""

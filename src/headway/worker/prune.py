@@ -21,6 +21,8 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
     for name, older_than_ms in kept_ms.items():
         if name in get_args(Status):
             found[name] = ops.prune(cast(Status, name), older_than_ms=older_than_ms, limit=BATCH)
+        elif name == "audit":
+            found[name] = ops.prune_audit(older_than_ms=older_than_ms, limit=BATCH)
         else:
             ages = dict.fromkeys(_FIRES.values(), _NEVER_MS) | {_FIRES[name]: older_than_ms}
             found[name] = ops.prune_fires(**ages, limit=BATCH)

@@ -27,7 +27,7 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new')
+       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new', 'refuse_update')
   loop
     execute format('drop function %s', f);
   end loop;

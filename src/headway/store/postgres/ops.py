@@ -161,6 +161,9 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
     def promote(self, *, limit: int) -> Op[Promoted]:
         return call("select * from headway.promote($1::integer)", [limit], lambda rows: Promoted(*rows[0]))
 
+    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        return call("select headway.prune_audit($1::bigint, $2::integer)", [older_than_ms, limit], first)
+
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         return call("select headway.prune($1, $2::bigint, $3::integer)", [status, older_than_ms, limit], first)
 

@@ -127,6 +127,7 @@ select count(*)
  where f.event_id is null
    and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
 """,
+    "audit": "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'",
 }
 _AUDIT = "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id from headway.audit a"
 _QUEUES = """

@@ -33,6 +33,8 @@ class ReadVerbs(Verbs):
                         rows = yield Statement(_SQL["prunable_events"], (status, before))
                     case "fires":
                         rows = yield Statement(_SQL["prunable_fires"], (before,))
+                    case "audit":
+                        rows = yield Statement(_SQL["prunable_audit"], (before,))
                     case _:
                         rows = yield Statement(_SQL["prunable_jobs"], (name, before))
                 found[name] = int(rows[0][0])

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.model.fleet import Swept
-from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.advance import stuck_trains
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.aside import keys_aside, let_in
 from headway.store.sqlite.children import stop_siblings
 from headway.store.sqlite.inbox import meets, names_there
 from headway.store.sqlite.joins import decide_gone
-from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.reservations import any_expired, expire
 from headway.store.sqlite.room import Candidate, first_aside, limit_keys, look_for_room
 from headway.store.sqlite.sql import statements
@@ -21,6 +21,7 @@ from headway.store.sqlite.tied import TrainKey
 from headway.store.sqlite.waking import wake_signaled
 
 _SQL = statements("sweep")
+_HOLD = statements("trains")["hold"]
 _LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
 
 
@@ -66,6 +67,10 @@ class SweepVerbs(Verbs):
             decided = yield from decide_gone(broken.jobs)
             ended = yield from stop_siblings(decided.failed, now)
             ended += yield from wake_signaled(broken.signaled, now)
+            # their cars are to stop where something goes wrong: that is a person's to look at
+            rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
+            if rows:
+                yield Batch(_HOLD, [(*train, now, None, "its locomotive was deleted", None) for train in rows])
             yield from follow(ended, now=now, children=broken.jobs, trains=broken.trains, machines=broken.jobs)
             if broken.keys:
                 yield from let_in(dict.fromkeys(broken.keys, 1))

@@ -57,6 +57,17 @@ class TickVerbs(Verbs):
 
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(alone, writes=True))
 
+    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        def probe() -> Steps[int | None]:
+            ((found,),) = yield Statement(_SQL["audit_probe"], (self._clock.now() - older_than_ms * 1000,))
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            before = self._clock.now() - older_than_ms * 1000
+            return len((yield Statement(_SQL["prune_audit"], (before, limit))))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         def probe() -> Steps[int | None]:
             before = self._clock.now() - older_than_ms * 1000

@@ -23,7 +23,7 @@ begin
   -- only the owner, and what definer functions call from inside
   execute format(
     'revoke execute on function
-      headway.end_attempts, headway.end_attempts_entering, headway.retry_as_new, headway.retry_one, headway.reopen, headway.repoint, headway.put_back, headway.supersede,
+      headway.end_attempts, headway.end_attempts_entering, headway.retry_as_new, headway.retry_all, headway.retry_one, headway.revive, headway.reopen, headway.repoint, headway.put_back, headway.supersede,
       headway.supersede_entering, headway.end_early, headway.leave, headway.holder, headway.enqueued,
       headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
       headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.rate_started, headway.claim_limited, headway.claims, headway.pick_fair,

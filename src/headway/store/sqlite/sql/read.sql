@@ -370,3 +370,8 @@ select count(*)
 from fires indexed by fires_prune
 where event_id is null
   and fired_at < ?1;
+
+-- name: prunable_audit
+select count(*)
+from audit
+where at < ?1;

@@ -96,3 +96,20 @@ select exists (
   where key = ?1
     and wake_at is not null
 );
+
+-- name: holding
+-- of these trains, those whose first car would have held its train by its end
+select key.value ->> 0, key.value ->> 1
+from json_each(?1) as key
+join jobs as head
+  on head.rowid = (
+    select rowid
+    from jobs indexed by jobs_held
+    where tenant_id = key.value ->> 0
+      and train = key.value ->> 1
+      and status = 'held'
+    order by position, id
+    limit 1
+  )
+where head.on_canceled = 'hold'
+  or head.on_dead = 'hold';

@@ -128,3 +128,27 @@ select exists (
 -- name: prune_attempts
 delete from attempts
 where job_id = ?1;
+
+-- name: prune_audit
+-- entries come in order of time: none but the first need a look
+delete from audit
+where id in (
+    select id
+    from audit
+    order by id
+    limit ?2
+  )
+  and at < ?1
+returning id;
+
+-- name: audit_probe
+select exists (
+  select 1
+  from (
+    select at
+    from audit
+    order by id
+    limit 1
+  )
+  where at < ?1
+);

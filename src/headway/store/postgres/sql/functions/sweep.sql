@@ -9,6 +9,7 @@ as $$
 declare
   v_now timestamptz := headway.now();
   v_tenants uuid[];
+  v_holds boolean[];
   v_last headway.sweeps;
   v_next headway.sweeps;
   v_count bigint;
@@ -41,11 +42,11 @@ begin
      where t.n < p_limit
   )
   select array_agg(t.tenant_id) filter (where b.broken), array_agg(t.train) filter (where b.broken),
-         (array_agg(t.tenant_id order by t.n desc))[1], (array_agg(t.train order by t.n desc))[1], count(*)
-    into v_tenants, trains, v_next.tenant_id, v_next.train, v_count
+         array_agg(h.holds) filter (where b.broken), (array_agg(t.tenant_id order by t.n desc))[1], (array_agg(t.train order by t.n desc))[1], count(*)
+    into v_tenants, trains, v_holds, v_next.tenant_id, v_next.train, v_count
     from train t
     cross join lateral (
-      select j.pending
+      select j.pending, coalesce(j.on_canceled, j.on_dead) is not null as holds
         from headway.jobs j
        where j.tenant_id = t.tenant_id and j.train = t.train and j.train is not null and j.status = 'held'
        order by j.position, j.id
@@ -65,8 +66,17 @@ begin
     v_next.train := '';
   end if;
   if trains is not null then
+    -- its cars are to stop where something goes wrong: that is a person's to look at
+    insert into headway.holds (tenant_id, train, since, reason)
+    select w.tenant_id, w.train, v_now, 'its locomotive was deleted'
+      from unnest(v_tenants, trains, v_holds) as w (tenant_id, train, holds)
+     where w.holds
+    on conflict do nothing;
     insert into headway.arrivals (tenant_id, trains)
-    select w.tenant_id, array_agg(w.train) from unnest(v_tenants, trains) as w (tenant_id, train) group by w.tenant_id;
+    select w.tenant_id, array_agg(w.train)
+      from unnest(v_tenants, trains, v_holds) as w (tenant_id, train, holds)
+     where not w.holds
+     group by w.tenant_id;
   end if;
 
   select array_agg(h.id)

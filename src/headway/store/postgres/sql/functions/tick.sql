@@ -393,3 +393,20 @@ begin
   end if;
 end
 $$;
+
+-- Delete up to p_limit of the oldest entries of the audit, those that are older; gives how many.
+create function headway.prune_audit(p_older_than_ms bigint, p_limit integer) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count integer;
+begin
+  -- entries come in order of time: none but the first need a look
+  delete from headway.audit a
+   where a.id in (select o.id from headway.audit o order by o.id limit p_limit for update skip locked)
+     and a.at < headway.now() - p_older_than_ms * interval '1 millisecond';
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$$;

@@ -208,6 +208,21 @@ create table headway.attempts (
   autovacuum_vacuum_cost_delay = 0
 );
 
+-- an attempt is what happened: it is written once, and goes with its job
+create function headway.refuse_update() returns trigger
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception '% are never changed: what happened stays written as it is', tg_table_name using errcode = 'HW003';
+end
+$$;
+
+create trigger attempts_fixed
+  before update on headway.attempts
+  for each statement
+  execute function headway.refuse_update();
+
 create table headway.workers (
   id uuid primary key,
   started_at timestamptz not null,

@@ -297,6 +297,13 @@ create table attempts (
   primary key (job_id, fence)
 ) strict, without rowid;
 
+-- an attempt is what happened: it is written once, and goes with its job
+create trigger attempts_fixed
+before update on attempts
+begin
+  select raise(abort, 'attempts are never changed: what happened stays written as it is');
+end;
+
 create table workers (
   id text not null primary key,
   hostname text not null,
