@@ -188,7 +188,8 @@ class MachineVerbs(Requests):
             if not attempts:
                 raise NotAllowed(f"job {key} has not run yet: there is no step to fork from; enqueue another one")
             fence = attempts[-1].fence if at is None else at
-            place, seen = forked(job, attempts, signals, at=fence, state=given, encode=write)
+            began = yield from ops.began(key, tenant_id=self._seen).steps()
+            place, seen = forked(job, attempts, signals, began, at=fence, state=given, encode=write)
             new = self._copy(job, fence)
             kind = self._registry.get(job.kind)
             if isinstance(kind, MachineKind):

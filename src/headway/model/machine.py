@@ -36,6 +36,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     awaiting: tuple[str, ...] = ()
     match: Match = "any"
     joining: int | None = None  # the fence of the execution whose children it waits, or waited, for
+    joined: str | None = None  # for a fork: the machine that spawned those
     woken: Woken | None = None
     partition: str | None = None  # the row's, for the worker; an enqueue has it in the job
     home_queue: str | None = (
@@ -45,6 +46,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     forked_from: str | None = None
     parent_id: str | None = None  # the machine that spawned it
     signals: tuple[Received, ...] = ()  # all that are unconsumed, in order of arrival
+
+
+class Began(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a fork, or the job that retries an at_most_once machine, began: what its own attempts do not say."""
+
+    version: int | None = None
+    state: msgspec.Raw = NO_STATE
+    joining: int | None = None
+    joined: str | None = None  # the machine that spawned the children of `joining`; None: itself
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,10 +186,17 @@ def history(
 
 
 def forked(
-    job: Job, attempts: Sequence[Attempt], signals: Sequence[Signal], *, at: int, state: str | None, encode: Encode
+    job: Job,
+    attempts: Sequence[Attempt],
+    signals: Sequence[Signal],
+    began: Began,
+    *,
+    at: int,
+    state: str | None,
+    encode: Encode,
 ) -> tuple[Place, list[Signal]]:
     """Where a fork of this machine begins: with the step that the execution `at` ran, the state that it began with (or
-    the given one), and the signals that it saw; raises `NotFound` where there is no such execution."""
+    the given one), and the signals and children that it saw; raises `NotFound` where there is no such execution."""
     ran = next((attempt for attempt in attempts if attempt.fence == at), None)
     if ran is None:
         known = ", ".join(str(attempt.fence) for attempt in attempts[-20:]) or "none yet"
@@ -190,17 +207,23 @@ def forked(
     if state is None and kept is not None:
         state = encode(kept.state)
         version = kept.version or version
+    elif state is None and began.state:
+        state = bytes(began.state).decode()
+        version = began.version or version
     # a try that failed saw the signals that a later one consumed, which ended the step
     tries = itertools.takewhile(lambda attempt: attempt.step == ran.step, attempts[attempts.index(ran) :])
     seen = next(filter(None, ([each for each in signals if each.fence == attempt.fence] for attempt in tries)), [])
     spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
+    joining, joined = (spawns[-1], job.id) if spawns else (began.joining, began.joined or job.id)
+    by_children = ran.woken == "children" and joining is not None
     place = Place(
         version=version,
         step=ran.step or START,
         state=NO_STATE if state is None else msgspec.Raw(state.encode()),
         awaiting=tuple(dict.fromkeys(signal.name for signal in seen)),
         woken=ran.woken,
-        joining=spawns[-1] if ran.woken == "children" and spawns else None,
+        joining=joining if by_children else None,
+        joined=joined if by_children else None,
         forked_from=job.id,
     )
     return place, seen

@@ -31,7 +31,7 @@ from headway.model.job import (
     Settlement,
 )
 from headway.model.limit import Limit, Usage
-from headway.model.machine import Child, Settled
+from headway.model.machine import Began, Child, Settled
 from headway.model.reservation import Reservation
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.model.status import Status
@@ -514,6 +514,10 @@ class Ops(Protocol):
         """The jobs that this machine spawned (or, for a fork, those that its origin had spawned) at that fence, or,
         with None, by the Spawn that it waits for or was woken by (`joining`); in the order in which they were given. An
         at_most_once child that failed is shown as the job that retries it."""
+        ...
+
+    def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
+        """Where a fork, or the job that retries an at_most_once machine, began; an empty one for any other job."""
         ...
 
     def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:

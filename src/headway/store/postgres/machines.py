@@ -10,7 +10,7 @@ import msgspec
 
 from headway.model import codec
 from headway.model.job import Enqueued, NewJob
-from headway.model.machine import Child
+from headway.model.machine import Began, Child
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.enqueue import enqueue_one
@@ -34,15 +34,17 @@ select s.id, s.job_id, s.name, s.payload, s.dedup_key, s.sent_at,
 """
 # a fork has none of its own until it spawns: then its origin's, or that one's origin's
 _CHILDREN = """
-with recursive line (id, forked_from, fence, n) as (
-  select m.id, m.forked_from, coalesce($2::integer, m.joining), 1
+with recursive line (id, forked_from, began, fence, n) as (
+  select m.id, m.forked_from, m.began, coalesce($2::integer, m.joining), 1
     from headway.jobs m
    where m.id = $1::uuid
      and ($3::uuid is null or m.tenant_id = $3)
   union all
-  select o.id, o.forked_from, l.fence, l.n + 1
+  select o.id, o.forked_from, o.began, l.fence, l.n + 1
     from line l
-    join headway.jobs o on o.id = l.forked_from
+    join headway.jobs o
+      on o.id = coalesce(
+           case when (l.began ->> 'joining')::integer = l.fence then (l.began ->> 'joined')::uuid end, l.forked_from)
    where l.n < 1000
      and not exists (select from headway.edges e where e.child_id = l.id and e.fence = l.fence)
 ), spawner as (
@@ -80,7 +82,8 @@ class MachineOps:
             if created:
                 if signals:
                     yield _signal([msgspec.structs.replace(signal, job_id=job_id) for signal in signals])
-                yield Statement("select headway.forked($1::uuid, $2)", [job_id, actor])
+                joined = None if job.place is None else job.place.joined
+                yield Statement("select headway.forked($1::uuid, $2, $3::uuid)", [job_id, actor, joined])
             return Enqueued(str(job_id), status, created)
 
         return Op(steps, writes=True, refusable=True, atomic=True)
@@ -90,6 +93,10 @@ class MachineOps:
 
     def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
         return read(_CHILDREN, [job_id, fence, tenant_id], lambda rows: [_child(row) for row in rows])
+
+    def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
+        sql = "select j.began from headway.jobs j where j.id = $1::uuid and ($2::uuid is null or j.tenant_id = $2)"
+        return read(sql, [job_id, tenant_id], _began)
 
     def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
         return read(_SPAWNED, [job_id, tenant_id], lambda rows: [(fence, child) for fence, child in rows])
@@ -111,6 +118,11 @@ def _stored(row: Row) -> Signal:
     fields = dict(zip(Signal.__struct_fields__, map(utc, row), strict=True))
     fields["payload"] = codec.shown(fields["payload"], what="payload")
     return Signal(**fields)
+
+
+def _began(rows: Rows) -> Began:
+    text = rows[0][0] if rows else None
+    return Began() if text is None else msgspec.json.decode(text, type=Began)
 
 
 def _child(row: Row) -> Child:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headway.model.machine import Child
+import msgspec
+
+from headway.model.machine import Began, Child
 from headway.model.status import Status
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
@@ -32,6 +34,14 @@ class ChildVerbs(Verbs):
                 return []
             rows = yield Statement(_SQL["children"], (spawner[0][0], at))
             return [to_child(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
+        def steps() -> Steps[Began]:
+            rows = yield Statement(_SQL["began"], (job_id, tenant_id))
+            text = rows[0][0] if rows else None
+            return Began() if text is None else msgspec.json.decode(text, type=Began)
 
         return SqliteOp(steps, writes=False)
 

@@ -77,6 +77,7 @@ class SignalVerbs(Verbs):
                 yield Batch(_SQL["put"], [_row(signal, job.id, job.tenant_id, now) for signal in signals])
                 yield Statement(_SQL["mark_id"], (job.id,))
             origin = None if job.place is None else job.place.forked_from
+            yield Statement(_SQL["began"], (job.id, None if job.place is None else job.place.joined))
             yield Statement(_AUDIT, (now, job.tenant_id, job.id, actor, "fork", origin))
             return answer
 

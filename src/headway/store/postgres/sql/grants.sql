@@ -30,7 +30,7 @@ begin
       headway.ready_fair, headway.refill, headway.join_jobs, headway.release_children, headway.unhold,
       headway.stop_groups, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
-      headway.stop_children, headway.end_all_early, headway.ready, headway.inbox, headway.announce, headway.check_active,
+      headway.stop_children, headway.end_all_early, headway.began, headway.ready, headway.inbox, headway.announce, headway.check_active,
       headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,
       headway.refuse_job, headway.lose, headway.forget, headway.start, headway.busy_keys, headway.is_name, headway.check_new,
       headway.grant_worker, headway.grant_app, headway.expire_reservations, headway.lock_key, headway.queue_lock, headway.limits_lock

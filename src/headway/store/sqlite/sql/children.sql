@@ -51,6 +51,12 @@ delete from edges
 where child_id = ?1
   and fence = ?2;
 
+-- name: began
+select began
+from jobs
+where id = ?1
+  and (?2 is null or tenant_id = ?2);
+
 -- name: joining
 select joining
 from jobs
@@ -60,12 +66,18 @@ where id = ?1
 -- name: spawner
 -- who spawned at that fence: the machine, or the nearest of those that it was forked from
 with recursive chain (id, origin, n) as (
-  select id, forked_from, 0
+  select id, case when began ->> 'joining' = ?2 then coalesce(began ->> 'joined', forked_from) else forked_from end, 0
   from jobs
   where id = ?1
     and (?3 is null or tenant_id = ?3)
   union all
-  select jobs.id, jobs.forked_from, chain.n + 1
+  select
+    jobs.id,
+    case
+      when jobs.began ->> 'joining' = ?2 then coalesce(jobs.began ->> 'joined', jobs.forked_from)
+      else jobs.forked_from
+    end,
+    chain.n + 1
   from chain
   join jobs
     on jobs.id = chain.origin

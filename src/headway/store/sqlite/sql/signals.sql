@@ -118,3 +118,10 @@ set fence = null,
   consumed_at = null
 where job_id = ?1
   and fence = ?2;
+
+-- name: began
+-- where a fork begins; the state stays as it was written
+update jobs
+set began = '{"version":' || coalesce(version, 'null') || coalesce(',"state":' || state, '')
+  || ',"joining":' || coalesce(joining, 'null') || coalesce(',"joined":"' || ?2 || '"', '') || '}'
+where id = ?1;

@@ -43,6 +43,7 @@ begin
     v_new.log_tail := null;
     v_new.log_end := null;
     v_new.limited_by := null;
+    v_new.began := case when v_old.step is not null then headway.began(v_old, null) end;
     begin
       insert into headway.jobs select v_new.*;
     exception when unique_violation then

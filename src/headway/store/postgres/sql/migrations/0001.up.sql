@@ -124,6 +124,7 @@ create table headway.jobs (
   home_queue text collate "C",
   home_partition text collate "C",
   forked_from uuid,
+  began json, -- where a fork, or the retry of an at_most_once machine, began: model/machine.py's Began
   parent_id uuid,
   -- what it was made of; null for a job that somebody enqueued by hand
   template_id uuid,

@@ -112,6 +112,7 @@ create table jobs (
   home_queue text,
   home_partition text,
   forked_from text,
+  began text, -- where a fork, or the retry of an at_most_once machine, began: model/machine.py's Began
   parent_id text,
   -- it has had a signal although it has no step yet, so a claim has to look
   signaled integer,
