@@ -15,7 +15,7 @@ C = TypeVar("C", bound=type)
 def checks_actors(ops: C) -> C:
     """Let each verb that has an `actor` refuse one that the audit cannot keep, before anything is sent."""
     for name, verb in inspect.getmembers(ops, inspect.isfunction):
-        if "actor" in inspect.signature(verb).parameters:
+        if not name.startswith("_") and "actor" in inspect.signature(verb).parameters:
             setattr(ops, name, _checked(verb))
     return ops
 
