@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
+import sys
 import threading
+import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +19,8 @@ import pytest
 
 from headway.model.ids import new_id
 from headway.model.job import Filter, NewJob
+from headway.store.postgres import pool
+from headway.store.postgres import store as postgres_store
 from headway.store.postgres.store import PostgresStore
 
 MANY = 20
@@ -126,3 +132,93 @@ def test_what_is_said_again_and_again_is_prepared_but_not_a_read(postgres_migrat
 def test_nothing_is_prepared_behind_a_pooler(pooler_url):
     assert _prepared(pooler_url) == 0
     assert asyncio.run(_aprepared(pooler_url)) == 0
+
+
+def _connections(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as conn:
+        found = conn.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        ).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _until_as_before(url: str, before: int) -> None:
+    """Backends take a moment to end after their client did."""
+    limit = time.monotonic() + 10
+    while _connections(url) > before and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert _connections(url) == before
+
+
+def test_connections_of_an_event_loop_end_with_it(postgres_migrated_url):
+    store = PostgresStore(postgres_migrated_url)
+
+    async def many() -> None:
+        # more at a time than there are connections, so that some wait for others
+        await asyncio.gather(*(store.arun(store.ops.enqueue([NewJob(id=new_id(), kind="k")])) for _ in range(20)))
+
+    before = _connections(postgres_migrated_url)
+    for _ in range(3):
+        asyncio.run(many())
+        _until_as_before(postgres_migrated_url, before)
+    assert not store._apool._of_loop
+
+
+def test_connections_of_an_event_loop_that_was_just_closed_end_with_the_next(postgres_migrated_url):
+    store = PostgresStore(postgres_migrated_url)
+
+    async def one() -> None:
+        await store.arun(store.ops.enqueue([NewJob(id=new_id(), kind="k")]))
+
+    before = _connections(postgres_migrated_url)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(one())
+    loop.close()
+    asyncio.run(one())
+    _until_as_before(postgres_migrated_url, before)
+
+
+class Alarm(BaseException):
+    """What a signal handler raises, wherever the program is just then."""
+
+
+def test_no_place_of_the_pool_is_lost_wherever_a_signal_handler_raises(postgres_migrated_url):
+    store = PostgresStore(postgres_migrated_url)
+    files = {pool.__file__, postgres_store.__file__}
+    op = store.ops.counts(tenant_id=None)
+    store.run(op)
+
+    def raise_at(number: int) -> bool:
+        """Whether there was such a line."""
+        left = number
+
+        def trace(frame: Any, event: str, _arg: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename not in files:
+                return None
+            if event == "line":
+                left -= 1
+                if left < 0:
+                    raise Alarm
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            store.run(op)
+            return False
+        except Alarm:
+            return True
+        finally:
+            sys.settrace(before)
+
+    lines = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # a connection that was lost that way is closed
+        while raise_at(lines):
+            lines += 1
+    assert lines > 20
+    gc.collect()
+    assert pool.SIZE <= store._pool._room.qsize() <= pool.SIZE + 2
+    store.run(op)
+    store.close()

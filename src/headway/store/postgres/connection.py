@@ -27,6 +27,7 @@ class Connection(psycopg.Connection[Any]):
     """For threads. `timeout_s` is how long the server may be silent while it owes an answer."""
 
     timeout_s: float | None = TIMEOUT_S
+    place: Any = None  # in the pool; whoever loses the connection gives it back
 
     def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
         try:

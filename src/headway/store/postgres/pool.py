@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
@@ -73,9 +73,9 @@ class Pool:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Connection] = []
-        self._room: SimpleQueue[None] = SimpleQueue()
+        self._room: SimpleQueue[Place] = SimpleQueue()
         for _ in range(SIZE):
-            self._room.put(None)
+            self._room.put(Place(self._room))
 
     def acquire(self, timeout_s: float = TIMEOUT_S) -> Connection:
         """A connection that is nobody else's, until it is released; waits while too many are in use."""
@@ -83,17 +83,18 @@ class Pool:
             # after a fork the sockets are the parent's: let go of them without a word on the wire
             _abandoned.append(self._idle)
             self._reset()
-        self._room.get()
+        place = self._room.get()
         try:
             conn = self._take() or self._connect(timeout_s)
+            conn.place, conn.timeout_s = place, timeout_s
         except BaseException:
-            self._room.put(None)
+            place.give_back()
             raise
-        conn.timeout_s = timeout_s
         return conn
 
     def release(self, conn: Connection) -> None:
         """Back to the idle ones, unless it broke or is in the middle of something."""
+        place = conn.place
         try:
             if conn.pgconn.transaction_status == _IDLE:
                 self._idle.append(conn)
@@ -102,7 +103,8 @@ class Pool:
                     self.forget()
                 conn.close()
         finally:
-            self._room.put(None)
+            if place is not None:
+                place.give_back()
 
     def forget(self) -> None:
         """Close the idle connections: when one broke, the others are not to be trusted."""
@@ -130,6 +132,26 @@ class Pool:
         return conn
 
 
+class Place:
+    """The right to one of a pool's connections. It is given back, or else comes back when nobody has it any more: a
+    signal handler may raise between any two lines, and a place that was lost is one connection less for ever."""
+
+    _given_back = True  # until it is made
+
+    def __init__(self, room: SimpleQueue[Place]) -> None:
+        self._room = weakref.ref(room)
+        self._given_back = False
+
+    def give_back(self) -> None:
+        if not self._given_back:
+            room = self._room()
+            if room is not None:
+                room.put(Place(room))
+            self._given_back = True  # in this order: one too many, in the worst case, is better than one too few
+
+    __del__ = give_back
+
+
 class AsyncPool:
     """The same on event loops; each loop has connections of its own."""
 
@@ -140,7 +162,7 @@ class AsyncPool:
 
     def _reset(self) -> None:
         self._pid = os.getpid()
-        self._of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = weakref.WeakKeyDictionary()
+        self._of_loop: dict[asyncio.AbstractEventLoop, _OfLoop] = {}
 
     @asynccontextmanager
     async def connection(self, timeout_s: float = TIMEOUT_S, *, urgent: bool = False) -> AsyncIterator[AsyncConnection]:
@@ -151,8 +173,7 @@ class AsyncPool:
         loop = asyncio.get_running_loop()
         mine = self._of_loop.get(loop)
         if mine is None:
-            mine = self._of_loop[loop] = _OfLoop(self._size)
-            weakref.finalize(loop, _finish, os.getpid(), mine.idle).atexit = False
+            mine = await self._enter(loop)
         async with nullcontext() if urgent and mine.room.locked() else mine.room:
             conn = mine.idle.pop() if mine.idle else await self._connect(timeout_s)
             conn.timeout_s = timeout_s
@@ -171,6 +192,24 @@ class AsyncPool:
     async def forget(self) -> None:
         mine = self._of_loop.get(asyncio.get_running_loop())
         if mine is not None:
+            await mine.forget()
+
+    async def _enter(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
+        for other in list(self._of_loop):
+            # one that was closed without a word: nothing can be awaited there any more
+            if other.is_closed() and (gone := self._of_loop.pop(other, None)) is not None:
+                gone.finish()
+        mine = self._of_loop[loop] = _OfLoop(self._size)
+        mine.keeper = self._keep(loop, mine)
+        await anext(mine.keeper)
+        return mine
+
+    async def _keep(self, loop: asyncio.AbstractEventLoop, mine: _OfLoop) -> AsyncGenerator[None]:
+        """Waits for the end of the event loop, which closes its generators (`asyncio.run` does) before itself."""
+        try:
+            yield
+        finally:
+            self._of_loop.pop(loop, None)
             await mine.forget()
 
     async def _connect(self, timeout_s: float) -> AsyncConnection:
@@ -192,16 +231,16 @@ class _OfLoop:
     def __init__(self, size: int) -> None:
         self.idle: list[AsyncConnection] = []
         self.room = asyncio.Semaphore(size)
+        self.keeper: AsyncGenerator[None] | None = None
 
     async def forget(self) -> None:
         while self.idle:
             await self.idle.pop().close()
 
-
-def _finish(pid: int, idle: list[AsyncConnection]) -> None:
-    """Close what an event loop left open when it went: nothing can be awaited any more."""
-    for conn in idle if pid == os.getpid() else ():
-        conn.pgconn.finish()
+    def finish(self) -> None:
+        while self.idle:
+            conn = self.idle.pop()
+            conn.pgconn.finish()
 
 
 def _shape(conn: Connection | AsyncConnection, backend: tuple[Any, ...] | None) -> None:
