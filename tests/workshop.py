@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -140,6 +141,20 @@ class Workshop:
             conn = apsw.Connection(str(self.store.path))
             conn.set_busy_timeout(10_000)
             conn.execute(text.format(""), params)
+            conn.close()
+
+    @contextmanager
+    def transaction(self, statement: str, *params: Any) -> Iterator[str]:
+        """A transaction of somebody's own that has run this and stays open; on SQLite it only reads."""
+        if self.store.dialect == "postgres":
+            with psycopg.connect(self.store.url) as conn:
+                conn.execute(statement, params)
+                yield "holds"
+        else:
+            conn = apsw.Connection(str(self.store.path))
+            conn.execute("begin")
+            conn.execute("select * from jobs").fetchall()
+            yield "reads"
             conn.close()
 
     def make_due(self, job_id: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import apsw
 import psycopg
 import pytest
 from machine_words import new_machine
+
+from headway.errors import StoreError
 
 UNREADABLE = {
     "number": '{"a": 1e999}',
@@ -183,6 +185,16 @@ def test_an_old_job_that_cannot_be_deleted_stops_no_other(db):
     db.advance("1h")
     assert db.prune("succeeded", older_than_ms=1_000) == 2
     assert [job.id for job in db.find()] == [claims[0].id]
+
+
+def test_a_machine_that_cannot_be_woken_stops_no_other(db):
+    bad, *others = [db.parked("go") for _ in range(3)]
+    refuse(db, "update", bad)
+    for job_id in (bad, *others):
+        with suppress(StoreError):  # on SQLite it is the sender who wakes it
+            db.signal(job_id, "go")
+    assert {claim.id for claim in db.claim()} == set(others)
+    assert db.status(bad) == "waiting"
 
 
 # what is refused when it comes in

@@ -240,3 +240,19 @@ def test_a_limit_is_refused_rather_than_all_claims_held_up_by_the_row_of_a_runni
     db.limit("kind", "mail", max_running=1)
     db.enqueue()
     assert db.claim() == []
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_what_arrived_is_looked_at_beside_an_arrival_that_is_held(db):
+    """On SQLite nothing arrives: whoever changes something looks at what follows from it."""
+    ids = {}
+    for train in ("a", "b"):
+        with closing(db.connect()) as user:
+            user.execute("begin")
+            (row,) = user.execute("select job_id from headway.enqueue('mail', train => %s)", (train,)).fetchall()
+            user.execute("commit")
+            ids[train] = str(row[0])
+    assert db.sql("select count(*) from {arrivals}") == [(2,)]
+    with holding(db, "select from headway.arrivals where 'a' = any (trains) for update"):
+        assert [claim.id for claim in db.claim()] == [ids["b"]]
+    assert [claim.id for claim in db.claim()] == [ids["a"]]

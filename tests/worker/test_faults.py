@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from workshop import FaultyStore, Workshop
 
+from headway import Context
 from headway.errors import StoreError
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
@@ -330,3 +331,50 @@ def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch:
     retention = {"succeeded": 0, "dead": 3_600_000}
     (_, bad), _ = shop.while_working(shop.worker(settings={"retention_ms": retention}), story)
     assert shop.get(bad).status == "dead"
+
+
+def test_a_transaction_that_holds_one_running_job_holds_up_no_other(shop: Workshop) -> None:
+    """As after `begin; select headway.cancel(…)`. On SQLite, where a writer holds all, it reads."""
+    started, finish = asyncio.Event(), asyncio.Event()
+
+    @shop.job
+    async def held(ctx: Context) -> str:
+        ctx.log("begun")
+        ctx.progress(0.5)
+        started.set()
+        await finish.wait()
+        ctx.log("done")
+        return "kept"
+
+    @shop.job
+    async def quick(ctx: Context) -> None:
+        ctx.log("quick")
+
+    async def story() -> None:
+        (job_id,) = shop.enqueue(held.build())
+        await started.wait()
+        with shop.transaction("select from headway.jobs where id = %s for update", job_id) as other:
+            finish.set()
+            for _ in range(3):
+                for quick_id in shop.enqueue(*(quick.build() for _ in range(5))):
+                    await shop.until_status(quick_id, "succeeded")
+                    assert shop.last(quick_id).stdout_tail == "quick"
+            if other == "holds":
+                assert shop.get(job_id).status == "running"
+        job = await shop.until_status(job_id, "succeeded")
+        assert (job.result, shop.last(job_id).stdout_tail) == ("kept", "begun\ndone")
+
+    _, summary = shop.while_working(shop.worker(), story)
+    assert summary == Summary(succeeded=16)
+
+
+def test_a_worker_starts_beside_rows_that_nobody_can_read(shop: Workshop) -> None:
+    @shop.job
+    async def works() -> None: ...
+
+    bad, good = shop.enqueue(works.build(), works.build())
+    worst = "-infinity" if shop.store.dialect == "postgres" else -(2**62)
+    shop.sql("update {}jobs set payload = ?, created_at = ?, queued_at = ? where id = ?", "[1e999]", worst, worst, bad)
+    summary = shop.drain()
+    assert (summary.succeeded, shop.get(good).status) == (1, "succeeded")
+    assert shop.get(bad).payload.startswith("unreadable: ")

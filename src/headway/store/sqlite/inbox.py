@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from headway.model import codec
 from headway.model.outcome import Match
 from headway.model.signal import INBOX_BYTES, INBOX_SIGNALS, Received, most_wanted, satisfied
 from headway.store.ops import Batch, Statement, Steps
@@ -62,8 +63,11 @@ def to_text(signals: tuple[Received, ...] | None) -> str | None:
 
 
 def to_names(awaiting: str | None) -> tuple[str, ...]:
-    """The names as they are stored."""
-    return () if awaiting is None else _decode_names(awaiting)
+    """The names as they are stored; none where somebody wrote others: that fails nobody's claim."""
+    try:
+        return () if awaiting is None else _decode_names(awaiting)
+    except codec.FAULTS:
+        return ()
 
 
 def to_match(match_all: int | None) -> Match:

@@ -36,7 +36,8 @@ _EVENT = Event.__struct_fields__
 
 def to_job(row: Row) -> Job:
     values = _values(_JOB, row, json=("payload", "result", "meta", "state"))
-    values["unique_scope"] = whole_scope(_decode(values["unique_scope"]))
+    scope = show_json(values["unique_scope"])
+    values["unique_scope"] = whole_scope(scope if isinstance(scope, list) else ())
     values["pending"] = bool(values["pending"])
     values["awaiting"] = to_names(values["awaiting"])
     values["match"] = to_match(values["match"])

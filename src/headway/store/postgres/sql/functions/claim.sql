@@ -149,7 +149,7 @@ $$;
 -- names, then the rest, the oldest first. The rest stays, for a later step.
 -- With a look of its own, after the claim has locked the row: between the claim's snapshot and that lock the machine may
 -- have run, consumed some and been woken again.
-create function headway.inbox(p_job uuid, p_awaiting text[]) returns json
+create function headway.inbox(p_job uuid, p_awaiting text[] default null) returns json
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
 as $$

@@ -174,6 +174,57 @@ begin
 end
 $$;
 
+-- Look at arrivals of one sort: groups to be stopped, machines that ended before their children, machines that got
+-- signals, jobs that wait for others, jobs that others may wait for.
+create function headway.look_at(p_what text, p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  case p_what
+    when 'groups' then perform headway.stop_groups(p_ids, p_now);
+    when 'orphaned' then perform headway.stop_children(p_ids, p_now);
+    when 'signaled' then perform headway.deliver(p_ids, p_now);
+    when 'jobs' then perform headway.join_jobs(p_ids, null, p_now);
+    else perform headway.join_jobs(null, p_ids, p_now);
+  end case;
+end
+$$;
+
+-- The same, one by one where they fail together; those that fail alone are put back.
+create function headway.look_at_each(p_what text, p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_id uuid;
+  v_left uuid[];
+begin
+  if p_ids is null then
+    return;
+  end if;
+  begin
+    perform headway.look_at(p_what, p_ids, p_now);
+    return;
+  exception when others then
+    null;
+  end;
+  foreach v_id in array p_ids loop
+    begin
+      perform headway.look_at(p_what, array[v_id], p_now);
+    exception when others then
+      perform headway.put_back(sqlstate, p_what || ' ' || v_id || ': ' || sqlerrm);
+      v_left := v_left || v_id;
+    end;
+  end loop;
+  insert into headway.arrivals (groups, orphaned, signaled, jobs, ended)
+  select case p_what when 'groups' then v_left end, case p_what when 'orphaned' then v_left end,
+         case p_what when 'signaled' then v_left end, case p_what when 'jobs' then v_left end,
+         case p_what when 'ended' then v_left end
+   where v_left is not null;
+end
+$$;
+
 -- One round of it, under the gate.
 create function headway.couple_once(p_limit integer) returns integer
 language plpgsql
@@ -194,7 +245,7 @@ declare
 begin
   with taken as materialized (
     delete from headway.arrivals a
-     where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit)
+     where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit for update skip locked)
     returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived
   )
   select (select count(*) from taken),
@@ -212,46 +263,9 @@ begin
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
 
   -- nothing of one stops the claims of everybody: what would wait, or fails, is put back
-  if v_groups is not null then
-    begin
-      perform headway.stop_groups(v_groups, v_now);
-    exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
-      insert into headway.arrivals (groups) values (v_groups);
-    end;
-  end if;
-  if v_orphaned is not null then
-    begin
-      perform headway.stop_children(v_orphaned, v_now);
-    exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
-      insert into headway.arrivals (orphaned) values (v_orphaned);
-    end;
-  end if;
-  if v_revived is not null then
-    begin
-      perform headway.revive(v_revived, v_now, null, false);
-    exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
-      insert into headway.arrivals (revived) values (v_revived);
-    end;
-  end if;
-  if v_signaled is not null then
-    begin
-      perform headway.deliver(v_signaled, v_now);
-    exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
-      insert into headway.arrivals (signaled) values (v_signaled);
-    end;
-  end if;
-  if v_jobs is not null or v_ended is not null then
-    begin
-      perform headway.join_jobs(v_jobs, v_ended, v_now);
-    exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
-      insert into headway.arrivals (jobs, ended) values (v_jobs, v_ended);
-    end;
-  end if;
+  perform headway.look_at_each('groups', v_groups, v_now), headway.look_at_each('orphaned', v_orphaned, v_now),
+          headway.look_at_each('signaled', v_signaled, v_now), headway.look_at_each('jobs', v_jobs, v_now),
+          headway.look_at_each('ended', v_ended, v_now);
   if v_keys is not null then
     begin
       perform headway.let_in(v_keys, false);
