@@ -19,6 +19,7 @@ import structlog
 from structlog.stdlib import BoundLogger, ProcessorFormatter
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from headway.printable import printable, printable_line
 from headway.secrets import REDACTED, Known, is_secret_name, process, redact
 
 
@@ -84,7 +85,7 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
         if as_json
         # a plain traceback: a pretty one shows local variables, and a secret among them in colours and pieces
-        else [_shorten, structlog.processors.format_exc_info, _redact, _console(colors=terminal)]
+        else [_shorten, structlog.processors.format_exc_info, _redact, _printable, _console(colors=terminal)]
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -143,6 +144,20 @@ def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """For a terminal, which no text of a job's may drive, and no line of it may pass for one of ours."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = _indented(value) if key == "event" else printable(value)
+        elif not isinstance(value, _PLAIN) and printable(text := repr(value)) is not text:
+            event[key] = printable(text)
+    return event
+
+
+def _indented(text: str) -> str:
+    return printable(text).replace("\n", "\n    ")
+
+
 def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
     return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
 
@@ -186,7 +201,7 @@ def _redact_traceback(record: logging.LogRecord) -> bool:
             text = "".join(traceback.format_exception(*record.exc_info))
         except Exception:
             text = ""
-        clean = redact(text, known())
+        clean = printable(redact(text, known()))
         if clean is not text:
             record.exc_info, record.exc_text = None, clean.rstrip("\n")
     return True
@@ -196,9 +211,9 @@ def _to_record(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[
     """The text for whoever configured nothing, and the fields as they are for whoever can use them."""
     exc_info = event.pop("exc_info", None)
     fields = dict(event)
-    text = str(event.pop("event"))
+    text = _indented(str(event.pop("event")))
     if event:
-        text += "  " + " ".join(f"{key}={value}" for key, value in event.items())
+        text += "  " + " ".join(f"{key}={printable_line(str(value))}" for key, value in event.items())
     return (text,), {"exc_info": exc_info, "extra": {"headway": fields}}
 
 

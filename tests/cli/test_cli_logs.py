@@ -109,8 +109,8 @@ def test_what_was_not_kept_is_said(cli: Cli, runner: Runner) -> None:
 def test_output_cannot_drive_the_terminal(cli: Cli, runner: Runner) -> None:
     runner.begin()
     runner.log("\x1b[31mred\x1b[0m\r10%\r20%\r\n\x1b]0;gotcha\x07\x07end")
-    assert cli.ok("jobs", "logs", runner.id) == "red\n10%\n20%\n�end\n"
-    assert "  red\n  10%\n  20%\n  �end\n" in cli.ok("jobs", "show", runner.id)
+    assert cli.ok("jobs", "logs", runner.id) == "red\n10%\n20%\n\\x07end\n"
+    assert "  red\n  10%\n  20%\n  \\x07end\n" in cli.ok("jobs", "show", runner.id)
 
 
 def test_following_prints_what_is_new_until_the_end(cli: Cli, runner: Runner, between: Callable[..., None]) -> None:

@@ -19,6 +19,7 @@ from headway.secrets import show_url, url_secrets
         ("postgresql://db/main", "postgresql://db/main"),
         ("postgresql:///main?host=/run/pg", "postgresql:///main?host=/run/pg"),
         ("postgresql://app@db:5432/main", "postgresql://app@db:5432/main"),
+        ("postgresql://app:@db/main", "postgresql://app:@db/main"),
         ("postgresql://app:p4ss@db/main", "postgresql://app:…@db/main"),
         ("postgresql://:p4ss@db/main", "postgresql://:…@db/main"),
         ("postgresql://app:p%40s%2Fs@db:5432,db2/main", "postgresql://app:…@db:5432,db2/main"),

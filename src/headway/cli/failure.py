@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import click
 
+from headway.printable import printable, printable_json
+
 FAILED = 1
 """It was asked for rightly and did not work."""
 WRONG = 2
@@ -56,11 +58,11 @@ def report(error: BaseException, args: Sequence[str]) -> int:
         import json
 
         failure = {"error": kind, "message": message, "exit_code": code}
-        click.echo(json.dumps(failure, ensure_ascii=False), err=True)
+        click.echo(printable_json(json.dumps(failure, ensure_ascii=False)), err=True)
     elif message:
-        click.echo(click.style("error: ", fg="red", bold=True) + message, err=True, color=_colors())
+        click.echo(click.style("error: ", fg="red", bold=True) + printable(message), err=True, color=_colors())
         if hint:
-            click.echo(hint, err=True)
+            click.echo(printable(hint), err=True)
     return code
 
 

@@ -15,6 +15,7 @@ from headway.cli.params import JobId
 from headway.cli.sheet import took
 from headway.cli.state import State, pass_state
 from headway.model.status import FINISHED
+from headway.printable import printable_json
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -201,7 +202,7 @@ class _Following:
             self._out.note(text)
 
     def _line(self, fields: dict[str, object]) -> None:
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable_json(json.dumps(fields, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Literal
 
+from headway.printable import printable, printable_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -39,7 +41,6 @@ COLORS = {
 }
 # a job's error or log line must not drive the reader's terminal
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,23 @@ Cell = str | tuple[str, str]  # text, or text and style
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that prints text as it is, with colours on terminals only."""
+    """A console that prints text as it is, with colours on terminals only; what would drive the terminal is shown as
+    escapes, whoever prints it."""
     from rich.console import Console
+    from rich.text import Text
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*map(self._printable, objects), **options)
+
+        def _printable(self, item: Any) -> Any:
+            if isinstance(item, Text) and printable(item.plain) != item.plain:
+                parts = ((printable(part.text), part.style or "") for part in item.render(self, end=""))
+                return Text.assemble(*parts)
+            return printable(item) if isinstance(item, str) else item
 
     # not bold either: who asks for no colour wants no escapes
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
@@ -74,7 +86,7 @@ def emit(value: Any) -> None:
     """One JSON value on stdout, times as ISO 8601 with Z."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
 
 def merged(struct: Any, **more: Any) -> dict[str, Any]:
@@ -139,8 +151,8 @@ def status(name: str) -> tuple[str, str]:
 
 
 def clean(text: str) -> str:
-    """The text without what would drive a terminal."""
-    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+    """The text, with what would drive a terminal as escapes."""
+    return printable(text)
 
 
 def readable(text: str) -> str:
@@ -200,7 +212,7 @@ def span(ms: int) -> str:
 
 def _cell(cell: Cell) -> tuple[str, str]:
     text, style = (cell, "") if isinstance(cell, str) else cell
-    return clean(text).replace("\n", " ").replace("\t", " "), style
+    return printable(text).replace("\n", " ").replace("\t", " "), style
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:

@@ -33,9 +33,9 @@ def show_url(url: str) -> str:
         # the password itself has a question mark or a hash
         user, _, _ = authority.partition(":")
         return f"{scheme}{user}:{HIDDEN}@{_without_pairs(rest.rpartition('@')[2])}"
-    if at:
-        name, colon, _ = user.partition(":")
-        user = f"{name}:{HIDDEN}" if colon else name
+    name, _, password = user.partition(":")
+    if password:
+        user = f"{name}:{HIDDEN}"
     return f"{scheme}{user}{at}{place}{_without_pairs(rest)}"
 
 
