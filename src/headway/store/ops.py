@@ -336,6 +336,11 @@ class Ops(Protocol):
         signal that is unconsumed."""
         ...
 
+    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
+        """Of these queues, those that a claim may find something in: one probe for a worker of many queues. First
+        couples what arrived, as a claim does. A queue that is reserved or at its limit may be among them."""
+        ...
+
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
         """The (id, fence) of every job that is running under this worker."""
         ...

@@ -30,6 +30,7 @@ log = get_logger("headway.worker")
 
 UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
+_MANY = 8  # so many queues that are due together are asked for in one statement, and not by a claim each
 _FEW = 4  # with so few slots a claim is no work that a settle should not wait for
 _ARRIVALS = 1_000
 _STILL_HELD_S = 1.0
@@ -149,6 +150,7 @@ class Fetcher:
         await self._return_mismatched()
         if not self._slots.asked:  # what a settle has just claimed is not known here yet
             await self._resolve_doubts()
+        await self._look_at_many()
         while not self._closed and (lane := self._next()) is not None:
             await self._claim(lane)
         self._flushed = False
@@ -156,6 +158,25 @@ class Fetcher:
             self._closed = True
             self._on_idle()
         return self._rest_s()
+
+    async def _look_at_many(self) -> None:
+        """Where many queues are due for a poll, or will be soon, ask of all at once which of them have work."""
+        now = time.monotonic()
+        if len(self._lanes) < _MANY or self._slots.asked or self._is_behind:
+            return
+        soon = now + self._settings.idle_pace_ms / 2_000
+        due = [
+            lane
+            for lane in self._lanes.values()
+            if lane.poll_at <= soon and not lane.woken and not lane.full and self._slots.free(lane.queue) > 0
+        ]
+        if len(due) < _MANY or min(lane.poll_at for lane in due) > now:
+            return
+        found: list[str] = await self._reach.run(self._ops.claimable([lane.queue for lane in due]))
+        work, now, jitter = set(found), time.monotonic(), random.random()  # one for all: so they stay together
+        for lane in due:
+            lane.woken = lane.woken or lane.queue in work
+            lane.poll_at = now + self._interval(lane, now, jitter)
 
     def _rest_s(self) -> float:
         """How long until the next poll, if nothing brings the next round forward."""
@@ -218,7 +239,7 @@ class Fetcher:
         lane.full = len(claims) == limit
         if claims:
             lane.worked_at = now
-        lane.poll_at = now + self._interval(lane, now)
+        lane.poll_at = now + self._interval(lane, now, random.random())
         if claims:
             await self._start(claims, worker_id, now)
 
@@ -254,14 +275,14 @@ class Fetcher:
         elif self._doubtful or lane.full:
             self.loop.poke()
 
-    def _interval(self, lane: Lane, now: float) -> float:
+    def _interval(self, lane: Lane, now: float, jitter: float) -> float:
         return interval(
             pace_ms=self._settings.pace_ms,
             idle_pace_ms=self._settings.idle_pace_ms,
             heartbeat_ms=self._settings.heartbeat_ms,
             fleet=self._lease.fleet.get(lane.queue, 1),
             since_work_s=now - lane.worked_at,
-            jitter=random.random(),
+            jitter=jitter,
         )
 
     async def _start(self, claims: list[Claim], worker_id: str, now: float) -> None:

@@ -45,6 +45,13 @@ class SettleOps:
 
         return Op(steps, writes=True, repeatable=False)
 
+    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            rows = yield Statement("select headway.claimable($1::text[])", [list(queues)])
+            return [name for (name,) in rows]
+
+        return Op(steps, writes=True)
+
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         spawns = _spawns(settlements)
         apart = None if spawns else _apart(worker_id, settlements)

@@ -11,7 +11,7 @@ from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.guarded import claim_guarded, claim_one, end_superseded
 from headway.store.sqlite.machines import to_claims
-from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rates import refill
 from headway.store.sqlite.sql import statements
 
@@ -60,6 +60,15 @@ class ClaimVerbs(Verbs):
             return (yield from to_claims(rows, 2))
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
+
+    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
+        names = json_list(queues)
+
+        def steps() -> Steps[list[str]]:
+            rows = yield Statement(_SQL["claimable"], (names, self._clock.now()))
+            return [name for (name,) in rows]
+
+        return SqliteOp(steps, writes=False)
 
     def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
         def steps() -> Steps[Claim | None]:

@@ -48,6 +48,24 @@ select
       and name = ?2
   );
 
+-- name: claimable
+select asked.value
+from json_each(?1) as asked
+where exists (
+    select 1
+    from jobs
+    where status = 'queued'
+      and limited_by is null
+      and queue = asked.value
+      and (expires_at is null or expires_at > ?2)
+  )
+  and not exists (
+    select 1
+    from queues
+    where name = asked.value
+      and paused_at is not null
+  );
+
 -- name: concerned
 -- whether one of the first jobs is of a kind or tenant that has a limit
 select exists (

@@ -347,3 +347,36 @@ begin
   return cardinality(v_ids);
 end
 $$;
+
+-- Of these queues, those that a claim may find something in: one statement for a worker of many queues that wait. First
+-- couples what arrived, as a claim does. Looks at an index once per queue, and writes nothing.
+create function headway.claimable(p_queues text[]) returns setof text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set lock_timeout = '5s'
+as $$
+begin
+  perform from headway.arrivals limit 1;
+  if found then
+    perform pg_advisory_xact_lock_shared(headway.limits_lock());
+    perform headway.couple();
+  end if;
+  return query
+    select q.name
+      from unnest(p_queues) as q (name)
+      cross join lateral (
+        select
+          from headway.jobs j
+         where j.queue = q.name
+           and j.status = 'queued'
+           and j.limited_by is null
+         limit 1
+      ) found
+     where not exists (select from headway.queues p where p.name = q.name and p.paused_at is not null);
+end
+$$;

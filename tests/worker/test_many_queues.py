@@ -1,0 +1,59 @@
+"""A worker of many queues: it asks for all of them at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from workshop import FaultyStore, Workshop
+
+from headway.worker import Summary
+
+
+class Counting:
+    """The verbs, and how often each was asked for."""
+
+    def __init__(self, ops: Any) -> None:
+        self._ops = ops
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls[name] += 1
+        return getattr(self._ops, name)
+
+
+def test_idle_queues_are_not_asked_one_by_one(shop: Workshop) -> None:
+    store = FaultyStore(shop.store)
+    counting = store.ops = Counting(shop.store.ops)
+
+    @shop.job
+    async def works() -> None: ...
+
+    async def story() -> list[str]:
+        await shop.until(lambda: counting.calls["claimable"] > 3)
+        before = counting.calls["claim"]
+        await shop.until(lambda: counting.calls["claimable"] > 13)
+        assert counting.calls["claim"] == before
+        jobs = [works.using(queue=f"q{number}").build() for number in (3, 77, 199)]
+        # as from elsewhere: nobody wakes this worker
+        shop.store.run(shop.store.ops.enqueue(jobs))
+        for job in jobs:
+            await shop.until_status(job.id, "succeeded")
+        return [job.id for job in jobs]
+
+    queues = {f"q{number}": 1 for number in range(200)}
+    _, summary = shop.while_working(shop.worker(store=store, queues=queues), story)
+    assert summary == Summary(succeeded=3)
+
+
+def test_few_queues_are_claimed_from_as_before(shop: Workshop) -> None:
+    store = FaultyStore(shop.store)
+    counting = store.ops = Counting(shop.store.ops)
+
+    @shop.job
+    async def works() -> None: ...
+
+    jobs = [works.using(queue=f"q{number}").build() for number in range(3)]
+    shop.enqueue(*jobs)
+    assert shop.drain(store=store, queues={f"q{number}": 1 for number in range(3)}) == Summary(succeeded=3)
+    assert "claimable" not in counting.calls
