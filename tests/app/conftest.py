@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
+import psycopg
 import pytest
 
 from headway import Headway
@@ -45,3 +49,21 @@ def call(request: pytest.FixtureRequest, app: Headway) -> Iterator[Callable[...,
     with asyncio.Runner() as runner:
         yield lambda on, verb, *args, **kwargs: runner.run(getattr(on, f"a{verb}")(*args, **kwargs))
         runner.run(app.aclose())
+
+
+@pytest.fixture
+def sql(app: Headway, url: str) -> Callable[..., list[tuple[Any, ...]]]:
+    """One raw statement behind the app's back; `{tenants}` is the table of that name, `?` a parameter."""
+
+    def run(text: str, *params: Any) -> list[tuple[Any, ...]]:
+        app.counts()  # the schema is there
+        if url.startswith("sqlite"):
+            with closing(apsw.Connection(url.removeprefix("sqlite:///"))) as conn:
+                conn.set_busy_timeout(10_000)
+                return list(conn.execute(re.sub(r"\{(\w+)\}", r"\1", text), params))
+        text = re.sub(r"\{(\w+)\}", r"headway.\1", text.replace("%", "%%").replace("?", "%s"))
+        with psycopg.connect(url, autocommit=True) as conn:
+            cursor = conn.execute(text, params)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else []
+
+    return run

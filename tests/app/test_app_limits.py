@@ -10,7 +10,6 @@ import pytest
 
 from headway import Headway, Limit
 from headway.errors import InvalidJob, NotAllowed, QueueFull
-from headway.model.ids import tenant_id
 from headway.testing import drain, held
 
 Call = Callable[..., Any]
@@ -84,7 +83,7 @@ def test_limits_are_merged_and_taken_back(app: Headway, call: Call) -> None:
     assert call(app, "limit", kind="mail", max_running=4).rate_count == 100
     assert call(app, "limit", kind="mail", rate=None) == Limit(scope="kind", name="mail", max_running=4)
     acme = call(app, "limit", tenant="acme", max_pending=10)
-    assert (acme.scope, acme.name, acme.max_pending) == ("tenant", tenant_id("acme"), 10)
+    assert (acme.scope, acme.name, acme.max_pending) == ("tenant", app._id_of("acme"), 10)
     everyone = call(app, "limit", tenant="*", max_running=7)
     queue = call(app, "limit", queue="gpu", max_running=0)
     assert call(app, "limits") == sorted(

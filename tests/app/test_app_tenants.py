@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
 from headway import Headway
 from headway.errors import InvalidJob, NotAllowed, NotFound
-from headway.model.ids import tenant_id
 from headway.testing import drain
 
 Call = Callable[..., Any]
+Sql = Callable[..., list[tuple[Any, ...]]]
 
 
 @pytest.fixture
@@ -79,11 +80,90 @@ def test_queues_belong_to_everybody(app: Headway, call: Call) -> None:
 
 def test_a_tenant_is_a_name_or_a_uuid(app: Headway, work: Any, call: Call) -> None:
     call(app.tenant("acme"), "enqueue", "work", {"number": 1})
-    (job,) = call(app.tenant(tenant_id("acme")), "jobs")
-    assert (job.tenant, job.tenant_id) == ("acme", tenant_id("acme"))
-    for wrong in ("", "no spaces", "ä", "x" * 64):
+    (job,) = call(app, "jobs")
+    assert job.tenant == "acme"
+    assert call(app.tenant(UUID(job.tenant_id)), "jobs") == call(app, "jobs", tenant=UUID(job.tenant_id)) == [job]
+    call(app.tenant("acme"), "enqueue", "work", {"number": 1}, tenant=UUID(job.tenant_id))
+    for wrong in ("", "no spaces", "Acme", "ä", "x" * 64, job.tenant_id, job.tenant_id.replace("-", "").upper()):
         with pytest.raises(InvalidJob, match="is not a valid name"):
             app.tenant(wrong)
+        with pytest.raises(InvalidJob, match="is not a valid name"):
+            call(app, "enqueue", "work", {"number": 1}, tenant=wrong)
+
+
+def test_an_id_of_the_applications_own_is_a_tenant(app: Headway, work: Any, call: Call) -> None:
+    own = uuid4()
+    call(app, "enqueue", "work", {"number": 1}, tenant=own)
+    call(app.tenant(own), "emit", "paid", {})
+    (job,) = call(app, "jobs", tenant=own)
+    assert job.tenant == job.tenant_id == str(own)
+    assert [event.tenant_id for event in call(app.tenant(own), "events")] == [str(own)]
+
+
+def test_a_name_is_looked_up_and_not_computed(app: Headway, work: Any, call: Call, sql: Sql) -> None:
+    call(app, "enqueue", "work", {"number": 1}, tenant="acme")
+    (job,) = call(app, "jobs")
+    other = Headway(app.url)
+    assert [each.id for each in call(other.tenant("acme"), "jobs")] == [job.id]  # the same one in every process
+    sql("update {tenants} set slug = 'umbrella' where slug = 'acme'")
+    renamed = Headway(app.url)
+    assert call(renamed.tenant("acme"), "jobs") == call(renamed, "jobs", tenant="acme") == []
+    assert [each.tenant for each in call(renamed.tenant("umbrella"), "jobs")] == ["umbrella"]
+    for app_ in (other, renamed):
+        app_.close()
+
+
+def test_a_name_that_was_used_is_never_used_again(app: Headway, work: Any, call: Call, sql: Sql) -> None:
+    for name in ("acme", "beta"):
+        call(app, "enqueue", "work", {"number": 1}, tenant=name)
+    sql("update {tenants} set slug = 'umbrella' where slug = 'acme'")
+    sql("delete from {tenants} where slug = 'beta'")
+    fresh = Headway(app.url)
+    for name in ("acme", "beta"):
+        for verb, args in (("enqueue", ("work", {"number": 1})), ("emit", ("paid",))):
+            with pytest.raises(InvalidJob, match=f'"{name}" belonged to a tenant that was renamed or deleted'):
+                call(fresh, verb, *args, tenant=name)
+    with pytest.raises(Exception, match="default tenant keeps its name"):
+        sql("update {tenants} set slug = 'mine' where slug = 'default'")
+    with pytest.raises(Exception, match="never used again"):
+        sql("update {tenants} set slug = 'acme' where slug = 'umbrella'")
+    fresh.close()
+
+
+def test_looking_makes_no_tenant(app: Headway, work: Any, call: Call, sql: Sql) -> None:
+    nobody = app.tenant("nobody")
+    assert call(nobody, "jobs") == call(app, "jobs", tenant="nobody") == call(nobody, "trains") == []
+    assert call(nobody, "counts") == {}
+    with pytest.raises(NotFound):
+        call(nobody, "get", uuid4())
+    assert sql("select slug from {tenants}") == [("default",)]
+    call(nobody, "enqueue", "work", {"number": 1})
+    assert len(call(nobody, "jobs")) == 1  # at once
+
+
+def test_every_verb_that_writes_makes_the_tenant(app: Headway, work: Any, call: Call) -> None:
+    call(app, "create_template", "hourly", "work", {"number": 1}, tenant="a1")
+    call(app, "create_schedule", "hourly", kind="work", payload={"number": 1}, every="1h", tenant="a2")
+    call(app, "create_trigger", "on-paid", "paid", kind="work", payload={"number": 1}, tenant="a3")
+    call(app, "emit", "paid", tenant="a4")
+    call(app, "limit", tenant="a5", max_running=1)
+    call(app.tenant("a6"), "hold_train", "t")
+    call(app, "group", [work.using(tenant="a7").build(1)])
+    assert [template.tenant for template in call(app, "templates")] == ["a1"]
+    assert [schedule.tenant for schedule in call(app, "schedules")] == ["a2"]
+    assert [trigger.tenant for trigger in call(app, "triggers")] == ["a3"]
+    assert [event.tenant for event in call(app, "events")] == ["a4"]
+    assert [train.tenant for train in call(app, "trains")] == ["a6"]
+    assert [job.tenant for job in call(app, "jobs")] == ["a7"]
+
+
+def test_events_of_another_tenant_are_refused(app: Headway, call: Call) -> None:
+    theirs = app.build_event("paid", tenant="other")
+    with pytest.raises(NotAllowed, match="acts for tenant acme only, not for other"):
+        call(app.tenant("acme"), "emit_many", [theirs])
+    with pytest.raises(NotAllowed, match="acts for tenant acme only, not for default"):
+        call(app.tenant("acme"), "emit_many", [app.build_event("paid")])
+    assert call(app, "events") == []
 
 
 def test_an_app_can_be_one_tenants_as_a_whole(url: str) -> None:

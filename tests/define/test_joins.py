@@ -6,12 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.define.cycles import check_acyclic
 from headway.define.grouping import grouped
 from headway.errors import InvalidJob
 from headway.model.group import NewGroup
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import NewJob
 
 

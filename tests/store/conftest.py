@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from machine_words import MachineWords, new_machine, new_signal, turned
 from psycopg.types.string import TextLoader
+from tenant_words import tenant_id
 from trigger_words import TriggerWords
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
-from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Settlement
 from headway.model.limit import Limit, Usage
 from headway.model.reservation import Reservation

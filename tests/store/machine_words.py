@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from tenant_words import tenant_id
 
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import Claim, Enqueued, Job, NewJob, Settlement
 from headway.model.machine import Child, Place, Settled, Turn
 from headway.model.signal import NewSignal, Received, Sent, Signal

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import Duplicate
-from headway.model.ids import tenant_id
 from headway.model.retry import failed, released
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 from machine_words import QUIET, changed, place
+from tenant_words import tenant_id
 
 from headway.errors import Duplicate, InvalidJob, QueueFull
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 
 def family(db, make, count=2, on_failure="continue", queue="kids", **options):

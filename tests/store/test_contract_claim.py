@@ -6,9 +6,10 @@ import random
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import LeaseLost
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 
 def test_a_claim_carries_what_a_worker_needs(db):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tenant_words import tenant_id
 from trigger_words import firing, handling, job_of, new_fire
 from ways_to_end import WAYS
 
 from headway.model.event import ENGINE_EVENTS
-from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import FINISHED
 
 ACME = tenant_id("acme")

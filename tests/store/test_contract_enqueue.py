@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import Duplicate
-from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import NewJob
 from headway.model.machine import Place
 

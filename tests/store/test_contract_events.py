@@ -8,11 +8,12 @@ from contextlib import closing
 import msgspec
 import psycopg
 import pytest
+from tenant_words import tenant_id
 from trigger_words import ODD_JSON, handling, job_of, new_event, new_fire, refused
 
 from headway.errors import Duplicate, InvalidPayload
 from headway.model.event import NewEvent
-from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)

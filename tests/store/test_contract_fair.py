@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
-from headway.model.ids import tenant_id
 from headway.model.limit import EVERY_TENANT
 
 # in the order in which a queue takes them

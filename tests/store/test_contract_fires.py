@@ -6,10 +6,11 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 from trigger_words import firing, job_of, new_fire, new_schedule, refused
 
 from headway.errors import Duplicate
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 from machine_words import QUIET, ids_of, inbox, place
+from tenant_words import tenant_id
 
 from headway.errors import Duplicate
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 
 def fork_of(db, make, job_id, **options):

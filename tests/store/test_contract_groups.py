@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import InvalidJob
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.retry import failed
 
 ACME = tenant_id("acme")

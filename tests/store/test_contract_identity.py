@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import Duplicate
-from headway.model.ids import tenant_id
 
 KEYS = pytest.mark.parametrize("key", ["unique_key", "idempotency_key"])
 

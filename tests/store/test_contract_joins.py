@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import InvalidJob
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 ACME = tenant_id("acme")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import NotAllowed, NotFound
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 ACME = tenant_id("acme")
 

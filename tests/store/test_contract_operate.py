@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import NotAllowed
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.status import FINISHED
 
 ACME = tenant_id("acme")

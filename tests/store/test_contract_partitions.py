@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
-from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.limit import partition_key
 
 ACME = tenant_id("acme")

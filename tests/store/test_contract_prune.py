@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from headway.model.ids import tenant_id
+from tenant_words import tenant_id
 
 MINUTE_MS = 60_000
 

@@ -6,9 +6,10 @@ import random
 from datetime import timedelta
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.errors import QueueFull
-from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.limit import EVERY_TENANT, rate_key
 
 ACME = tenant_id("acme")

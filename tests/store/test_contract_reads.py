@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tenant_words import tenant_id
 
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import Outcome
 
 ACME = tenant_id("acme")

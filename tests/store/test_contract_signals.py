@@ -8,9 +8,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 from machine_words import QUIET, ids_of, inbox, place
+from tenant_words import tenant_id
 
 from headway.errors import InvalidPayload, NotAllowed, NotFound
-from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 from trigger_words import ODD_JSON, new_template, own_transaction
 
 from headway.errors import Duplicate, NotAllowed
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import Report
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-
-from headway.model.ids import tenant_id
+from tenant_words import tenant_id
 
 ACME = tenant_id("acme")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tenant_words import tenant_id
 from trigger_words import ODD_JSON, firing, new_fire, new_listener, new_schedule, own_transaction
 
 from headway.errors import Duplicate, NotFound
 from headway.model.definition import NewDefinition
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
+from tenant_words import tenant_id
 from test_state_machine import Side, Stores, _moment, jobs
 
 from headway.model.group import NewGroup
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.status import FINISHED, UNFINISHED
 

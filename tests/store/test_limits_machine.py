@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tenant_words import tenant_id
 
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import Change, Claim, NewJob, Settlement
 from headway.model.limit import Limit
 

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from tenant_words import tenant_id
 
 import headway
 from headway import Headway
-from headway.errors import NotAllowed
-from headway.model.ids import tenant_id
+from headway.errors import NotAllowed, NotFound
 from headway.store import migrate
 from headway.store.postgres.store import PostgresStore
 
@@ -34,6 +34,10 @@ class Roles:
             owner.execute("select headway.grant_worker(%s)", (self.login("worker"),))
             for name in ("app", "acme"):
                 owner.execute("select headway.grant_app(%s)", (self.login(name),))
+            owner.execute(
+                "insert into headway.tenants (id, slug, created_at) values (%s, 'acme', now()), (%s, 'globex', now())",
+                (ACME, GLOBEX),
+            )
             owner.execute(
                 "insert into headway.tenant_roles (role, tenant_id) values (%s::regrole, %s)",
                 (self.login("acme"), ACME),
@@ -281,3 +285,47 @@ def test_a_database_that_did_not_ask_has_no_grants(postgres_migrated_url: str) -
                 owner.execute("select headway.grant_worker(%s)", (role,))
         finally:
             owner.execute(f"drop role {role}")
+
+
+def test_no_tenant_comes_into_being_by_an_app_session(roles: Roles) -> None:
+    new = str(uuid.uuid4())
+    with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
+        conn.execute("select set_config('headway.tenant_id', %s, false)", (new,))
+        for statement in (
+            "select headway.enqueue('k')",
+            f"select headway.enqueue('k', tenant => '{new}', slug => 'mine')",
+            "select headway.emit('paid')",
+            """select headway.create_template('{"name": "t", "kind": "k"}')""",
+        ):
+            with pytest.raises(psycopg.Error, match="has no tenant"):
+                conn.execute(statement)
+        assert conn.execute("select * from headway.tenants_named('{mine}', true)").fetchall() == []
+        for statement in (
+            "update headway.tenants set slug = 'x'",
+            "insert into headway.tenants values (%s, 'x', now())",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(statement, (new,) if "%s" in statement else None)
+
+
+def test_a_mapped_login_finds_no_other_tenant(roles: Roles) -> None:
+    names = "select name from headway.tenants_named('{acme,globex,nobody,default}', true)"
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        assert conn.execute(names).fetchall() == [("acme",)]
+    app = Headway(roles.url_of("acme"))
+    assert {job.tenant for job in app.tenant("acme").jobs()} == {"acme"}
+    for name in ("globex", "nobody"):
+        assert app.tenant(name).jobs() == []
+        with pytest.raises(NotFound, match=f"there is no tenant {name}"):
+            app.enqueue("k", tenant=name)
+    app.close()
+
+
+def test_an_apps_login_acts_for_the_tenants_that_it_names(roles: Roles) -> None:
+    app = Headway(roles.url_of("app"))
+    for name in ("acme", "globex"):
+        verbs = app.tenant(name)
+        job = verbs.enqueue("k", {"of": name})
+        assert verbs.get(job.id).tenant == name
+        verbs.cancel(job.id)
+    app.close()

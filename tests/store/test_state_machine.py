@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tenant_words import tenant_id
 
 from headway.clock import from_micros
 from headway.errors import HeadwayError
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.model.job import Report, Settlement
 from headway.model.status import FINISHED, UNFINISHED
 

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import msgspec
 from psycopg.types.string import TextLoader
+from tenant_words import tenant_id
 
 from headway.model.definition import Definition, DefinitionChange, NewDefinition
 from headway.model.event import Event, NewEvent
-from headway.model.ids import DEFAULT_TENANT_ID, new_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import NewJob
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.model.trigger import (

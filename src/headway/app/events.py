@@ -11,13 +11,14 @@ import msgspec
 from headway import secrets
 from headway.app.requests import then
 from headway.app.rules import Rules
+from headway.app.tenants import found
 from headway.define.firing import event_job, meets
 from headway.define.triggers import event_name, new_trigger
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, NotFound
 from headway.model.codec import check_batch, check_text, decode, encode
 from headway.model.duration import Duration
 from headway.model.event import Event, EventStatus, NewEvent
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, new_id
 from headway.model.trigger import Met, Trigger
 from headway.store.ops import Op, Steps
 
@@ -71,14 +72,20 @@ class EventVerbs(Rules):
 
     def emit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
         """Publish what `app.build_event(…)` made: one transaction, all or none; gives the ids."""
-        op = self._emitting(list(events))
+        batch = [self._my_event(event) for event in events]
+        if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
+            batch = _identified(batch, self._look_up(refs, create=True, conn=conn))
+        op = self._emitting(batch)
         ids = self._run(op) if conn is None else self._store.run_in(conn, op)
         if conn is None:
             self._emitted.poke(None)
         return ids
 
     async def aemit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        op = self._emitting(list(events))
+        batch = [self._my_event(event) for event in events]
+        if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
+            batch = _identified(batch, await self._alook_up(refs, create=True, conn=conn))
+        op = self._emitting(batch)
         ids = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
         if conn is None:
             self._emitted.poke(None)
@@ -104,7 +111,7 @@ class EventVerbs(Rules):
         return NewEvent(
             id=new_id(),
             tenant=owner,
-            tenant_id=tenant_id(owner),
+            tenant_id=self._tenants.get(owner),  # if it is known; emit_many looks it up
             name=name,
             payload=_payload(payload, self.payload_limit),
             correlation_id=None if correlation_id is None else check_text(correlation_id, "correlation_id"),
@@ -290,6 +297,13 @@ class EventVerbs(Rules):
 
     # how
 
+    def _my_event(self, event: NewEvent) -> NewEvent:
+        if not isinstance(event, NewEvent):
+            raise InvalidJob(f"emit_many takes what build_event(…) gives, not {type(event).__name__}")
+        if self._is_narrow and event.tenant != self._own and event.tenant != self._seen:
+            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {event.tenant}")
+        return event
+
     def _events(
         self,
         name: str | None,
@@ -329,15 +343,14 @@ class EventVerbs(Rules):
         self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
     ) -> Op[Trigger]:
         owner = self._whose(tenant)
+        owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
             fields = dict(given)
             self._check_window(fields)
             if template is not None:
                 fields["template_id"] = yield from self._template_id(template, owner)
-            row = new_trigger(
-                fields, tenant=owner, tenant_id=tenant_id(owner), limit=self.payload_limit, created_by=actor
-            )
+            row = new_trigger(fields, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
         return Op(steps, writes=True, refusable=True)
@@ -390,6 +403,13 @@ def _payload(payload: Any, limit: int) -> str:
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}
+
+
+def _identified(events: list[NewEvent], ids: Mapping[str, str]) -> list[NewEvent]:
+    return [
+        event if event.tenant_id else msgspec.structs.replace(event, tenant_id=found(str(event.tenant), ids))
+        for event in events
+    ]
 
 
 def _missing(event_id: str) -> Any:

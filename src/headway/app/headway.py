@@ -15,6 +15,7 @@ from headway.app.address import DEFAULT_URL, checked, open_store
 from headway.app.prune import PruneVerbs
 from headway.app.results import Results
 from headway.app.settings import settings
+from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
@@ -23,7 +24,7 @@ from headway.define.definitions import Definitions, declarations
 from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
 from headway.errors import ConfigError
 from headway.model.duration import Duration
-from headway.model.ids import tenant_id
+from headway.model.ids import tenant_ref
 from headway.model.job import NewJob
 from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
@@ -86,10 +87,11 @@ class Headway(Verbs, PruneVerbs):
             "retention": retention,
         }
         settings(self._given)
-        self._tenant = None if tenant is None else str(tenant)
-        tenant_id(self._own if tenant is not None else "default")
+        self._tenant = None if tenant is None else tenant_ref(tenant)
         self.clock = clock or SystemClock()
         self._seen = None
+        self._is_narrow = False
+        self._tenants = Tenants()
         self._registry = Registry()
         self._has_commands = False
         self._wake = Wake(self._hint)
@@ -159,7 +161,7 @@ class Headway(Verbs, PruneVerbs):
 
     def tenant(self, tenant: str | UUID) -> Verbs:
         """The same verbs, seeing and writing only that tenant."""
-        return _Tenant(self, str(tenant))
+        return _Tenant(self, tenant_ref(tenant))
 
     # run
 
@@ -198,6 +200,7 @@ class Headway(Verbs, PruneVerbs):
         settings(given)
         self.close()
         self._url, self._given = self._url if url is None else checked(url), given
+        self._tenants = Tenants()
         for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
             self.__dict__.pop(name, None)
 
@@ -292,7 +295,7 @@ class Headway(Verbs, PruneVerbs):
 
     @property
     def _own(self) -> str:  # type: ignore[override]
-        return str(self._tenant or self._config.get("tenant") or "default")
+        return self._tenant or tenant_ref(self._config.get("tenant") or "default")
 
     def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
         self._add_commands()
@@ -359,10 +362,18 @@ class _Tenant(Verbs):
         self._wake = app._wake
         self._emitted = app._emitted
         self._own = tenant
-        self._seen: str = tenant_id(tenant)
-        self._bound: tuple[Store, Store, Results] | None = None
+        self._is_narrow = True
+        self._bound: tuple[Store, str, Store, Results] | None = None
 
     # as the app is now: it may be configured, or given another clock, after this was made
+
+    @property
+    def _tenants(self) -> Tenants:  # type: ignore[override]
+        return self._app._tenants
+
+    @property
+    def _seen(self) -> str:  # type: ignore[override]
+        return self._id_of(self._own)
 
     @property
     def clock(self) -> Clock:  # type: ignore[override]
@@ -382,7 +393,7 @@ class _Tenant(Verbs):
 
     @property
     def _store(self) -> Store:  # type: ignore[override]
-        return self._opened()[1]
+        return self._opened()[2]
 
     @property
     def _whole(self) -> Store:  # type: ignore[override]
@@ -390,14 +401,14 @@ class _Tenant(Verbs):
 
     @property
     def _results(self) -> Results:  # type: ignore[override]
-        return self._opened()[2]
+        return self._opened()[3]
 
     def _errand(self, job: NewJob, reservation_id: str) -> Errand:
         return self._app._errand(job, reservation_id)
 
-    def _opened(self) -> tuple[Store, Store, Results]:
-        store = self._app.store
-        if self._bound is None or self._bound[0] is not store:
-            mine = store.bound(self._seen)
-            self._bound = (store, mine, Results(mine))
+    def _opened(self) -> tuple[Store, str, Store, Results]:
+        store, seen = self._app.store, self._seen
+        if self._bound is None or self._bound[0] is not store or self._bound[1] != seen:
+            mine = store.bound(seen)
+            self._bound = (store, seen, mine, Results(mine))
         return self._bound

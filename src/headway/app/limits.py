@@ -10,7 +10,7 @@ import msgspec
 from headway.app.requests import Requests
 from headway.define import checks
 from headway.errors import InvalidJob
-from headway.model.ids import tenant_id
+from headway.model.ids import tenant_ref
 from headway.model.limit import EVERY_TENANT, Limit, Scope
 from headway.store.ops import Op, Steps
 
@@ -85,7 +85,7 @@ class LimitVerbs(Requests):
         numbers: dict[str, Any],
         actor: str | None,
     ) -> Op[Limit]:
-        scope, name = _whose(queue, kind, tenant)
+        scope, name = self._limited(queue, kind, tenant)
         changes = _changes(scope, {option: value for option, value in numbers.items() if value is not msgspec.UNSET})
         ops = self._store.ops
 
@@ -100,22 +100,26 @@ class LimitVerbs(Requests):
 
         return self._everyones("set limits", Op(steps, writes=True, atomic=True))
 
+    def _limited(self, queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
+        """Whose limit it is: a queue's, a kind's, or a tenant's, by its id."""
+        match queue, kind, tenant:
+            case str(), None, None:
+                return "queue", checks.name(queue, "queue")
+            case None, str(), None:
+                return "kind", checks.name(kind, "kind")
+            case None, None, "*":
+                return "tenant", EVERY_TENANT
+            case None, None, str() | UUID() if not self._is_narrow:
+                return "tenant", self._id_for(tenant_ref(tenant))
+            case None, None, str() | UUID():
+                return "tenant", self._own
+        raise InvalidJob("whose limit? Give the name of one queue=, kind= or tenant= (tenant='*' is every tenant)")
+
     def _fair(self, queue: str, fair: bool, actor: str | None) -> Op[None]:
         if not isinstance(fair, bool):
             raise InvalidJob(f"fair={fair!r} is neither True nor False")
         op = self._store.ops.set_fair(checks.name(queue, "queue"), fair, actor=actor)
         return self._everyones("make a queue fair", op)
-
-
-def _whose(queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
-    match queue, kind, tenant:
-        case str(), None, None:
-            return "queue", checks.name(queue, "queue")
-        case None, str(), None:
-            return "kind", checks.name(kind, "kind")
-        case None, None, str() | UUID():
-            return "tenant", EVERY_TENANT if tenant == EVERY_TENANT else tenant_id(tenant)
-    raise InvalidJob("whose limit? Give the name of one queue=, kind= or tenant= (tenant='*' is every tenant)")
 
 
 def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:

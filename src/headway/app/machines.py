@@ -14,7 +14,7 @@ from headway.define.machine import MachineKind
 from headway.define.signaling import signal_to
 from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_batch, encode
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.machine import Chapter, Child, forked, history
 from headway.model.signal import NewSignal, Sent, Signal
@@ -67,6 +67,9 @@ class MachineVerbs(Requests):
         return sent
 
     async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+        signals = list(signals)
+        if refs := {each.tenant for each in signals if each.tenant is not None and not self._tenants.get(each.tenant)}:
+            await self._alook_up(refs, create=False)
         op = self._signaling(signals)
         sent = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
         self._wake_for(sent, conn)
@@ -133,12 +136,14 @@ class MachineVerbs(Requests):
     def _addressed(self, signal: NewSignal) -> NewSignal:
         if not isinstance(signal, NewSignal):
             raise InvalidJob(f"signal_many takes what build_signal(…) gives, not {type(signal).__name__}")
-        if self._seen is not None and signal.tenant_id not in (None, self._seen):
-            raise NotAllowed(f"this app acts for tenant {self._own} only")
-        if signal.tenant_id is not None:
+        if signal.tenant is not None and self._is_narrow and signal.tenant != self._own:
+            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {signal.tenant}")
+        if signal.tenant_id:
             return signal
+        if signal.tenant is not None:
+            return msgspec.structs.replace(signal, tenant_id=self._id_of(signal.tenant))
         # an id names its tenant by itself, a unique key does not
-        own = self._seen if signal.job_id is not None else tenant_id(self._own)
+        own = self._seen if signal.job_id is not None else self._id_of(self._own)
         return msgspec.structs.replace(signal, tenant_id=own)
 
     def _wake_for(self, sent: Sequence[Sent], conn: Any) -> None:

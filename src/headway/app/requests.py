@@ -12,6 +12,7 @@ import msgspec
 
 from headway.app.masking import masked
 from headway.app.results import Results
+from headway.app.tenants import TenantLookup, found
 from headway.app.why import Why, why
 from headway.clock import Clock, from_micros
 from headway.define.change import change_of
@@ -23,7 +24,7 @@ from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model import codec
 from headway.model.group import NewGroup
-from headway.model.ids import as_id, tenant_id
+from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Attempt, AuditEntry, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
@@ -38,7 +39,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Requests:
+class Requests(TenantLookup):
     """Holds whom an app acts for, and turns calls into ops; raises before anything is sent."""
 
     clock: Clock
@@ -52,9 +53,10 @@ class Requests:
     _whole: Store  # the same database for what belongs to all tenants
     _results: Results
 
-    # the tenant that jobs are enqueued for, and the one that everything else is narrowed to (None: all)
+    # the tenant that jobs are enqueued for, by name or id, and the id that everything else is narrowed to (None: all)
     _own: str
     _seen: str | None
+    _is_narrow: bool
 
     def _run(self, op: Op[T]) -> T:
         return self._store.run(op)
@@ -86,12 +88,18 @@ class Requests:
 
     def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its twin."""
+        if refs := _unknown(batch):
+            ids = self._look_up(refs, create=True, conn=conn)
+            batch, group = _identified(batch, group, ids)
         op = self._enqueue(batch, group)
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done
 
     async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+        if refs := _unknown(batch):
+            ids = await self._alook_up(refs, create=True, conn=conn)
+            batch, group = _identified(batch, group, ids)
         op = self._enqueue(batch, group)
         done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
         self._poke(batch, conn)
@@ -120,10 +128,10 @@ class Requests:
         if not isinstance(job, NewJob):
             raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
         if job.tenant is None:
-            return msgspec.structs.replace(job, tenant=self._own, tenant_id=tenant_id(self._own))
-        if self._seen is not None and job.tenant_id != self._seen:
+            return msgspec.structs.replace(job, tenant=self._own, tenant_id=self._tenants.get(self._own))
+        if self._is_narrow and job.tenant != self._own and job.tenant_id != self._seen and job.tenant != self._seen:
             raise NotAllowed(f"this app acts for tenant {self._own} only, not for {job.tenant}")
-        return job
+        return job if job.tenant_id else msgspec.structs.replace(job, tenant_id=self._tenants.get(job.tenant))
 
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:
         if conn is None:
@@ -172,17 +180,18 @@ class Requests:
 
     def _narrowed(self, tenant: str | UUID | None) -> str | None:
         """The id of the tenant that is asked for; None: of all."""
-        wanted = self._seen if tenant is None else tenant_id(tenant)
-        if self._seen is not None and wanted != self._seen:
-            raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
-        return wanted
+        if tenant is None:
+            return self._seen
+        return self._id_of(self._whose(tenant))
 
     def _whose(self, tenant: str | UUID | None) -> str:
         """The tenant that a name is looked for in, or made for: the one that is given, or the app's own."""
         if tenant is None:
             return self._own
-        self._narrowed(tenant)
-        return str(tenant)
+        ref = tenant_ref(tenant)
+        if self._is_narrow and ref != self._own and not (is_id(ref) and ref == self._seen):
+            raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
+        return ref
 
     def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
         key = as_id(job_id)
@@ -272,6 +281,22 @@ def _page_size(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= 10_000:
         raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to 10,000")
     return limit
+
+
+def _unknown(batch: list[NewJob]) -> set[str]:
+    """The tenants of these jobs whose ids are to be looked up."""
+    return {job.tenant for job in batch if not job.tenant_id and job.tenant is not None}
+
+
+def _identified(
+    batch: list[NewJob], group: NewGroup | None, ids: Mapping[str, str]
+) -> tuple[list[NewJob], NewGroup | None]:
+    jobs = [
+        job if job.tenant_id else msgspec.structs.replace(job, tenant_id=found(str(job.tenant), ids)) for job in batch
+    ]
+    if group is not None:
+        group = msgspec.structs.replace(group, tenant_id=jobs[0].tenant_id)
+    return jobs, group
 
 
 def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:

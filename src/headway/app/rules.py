@@ -15,7 +15,7 @@ from headway.define.firing import schedule_job
 from headway.define.triggers import changed_trigger
 from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, new_id
 from headway.model.template import Template
 from headway.model.trigger import Fire, Met, NewFire, Trigger, TriggerType
 from headway.store.ops import Op, Steps
@@ -52,7 +52,7 @@ class Rules(Requests):
     def _rule(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
         owner = self._whose(tenant)
         op = self._store.ops.triggers(
-            tenant_id=tenant_id(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
+            tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
         )
         return then(op, lambda found: found[0] if found else _missing(type_, name, owner))
 
@@ -187,7 +187,7 @@ class Rules(Requests):
 
     def _template_id(self, name: str, tenant: str) -> Steps[str]:
         op = self._store.ops.templates(
-            None, tenant_id=tenant_id(tenant), name=checked_name(name, "template"), limit=1, after=None
+            None, tenant_id=self._id_of(tenant), name=checked_name(name, "template"), limit=1, after=None
         )
         found = yield from op.steps()
         if not found:

@@ -14,7 +14,7 @@ from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
 from headway.model.cron import zone
 from headway.model.duration import Duration
-from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.schedule import upcoming
 from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
 from headway.store.ops import Op, Steps
@@ -210,6 +210,7 @@ class ScheduleVerbs(Rules):
         self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
     ) -> Op[Trigger]:
         owner = self._whose(tenant)
+        owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
             now = yield from self._store.ops.now().steps()
@@ -219,7 +220,7 @@ class ScheduleVerbs(Rules):
             row = new_schedule(
                 fields,
                 tenant=owner,
-                tenant_id=tenant_id(owner),
+                tenant_id=owner_id,
                 now=now,
                 limit=self.payload_limit,
                 created_by=actor,

@@ -15,7 +15,7 @@ from headway.define.firing import template_job
 from headway.define.options import UsingOptions, check_stored_options
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, NewJob
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.store.ops import Op, Steps
@@ -141,7 +141,7 @@ class TemplateVerbs(Requests):
         owner = self._whose(tenant)
         given = {"name": name, "kind": kind, "payload": payload, "options": options, "description": description}
         row = NewTemplate(
-            id=new_id(), tenant=owner, tenant_id=tenant_id(owner), created_by=actor, **self._template_fields(given)
+            id=new_id(), tenant=owner, tenant_id=self._id_for(owner), created_by=actor, **self._template_fields(given)
         )
         return self._store.ops.create_template(row, actor=actor)
 
@@ -169,7 +169,7 @@ class TemplateVerbs(Requests):
     def _template(self, name: str, tenant: str | UUID | None) -> Op[Template]:
         owner = self._whose(tenant)
         op = self._store.ops.templates(
-            None, tenant_id=tenant_id(owner), name=checked_name(name, "template"), limit=1, after=None
+            None, tenant_id=self._id_of(owner), name=checked_name(name, "template"), limit=1, after=None
         )
         return then(op, lambda found: found[0] if found else _missing(name, owner))
 

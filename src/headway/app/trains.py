@@ -8,7 +8,7 @@ from headway.app.requests import Requests, missing, then
 from headway.define import keys
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
-from headway.model.ids import as_id, tenant_id
+from headway.model.ids import as_id
 from headway.model.job import Job
 from headway.model.status import Status
 from headway.model.train import Moved, Train
@@ -136,18 +136,18 @@ class TrainVerbs(Requests):
         )
 
     def _cars(self, train: str, limit: int) -> Op[list[Job]]:
-        return self._store.ops.cars(_name(train), tenant_id=tenant_id(self._own), limit=page(limit))
+        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own), limit=page(limit))
 
     def _hold_train(self, train: str, reason: str | None, actor: str | None) -> Op[None]:
         if reason is not None:
             check_text(reason, "reason")
-        return self._store.ops.hold_train(_name(train), tenant_id=tenant_id(self._own), reason=reason, actor=actor)
+        return self._store.ops.hold_train(_name(train), tenant_id=self._id_for(self._own), reason=reason, actor=actor)
 
     def _resume_train(self, train: str, actor: str | None) -> Op[bool]:
-        return self._store.ops.resume_train(_name(train), tenant_id=tenant_id(self._own), actor=actor)
+        return self._store.ops.resume_train(_name(train), tenant_id=self._id_of(self._own), actor=actor)
 
     def _clear_train(self, train: str, actor: str | None) -> Op[list[str]]:
-        return self._store.ops.clear_train(_name(train), tenant_id=tenant_id(self._own), actor=actor)
+        return self._store.ops.clear_train(_name(train), tenant_id=self._id_of(self._own), actor=actor)
 
     def _skip(self, job_id: str | UUID, actor: str | None) -> Op[Status]:
         key = as_id(job_id)

@@ -10,7 +10,7 @@ import click
 
 from headway.cli.command import Command
 from headway.cli.output import emit, note
-from headway.cli.params import SOURCES, Duration, JobId, JsonObject, Moment, Rate, given
+from headway.cli.params import SOURCES, Duration, JobId, JsonObject, Moment, Rate, Tenant, given
 from headway.cli.state import State, actor, pass_state
 from headway.model.status import STATUSES
 
@@ -24,7 +24,7 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.argument("kind")
 @click.argument("payload", metavar="[JSON | @FILE | -]", required=False)
 @click.option("--queue", help="Instead of the kind's.")
-@click.option("--tenant", help="Whose job it is.")
+@click.option("--tenant", type=Tenant(), help="Whose job it is.")
 @click.option("--priority", type=int, help="Lower runs first. Default: 100.")
 @click.option("--delay", type=Duration(), help="Not before that long from now: 90s, 5m, 1h30m.")
 @click.option("--scheduled-for", type=Moment(), help="Not before this time: 2026-01-31T09:30:00Z.")

@@ -12,7 +12,7 @@ from headway.cli.command import Group
 from headway.cli.failure import FAILED
 from headway.cli.output import COLORS, Cell, Column, ago, at, emit, first_line, many, merged, note, say, status, table
 from headway.cli.page import block, heading, pretty, title, values
-from headway.cli.params import Json
+from headway.cli.params import Json, Tenant
 from headway.cli.rules import MOST, fires_as_json, fires_table, limit_option, next_page, with_id, yes_option
 from headway.cli.state import State, actor, pass_state
 
@@ -46,7 +46,7 @@ def events(ctx: click.Context) -> None:
 @click.option("--name", help="Only events of this name.")
 @click.option("--status", "status_", type=click.Choice(_STATUSES), help="Only events of this status.")
 @click.option("--failed", is_flag=True, help="Only those that a trigger could not handle.")
-@click.option("--tenant", help="Only events of this tenant. Default: of all.")
+@click.option("--tenant", type=Tenant(), help="Only events of this tenant. Default: of all.")
 @limit_option
 @click.option("--before", metavar="ID", help="Continue after the page that ended with this event.")
 @pass_state
@@ -153,7 +153,7 @@ def show(state: State, event_id: str) -> None:
     "--payload", type=Json(), metavar="JSON|@FILE|-", help="Any JSON value, @file, or - for stdin. Default: null."
 )
 @click.option("--correlation-id", metavar="ID", help="Ties jobs of one story together.")
-@click.option("--tenant", help="Whose event it is. Default: the tenant of the settings.")
+@click.option("--tenant", type=Tenant(), help="Whose event it is. Default: the tenant of the settings.")
 @pass_state
 def emit_(state: State, /, name: str, payload: Any, correlation_id: str | None, tenant: str | None) -> None:
     """Emit an event and print its id; it is durable once the id is printed, and a worker handles it.
@@ -176,7 +176,7 @@ def emit_(state: State, /, name: str, payload: Any, correlation_id: str | None, 
 @click.argument("ids", metavar="[ID...]", nargs=-1)
 @click.option("--failed", is_flag=True, help="All that failed, instead of ids.")
 @click.option("--name", help="With --failed: only events of this name.")
-@click.option("--tenant", help="With --failed: only events of this tenant.")
+@click.option("--tenant", type=Tenant(), help="With --failed: only events of this tenant.")
 @yes_option
 @pass_state
 def retry(state: State, /, ids: tuple[str, ...], failed: bool, name: str | None, tenant: str | None, yes: bool) -> None:

@@ -9,7 +9,7 @@ import click
 
 from headway.cli.command import Group
 from headway.cli.output import Cell, Column, emit, many, merged, note, say, table
-from headway.cli.params import Count, Rate, given, taken_back
+from headway.cli.params import Count, Rate, Tenant, given, taken_back
 from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
 @limits.command("set")
 @click.option("--queue", help="The limit of this queue.")
 @click.option("--kind", help="The limit of this kind.")
-@click.option("--tenant", help="The limit of this tenant; '*' is every tenant without limits of its own.")
+@click.option(
+    "--tenant", type=Tenant(), help="The limit of this tenant; '*' is every tenant without limits of its own."
+)
 @click.option("--max-running", type=Count(), metavar="N|none", help="How many may run at once, on all machines.")
 @click.option("--rate", type=Rate(none=True), metavar="RATE|none", help="How many of a kind may start: 100/min, 5/2h.")
 @click.option(

@@ -11,7 +11,7 @@ import click
 from headway.cli.command import Group
 from headway.cli.failure import Refused
 from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
-from headway.cli.params import JobId, Json, as_flags
+from headway.cli.params import JobId, Json, Tenant, as_flags
 from headway.cli.place import awaits, when
 from headway.cli.state import State, actor, pass_state
 from headway.model.status import STATUSES
@@ -51,7 +51,7 @@ def machines(ctx: click.Context) -> None:
 @click.option("--status", "status_", type=click.Choice(STATUSES), help="Only machines of this status.")
 @click.option("--kind", help="Only machines of this kind.")
 @click.option("--queue", help="Only machines of this queue.")
-@click.option("--tenant", help="Only machines of this tenant.")
+@click.option("--tenant", type=Tenant(), help="Only machines of this tenant.")
 @click.option("--unique-key", help="Only machines with this unique key.")
 @click.option("--parent", "parent_id", type=JobId(), metavar="ID", help="Only machines that this one spawned.")
 @click.option("--awaits", "awaited", metavar="SIGNAL", help="Only machines that wait for this signal.")
@@ -200,7 +200,7 @@ def _notes(state: State, job: Job, signals: list[Signal]) -> None:
 @click.argument("words", metavar="[ID] NAME", nargs=-1, required=True)
 @click.option("--key", metavar="UNIQUE_KEY", help="The machine that has this unique key, instead of an ID.")
 @click.option("--kind", help="With --key: its kind.")
-@click.option("--tenant", help="With --key: whose machine it is. Default: the tenant of the settings.")
+@click.option("--tenant", type=Tenant(), help="With --key: whose machine it is. Default: the tenant of the settings.")
 @click.option("--payload", type=Json(), metavar="JSON|@FILE", help="What comes with it. Default: null.")
 @click.option("--dedup-key", metavar="KEY", help="Of several with the same key, the machine gets one.")
 @pass_state

@@ -13,6 +13,7 @@ import click
 
 from headway.errors import HeadwayError, NotFound
 from headway.model.duration import to_ms
+from headway.model.ids import is_id
 from headway.model.rate import parse_rate
 from headway.model.status import STATUSES
 
@@ -25,6 +26,15 @@ _SHOWN = 10
 _BEGINNING = re.compile("[0-9a-f]{6,31}")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Tenant(click.ParamType[Any]):
+    """A tenant's name, or its id."""
+
+    name = "text"
+
+    def convert(self, value: Any, _param: click.Parameter | None, _ctx: click.Context | None) -> Any:
+        return UUID(value) if isinstance(value, str) and is_id(value) else value
 
 
 class Duration(click.ParamType[Any]):
@@ -242,7 +252,7 @@ def filter_options(fn: F) -> F:
         _several("--status", type=click.Choice(STATUSES), help="Only jobs of this status; repeatable."),
         _several("--kind", help="Only jobs of this kind; repeatable."),
         _several("--queue", help="Only jobs of this queue; repeatable."),
-        click.option("--tenant", help="Only jobs of this tenant."),
+        click.option("--tenant", type=Tenant(), help="Only jobs of this tenant."),
         click.option("--group", "group_id", metavar="ID", help="Only jobs of this group."),
         click.option("--parent", "parent_id", type=JobId(), metavar="ID", help="Only jobs that this machine spawned."),
         _several("--source", type=click.Choice(SOURCES), help="Only jobs made this way; repeatable."),

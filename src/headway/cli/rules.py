@@ -12,7 +12,7 @@ from headway.cli.ask import ask
 from headway.cli.failure import Refused
 from headway.cli.output import Cell, Column, ago, emit, first_line, local, merged, note, say, status, table
 from headway.cli.page import brief
-from headway.cli.params import JsonObject, Pair, as_flags
+from headway.cli.params import JsonObject, Pair, Tenant, as_flags
 from headway.cli.state import State, actor
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TEXTS = (
 )
 _NOUNS = {"schedule": "schedules", "event": "triggers"}
 
-tenant_option = click.option("--tenant", help="Whose it is. Default: the tenant of the settings.")
+tenant_option = click.option("--tenant", type=Tenant(), help="Whose it is. Default: the tenant of the settings.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1, MOST), default=50, show_default=True, help="How many at most."
 )
@@ -113,7 +113,7 @@ def switch(
     switched = []
     for before in found:
         stays = before.enabled == to
-        after = before if stays else verb(before.name, tenant=before.tenant_id, actor=actor())
+        after = before if stays else verb(before.name, tenant=UUID(before.tenant_id), actor=actor())
         switched.append(after)
         if not state.json:
             say(f"{after.name}: {already}" if stays else said(after))
@@ -128,9 +128,9 @@ def delete(state: State, rule: Trigger, yes: bool) -> None:
     if not yes:
         ask(f"delete {noun} {rule.name} of tenant {rule.tenant}")
     if rule.type == "schedule":
-        app.delete_schedule(rule.name, tenant=rule.tenant_id, actor=actor())
+        app.delete_schedule(rule.name, tenant=UUID(rule.tenant_id), actor=actor())
     else:
-        app.delete_trigger(rule.name, tenant=rule.tenant_id, actor=actor())
+        app.delete_trigger(rule.name, tenant=UUID(rule.tenant_id), actor=actor())
     if state.json:
         emit({"deleted": rule.name, "id": rule.id, "tenant": rule.tenant})
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
 
 from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
 from headway.cli.output import Cell, Column, ago, emit, local, merged, note, say, table
-from headway.cli.params import Duration, Moment, Zone, taken_back
+from headway.cli.params import Duration, Moment, Tenant, Zone, taken_back
 from headway.cli.rules import (
     MOST,
     delete,
@@ -59,7 +60,7 @@ def schedules(ctx: click.Context) -> None:
 
 
 @schedules.command("list")
-@click.option("--tenant", help="Only schedules of this tenant. Default: of all.")
+@click.option("--tenant", type=Tenant(), help="Only schedules of this tenant. Default: of all.")
 @limit_option
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this schedule.")
 @pass_state
@@ -134,8 +135,8 @@ def show(state: State, /, name: str, tenant: str | None) -> None:
     app = state.existing
     schedule = find(state, "schedule", name, tenant)
     names = template_names(app, [schedule])
-    coming = app.preview_schedule(name, 5, tenant=schedule.tenant_id) if schedule.enabled else []
-    fired = app.fires(schedule=name, tenant=schedule.tenant_id, limit=5)
+    coming = app.preview_schedule(name, 5, tenant=UUID(schedule.tenant_id)) if schedule.enabled else []
+    fired = app.fires(schedule=name, tenant=UUID(schedule.tenant_id), limit=5)
     if state.json:
         template = names.get(schedule.template_id or "")
         emit(merged(schedule, template=template, upcoming=coming, fires=fires_as_json(app, fired)))
@@ -220,7 +221,7 @@ def change(state: State, /, name: str, tenant: str | None, **options: Any) -> No
     changes = options_of(taken_back(options, "start", "end"), schedule.options)
     if not changes:
         raise Refused("there is nothing to change: give some of --cron --every --tz --payload …", WRONG)
-    changed = state.existing.change_schedule(name, tenant=schedule.tenant_id, actor=actor(), **changes)
+    changed = state.existing.change_schedule(name, tenant=UUID(schedule.tenant_id), actor=actor(), **changes)
     _answer(state, changed)
     if not state.json and "kind" in changes:
         warn_of_kind(state.existing, changed.kind)
@@ -281,7 +282,7 @@ def run(state: State, /, name: str, payload: Any, tenant: str | None) -> None:
     headway schedules run nightly --payload '{"day": "2031-05-06"}'
     """
     schedule = find(state, "schedule", name, tenant)
-    fire = state.existing_with_kinds.run_schedule(name, payload, tenant=schedule.tenant_id, actor=actor())
+    fire = state.existing_with_kinds.run_schedule(name, payload, tenant=UUID(schedule.tenant_id), actor=actor())
     if state.json:
         emit(fire)
     else:
@@ -325,7 +326,7 @@ def preview(
         raise click.UsageError(f"{name} has a zone of its own: leave --tz out, or give --cron instead of the name")
     schedule = None if name is None else find(state, "schedule", name, tenant)
     if schedule is not None:
-        times = state.existing.preview_schedule(name, count, after=after, tenant=schedule.tenant_id)
+        times = state.existing.preview_schedule(name, count, after=after, tenant=UUID(schedule.tenant_id))
     else:
         # this needs no database
         times = state.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
@@ -361,7 +362,7 @@ def fires(state: State, /, name: str, tenant: str | None, limit: int, before: st
 
     app = state.existing
     schedule = find(state, "schedule", name, tenant)
-    found = app.fires(schedule=name, tenant=schedule.tenant_id, limit=min(limit + 1, MOST), before=before)
+    found = app.fires(schedule=name, tenant=UUID(schedule.tenant_id), limit=min(limit + 1, MOST), before=before)
     shown = found[:limit]
     if state.json:
         emit(fires_as_json(app, shown))

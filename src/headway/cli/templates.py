@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
 
@@ -11,7 +12,7 @@ from headway.cli.command import Group
 from headway.cli.failure import WRONG, Refused
 from headway.cli.output import Cell, Column, ago, at, emit, merged, note, say, table
 from headway.cli.page import blocks, brief, title, values
-from headway.cli.params import given
+from headway.cli.params import Tenant, given
 from headway.cli.rules import (
     MOST,
     foreign,
@@ -48,7 +49,7 @@ def templates(ctx: click.Context) -> None:
 
 
 @templates.command("list")
-@click.option("--tenant", help="Only templates of this tenant. Default: of all.")
+@click.option("--tenant", type=Tenant(), help="Only templates of this tenant. Default: of all.")
 @limit_option
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this template.")
 @pass_state
@@ -163,7 +164,7 @@ def change(state: State, /, name: str, tenant: str | None, **options: Any) -> No
     changes = options_of(given(options), template.options)
     if not changes:
         raise Refused("there is nothing to change: give some of --new-name --kind --payload --option …", WRONG)
-    changed = state.app.change_template(name, tenant=template.tenant_id, actor=actor(), **changes)
+    changed = state.app.change_template(name, tenant=UUID(template.tenant_id), actor=actor(), **changes)
     _answer(state, changed)
     if not state.json and "kind" in changes:
         warn_of_kind(state.existing, changed.kind)
@@ -188,7 +189,7 @@ def delete(state: State, /, name: str, tenant: str | None, yes: bool) -> None:
         raise Refused(f"{name} is used by {named}: delete those first, or let them point elsewhere")
     if not yes:
         ask(f"delete template {name} of tenant {template.tenant}")
-    state.existing.delete_template(name, tenant=template.tenant_id, actor=actor())
+    state.existing.delete_template(name, tenant=UUID(template.tenant_id), actor=actor())
     if state.json:
         emit({"deleted": name, "id": template.id, "tenant": template.tenant})
     else:

@@ -11,6 +11,7 @@ from headway.cli.ask import ask
 from headway.cli.command import Group
 from headway.cli.failure import Refused
 from headway.cli.output import Cell, Column, ago, emit, many, merged, note, say, status, table
+from headway.cli.params import Tenant
 from headway.cli.state import State, actor, pass_state
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST = 10_000
 
-_tenant = click.option("--tenant", help="Whose train it is. Default: the tenant of the settings.")
+_tenant = click.option("--tenant", type=Tenant(), help="Whose train it is. Default: the tenant of the settings.")
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="Look at trains, hold them, let them go on.")
@@ -42,7 +43,7 @@ def trains(ctx: click.Context) -> None:
 
 @trains.command("list")
 @click.option("--blocked", is_flag=True, help="Only those on hold.")
-@click.option("--tenant", help="Only trains of this tenant. Default: of all.")
+@click.option("--tenant", type=Tenant(), help="Only trains of this tenant. Default: of all.")
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
 @click.option("--after", metavar="NAME", help="Continue after the page that ended with this train.")
 @pass_state
@@ -71,7 +72,7 @@ def list_(state: State, /, blocked: bool, tenant: str | None, limit: int, after:
         note(f"to see why, and what to do: {state.typed(*_command(state, 'show', standing))}")
     if more:
         flags = ["--blocked"] if blocked else []
-        flags += ["--tenant", tenant] if tenant else []
+        flags += ["--tenant", str(tenant)] if tenant else []
         flags += ["--limit", str(limit)] if limit != 50 else []
         note(f"next page: {state.typed('trains', 'list', *flags, '--after', found[-1].train)}")
 
@@ -270,10 +271,9 @@ def _whose(state: State, tenant: str | None) -> tuple[Headway, Verbs]:
 
 def _one(state: State, app: Headway, name: str, tenant: str | None) -> Train | None:
     from headway.define.keys import literal
-    from headway.model.ids import tenant_id
 
     literal(name, "train")
-    return next(iter(named(app, name, tenant_id=tenant_id(tenant or state.tenant))), None)
+    return next(iter(named(app, name, tenant_id=app._id_of(str(tenant or state.tenant)))), None)
 
 
 def _missing(state: State, app: Headway, name: str, tenant: str | None, verb: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import click
 
@@ -10,7 +11,7 @@ from headway.cli.command import Group
 from headway.cli.failure import FAILED, WRONG, Refused
 from headway.cli.output import COLORS, Cell, Column, ago, at, emit, first_line, merged, note, say, span, status, table
 from headway.cli.page import block, blocks, brief, heading, pretty, title, values
-from headway.cli.params import Duration, Json, Pair, taken_back
+from headway.cli.params import Duration, Json, Pair, Tenant, taken_back
 from headway.cli.rules import (
     MOST,
     delete,
@@ -59,7 +60,7 @@ def triggers(ctx: click.Context) -> None:
 
 @triggers.command("list")
 @click.option("--event", metavar="NAME", help="Only triggers on this event.")
-@click.option("--tenant", help="Only triggers of this tenant. Default: of all.")
+@click.option("--tenant", type=Tenant(), help="Only triggers of this tenant. Default: of all.")
 @limit_option
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this trigger.")
 @pass_state
@@ -122,7 +123,7 @@ def show(state: State, /, name: str, tenant: str | None) -> None:
     app = state.existing
     trigger = find(state, "event", name, tenant)
     names = template_names(app, [trigger])
-    fired = app.fires(trigger=name, tenant=trigger.tenant_id, limit=5)
+    fired = app.fires(trigger=name, tenant=UUID(trigger.tenant_id), limit=5)
     if state.json:
         emit(merged(trigger, template=names.get(trigger.template_id or ""), fires=fires_as_json(app, fired)))
         return
@@ -233,7 +234,7 @@ def change(state: State, /, name: str, tenant: str | None, **options: Any) -> No
     changes = _wanted(options, trigger.options)
     if not changes:
         raise Refused("there is nothing to change: give some of --event --payload --when --dedupe-window …", WRONG)
-    changed = state.existing.change_trigger(name, tenant=trigger.tenant_id, actor=actor(), **changes)
+    changed = state.existing.change_trigger(name, tenant=UUID(trigger.tenant_id), actor=actor(), **changes)
     _answer(state, changed)
     if not state.json and "kind" in changes:
         warn_of_kind(state.existing, changed.kind)
@@ -299,7 +300,7 @@ def test(state: State, /, name: str, payload: Any, tenant: str | None) -> None:
     """
     trigger = find(state, "event", name, tenant)
     app = state.existing_with_kinds
-    found = app.test_trigger(name, payload, tenant=trigger.tenant_id)
+    found = app.test_trigger(name, payload, tenant=UUID(trigger.tenant_id))
     if state.json:
         emit(found)
         if found.error is not None or not found.met:
@@ -356,7 +357,7 @@ def fires(state: State, /, name: str, tenant: str | None, limit: int, before: st
     """
     app = state.existing
     trigger = find(state, "event", name, tenant)
-    found = app.fires(trigger=name, tenant=trigger.tenant_id, limit=min(limit + 1, MOST), before=before)
+    found = app.fires(trigger=name, tenant=UUID(trigger.tenant_id), limit=min(limit + 1, MOST), before=before)
     shown = found[:limit]
     if state.json:
         emit(fires_as_json(app, shown))

@@ -14,7 +14,7 @@ from headway.define import keys
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
-from headway.model.ids import as_id, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, as_id, known_id, tenant_ref
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.rate import COUNT_LIMIT, parse_rate
 from headway.model.status import STATUSES, UNFINISHED
@@ -72,8 +72,9 @@ def text(value: Any, option: str) -> dict[str, Any]:
 
 def tenant(value: Any, _option: str) -> dict[str, Any]:
     if value is None:
-        return {"tenant": None, "tenant_id": tenant_id("default")}
-    return {"tenant": str(value), "tenant_id": tenant_id(value)}
+        return {"tenant": None, "tenant_id": DEFAULT_TENANT_ID}
+    ref = tenant_ref(value)
+    return {"tenant": ref, "tenant_id": known_id(ref)}
 
 
 def backoff(value: Any, option: str) -> dict[str, Any]:

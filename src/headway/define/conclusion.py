@@ -117,7 +117,7 @@ class Conclusion:
         if not isinstance(job, NewJob):
             raise InvalidJob(f"{brief(job)} is no child: give what kind.build(…) gives")
         claim = self._claim
-        if job.tenant is not None and job.tenant_id != claim.tenant_id:
+        if job.tenant is not None and (job.tenant_id or job.tenant) not in (claim.tenant_id, self._ctx.tenant):
             raise InvalidJob(f"a machine spawns for its own tenant, and this child is for {job.tenant}")
         return msgspec.structs.replace(
             job,

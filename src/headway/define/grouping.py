@@ -58,7 +58,7 @@ def _check(jobs: Sequence[NewJob]) -> None:
         seen.add(job.id)
         if job.group_id is not None:
             raise InvalidJob(f"job {job.id} belongs to group {job.group_id} already: a job has one group")
-        if job.tenant_id != first.tenant_id:
+        if (job.tenant_id or job.tenant) != (first.tenant_id or first.tenant):
             raise InvalidJob(f"a group has one tenant, and these have {first.tenant} and {job.tenant}: make two groups")
 
 

@@ -173,7 +173,7 @@ class Registry:
                 kind = what
             else:
                 made = kind = self._define(what, {})
-            self._add_schedule(scheduled(kind, given, None if tenant is None else str(tenant)))
+            self._add_schedule(scheduled(kind, given, tenant))
             return made  # type: ignore[no-any-return]
 
         return schedule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -12,7 +13,7 @@ from headway.define.enqueuer import DEFAULT_PAYLOAD_LIMIT
 from headway.define.kind import Kind
 from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
-from headway.model.ids import DEFAULT_TENANT_ID, tenant_id
+from headway.model.ids import DEFAULT_TENANT_ID, known_id, tenant_ref
 from headway.model.render import places
 from headway.model.trigger import NewTrigger
 
@@ -31,20 +32,16 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
     def row(self, tenant: str, now: datetime) -> NewTrigger:
         """As it is declared by an app that acts for this tenant."""
         tenant = self.tenant or tenant
-        return new_schedule(
-            self.given, tenant=tenant, tenant_id=tenant_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT
-        )
+        return new_schedule(self.given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
 
 
-def scheduled(kind: Kind[..., Any], given: Mapping[str, Any], tenant: str | None) -> Scheduled:
+def scheduled(kind: Kind[..., Any], given: Mapping[str, Any], tenant: str | UUID | None) -> Scheduled:
     """Check it now, so that a mistake is seen where it was made; raises `InvalidJob`, `InvalidPayload`."""
     given = {"name": kind.name, **{name: value for name, value in given.items() if value is not None}}
     given["kind"] = kind.name
-    if tenant is not None:
-        tenant_id(tenant)
     if "enabled" in given:
         raise InvalidJob("a schedule in the code is enabled; pause it with headway schedules pause, which stays")
-    made = Scheduled(kind=kind.name, tenant=tenant, given=given)
+    made = Scheduled(kind=kind.name, tenant=None if tenant is None else tenant_ref(tenant), given=given)
     new_schedule(
         given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=datetime.now(UTC), limit=DEFAULT_PAYLOAD_LIMIT
     )

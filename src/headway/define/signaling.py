@@ -8,7 +8,7 @@ from uuid import UUID
 from headway import secrets
 from headway.define import checks
 from headway.model.codec import check_text, encode
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, new_id
 from headway.model.signal import NewSignal
 
 
@@ -34,7 +34,7 @@ def signal_to_key(
         id=new_id(),
         kind=checks.name(kind, "kind"),
         unique_key=check_text(unique_key, "unique_key"),
-        tenant_id=None if tenant is None else tenant_id(tenant),
+        **({} if tenant is None else checks.tenant(tenant, "tenant")),
         **_content(name, payload, dedup_key, limit),
     )
 

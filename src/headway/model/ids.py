@@ -1,4 +1,4 @@
-"""Ids: time-ordered UUIDv7 for rows, and the UUID that a tenant's readable name stands for."""
+"""Ids: time-ordered UUIDv7 for rows, and how tenants are meant."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import re
 import threading
 import time
 import uuid
-from functools import lru_cache
 
 from headway.errors import InvalidJob
 
-_NAMESPACE = uuid.UUID("6f1d2a52-8f5c-5a0e-9d53-2b7c58a3c0de")
-_SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z", re.IGNORECASE)
+_SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
 
 class _Sequence:
@@ -62,27 +60,35 @@ def as_id(value: str | uuid.UUID) -> str:
         raise InvalidJob(f"{value!r} is not a job id: ids are UUIDs, as job.id gives them") from None
 
 
-def tenant_id(tenant: str | uuid.UUID) -> str:
-    """The id of a tenant: a UUID stands for itself, a name for a UUID made from it."""
+def tenant_ref(tenant: str | uuid.UUID) -> str:
+    """How a tenant is meant: by its name, or, where a `UUID` is given, by its id; raises `InvalidJob`."""
     if isinstance(tenant, uuid.UUID):
         return str(tenant)
     if not isinstance(tenant, str):
         raise InvalidJob(f"a tenant is a name or a UUID, not {type(tenant).__name__}")
-    return _id_of_name(tenant)
-
-
-@lru_cache(10_000)
-def _id_of_name(tenant: str) -> str:
-    try:
-        return str(uuid.UUID(tenant))
-    except ValueError:
-        pass
     if not _SLUG.match(tenant):
         raise InvalidJob(
-            f"tenant {tenant!r} is not a valid name: use up to 63 letters, digits, '.', '_' and '-', "
-            "beginning with a letter or digit, or a UUID"
+            f"tenant {tenant!r} is not a valid name: use up to 63 lower-case letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit"
         )
-    return str(uuid.uuid5(_NAMESPACE, tenant))
+    if is_id(tenant):
+        raise InvalidJob(
+            f"tenant {tenant!r} is not a valid name: it is written like an id. Give uuid.UUID({tenant!r}) to mean the "
+            "tenant of that id"
+        )
+    return tenant
 
 
-DEFAULT_TENANT_ID = tenant_id("default")
+def is_id(text: str) -> bool:
+    """Whether a text reads as a UUID, with hyphens or without: no name may."""
+    digits = text.replace("-", "")
+    return len(digits) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+
+
+def known_id(ref: str) -> str:
+    """The id of a tenant where it needs no look at the database: the default one's; else "", until it is looked up."""
+    return DEFAULT_TENANT_ID if ref == "default" else ""
+
+
+DEFAULT_TENANT_ID = "cbc7797a-7d82-5166-9044-8e0ae3cba0bc"
+NOBODY = "00000000-0000-0000-0000-000000000000"  # the tenant that nothing belongs to

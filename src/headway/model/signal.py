@@ -24,6 +24,7 @@ class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None = None
     kind: str | None = None
     unique_key: str | None = None
+    tenant: str | None = None
     tenant_id: str | None = None  # whose job it must be; with a unique key, None is the default tenant
     dedup_key: str | None = None
 

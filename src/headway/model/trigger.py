@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -123,6 +124,15 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
     definitions: tuple[NewDefinition, ...] = ()
     schedules: tuple[NewTrigger, ...] = ()
+
+
+def identified(schedules: tuple[NewTrigger, ...], ids: Mapping[str, str]) -> tuple[NewTrigger, ...]:
+    """The schedules with their tenants' ids; those of a name that is not among them are left out."""
+    return tuple(
+        each if each.tenant_id else msgspec.structs.replace(each, tenant_id=ids[each.tenant])
+        for each in schedules
+        if each.tenant_id or each.tenant in ids
+    )
 
 
 class NewFire(msgspec.Struct, frozen=True, kw_only=True):

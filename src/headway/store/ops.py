@@ -609,6 +609,12 @@ class Ops(Protocol):
         """The names of these tenants, as far as they are known."""
         ...
 
+    def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
+        """The ids of the tenants of these names, as far as there are such; an id is a name, too. With `create`, names
+        that are new become tenants, under random ids (an id under itself, without a name), unless the login may act
+        for one tenant only. Raises `InvalidJob` for a name that is not valid, or that a tenant had before."""
+        ...
+
     def audit_log(
         self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
     ) -> Op[list[AuditEntry]]:

@@ -11,7 +11,7 @@ from headway.config import Settings
 from headway.define import Context, Kind
 from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
-from headway.model.ids import as_id, new_id, tenant_id
+from headway.model.ids import as_id, known_id, new_id
 from headway.model.job import Claim, NewJob
 
 _RESULT_LIMIT = Settings().result_limit
@@ -106,7 +106,7 @@ def claim_of(
     """What a worker would have claimed of this job."""
     return Claim(
         id=new_id() if job_id is None else as_id(job_id),
-        tenant_id=tenant_id(tenant),
+        tenant_id=known_id(tenant) or new_id(),
         kind=row.kind,
         queue=queue or row.queue,
         payload=row.payload,

@@ -27,7 +27,7 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new', 'refuse_update')
+       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new', 'refuse_update', 'keep_slugs')
   loop
     execute format('drop function %s', f);
   end loop;

@@ -242,10 +242,17 @@ class PostgresReads:
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
         return read(
-            "select t.id, t.slug from headway.tenants t where t.id = any ($1::uuid[])",
+            "select t.id, t.slug from headway.tenants t where t.id = any ($1::uuid[]) and t.slug is not null",
             [list(ids)],
             lambda rows: dict(rows),
         )
+
+    def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
+        def steps() -> Steps[dict[str, str]]:
+            rows = yield Statement("select name, id from headway.tenants_named($1::text[], $2)", [list(names), create])
+            return {name: str(tenant_id) for name, tenant_id in rows}
+
+        return Op(steps, writes=create)
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
         return read(

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.model.definition import Definition, DefinitionChange
 from headway.model.template import NewTemplate, Template, TemplateChange
-from headway.model.trigger import Declaration, NewTrigger, Trigger, TriggerChange, TriggerType
+from headway.model.trigger import Declaration, NewTrigger, Trigger, TriggerChange, TriggerType, identified
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.reads import call, first, plain, read, shown
 
@@ -88,11 +88,17 @@ class TriggerOps:
         return call("select headway.delete_definition($1, $2)", [kind, actor], first)
 
     def declare(self, declaration: Declaration) -> Op[tuple[str, ...]]:
-        return call(
-            "select headway.declare($1::json, $2::json)",
-            [_values(declaration.definitions), _values(declaration.schedules)],
-            lambda rows: tuple(map(str, rows[0][0])),
-        )
+        def steps() -> Steps[tuple[str, ...]]:
+            schedules = declaration.schedules
+            if names := sorted({each.tenant for each in schedules if not each.tenant_id}):
+                rows = yield Statement("select name, id from headway.tenants_named($1::text[], true)", [names])
+                schedules = identified(schedules, {name: str(found) for name, found in rows})
+            rows = yield Statement(
+                "select headway.declare($1::json, $2::json)", [_values(declaration.definitions), _values(schedules)]
+            )
+            return tuple(map(str, rows[0][0]))
+
+        return Op(steps, writes=True)
 
     def definitions(self, kinds: Sequence[str] | None) -> Op[list[Definition]]:
         params = [None if kinds is None else list(kinds)]

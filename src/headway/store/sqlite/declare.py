@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.model.trigger import Declaration, NewTrigger
+from headway.model.trigger import Declaration, NewTrigger, identified
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.definitions import declare_definitions
 from headway.store.sqlite.op import SqliteOp, Verbs
 from headway.store.sqlite.sql import statements
-from headway.store.sqlite.tenants import name_tenants
+from headway.store.sqlite.tenants import name_tenants, named
 from headway.store.sqlite.triggers import CHANGEABLE, find_trigger, insert_trigger, stored, write_trigger
 
 _SQL = statements("triggers")
@@ -21,9 +21,12 @@ class DeclareVerbs(Verbs):
         def steps() -> Steps[tuple[str, ...]]:
             now = self._clock.now()
             yield from declare_definitions(declaration.definitions, now)
-            yield from name_tenants(declaration.schedules, now)
+            schedules = declaration.schedules
+            if names := {each.tenant for each in schedules if not each.tenant_id}:
+                schedules = identified(schedules, (yield from named(names, now)))
+            yield from name_tenants(schedules, now)
             ours: list[str] = []
-            for schedule in declaration.schedules:
+            for schedule in schedules:
                 declared = yield from _declare(schedule, now)
                 if declared is not None:
                     ours.append(declared)

@@ -32,6 +32,7 @@ from headway.store.sqlite.settle import SettleVerbs
 from headway.store.sqlite.signals import SignalVerbs
 from headway.store.sqlite.sweep import SweepVerbs
 from headway.store.sqlite.templates import TemplateVerbs
+from headway.store.sqlite.tenants import TenantVerbs
 from headway.store.sqlite.tick import TickVerbs
 from headway.store.sqlite.train_reads import TrainReadVerbs
 from headway.store.sqlite.trains import TrainVerbs
@@ -67,6 +68,7 @@ class SqliteOps(
     JoinVerbs,
     ReadVerbs,
     TrainReadVerbs,
+    TenantVerbs,
 ):
     """The verbs of `store/ops.py` for a SQLite file; the clock is the host's, passed as a parameter."""
 

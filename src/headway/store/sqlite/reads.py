@@ -175,13 +175,6 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
-        def steps() -> Steps[dict[str, str]]:
-            rows = yield Statement(_SQL["tenants"], (json_list(ids),))
-            return dict(rows)
-
-        return SqliteOp(steps, writes=False)
-
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
         def steps() -> Steps[list[AuditEntry]]:
             rows = yield Statement(_SQL["audit"], (job_id, tenant_id))

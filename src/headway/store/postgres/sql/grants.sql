@@ -44,7 +44,8 @@ begin
   execute format('grant select (id) on headway.install to %I', v_app);
   execute format(
     'grant execute on function
-      headway.tenant, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_plain, headway.enqueue_many,
+      headway.tenant, headway.tenants_named, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_plain,
+      headway.enqueue_many,
       headway.cancel, headway.retry, headway.change, headway.move, headway.skip, headway.usage, headway.listening,
       headway.hold_train, headway.resume_train, headway.clear_train,
       headway.new_group, headway.cancel_group, headway.retry_group,

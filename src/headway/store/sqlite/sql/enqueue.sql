@@ -11,14 +11,6 @@ returning
   exists (select 1 from queues indexed by queues_fair where fair = 1),
   exists (select 1 from definitions indexed by definitions_inactive where active = 0);
 
--- name: tenant
-insert into tenants (id, slug, created_at)
-values (?1, ?2, ?3)
-on conflict (id) do update
-set slug = excluded.slug
-where tenants.slug = tenants.id
-  and excluded.slug <> excluded.id;
-
 -- name: inactive
 select kind
 from definitions indexed by definitions_inactive
@@ -128,7 +120,7 @@ from (
 );
 
 -- name: slug
-select slug
+select coalesce(slug, id)
 from tenants
 where id = ?1;
 

@@ -310,11 +310,6 @@ from (
   limit 10000
 );
 
--- name: tenants
-select id, slug
-from tenants
-where id in (select value from json_each(?1));
-
 -- name: audit
 select at, actor, action, detail, id, job_id, tenant_id
 from audit

@@ -26,17 +26,52 @@ create sequence headway.position
   increment by 1024
   start with 1024;
 
--- a tenant's name; the id is made from the name by the client, so a missing row loses nothing but the name
+-- who owns the work. A name is looked up here and nowhere else: but for the default tenant's, ids are random, so that no
+-- name leads to another's rows, and an old name to nobody's. A tenant that was only ever named by its id has no slug.
 create table headway.tenants (
   id uuid primary key,
-  slug text not null,
-  created_at timestamptz not null
+  slug text collate "C" unique,
+  created_at timestamptz not null,
+  constraint tenants_slug check (
+    slug ~ '^[a-z0-9][a-z0-9_.-]{0,62}$'
+    and replace(slug, '-', '') !~ '^[0-9a-f]{32}$')
 );
+
+-- names that tenants had: nobody has them again
+create table headway.retired_slugs (
+  slug text collate "C" primary key,
+  tenant_id uuid not null,
+  retired_at timestamptz not null
+);
+
+create function headway.keep_slugs() returns trigger
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if tg_op <> 'INSERT' and (tg_op = 'DELETE' or new.slug is distinct from old.slug) and old.slug is not null then
+    if old.slug = 'default' then
+      raise exception 'the default tenant keeps its name' using errcode = 'HW003';
+    end if;
+    insert into headway.retired_slugs (slug, tenant_id, retired_at) values (old.slug, old.id, clock_timestamp());
+  end if;
+  -- after the row went into the unique index: who renamed that tenant at the same moment has committed
+  if tg_op <> 'DELETE' and exists (select from headway.retired_slugs r where r.slug = new.slug) then
+    raise exception 'tenant name "%" belonged to a tenant that was renamed or deleted: names are never used again', new.slug
+      using errcode = 'HW004';
+  end if;
+  return null;
+end
+$$;
+
+create trigger tenants_slugs
+after insert or delete or update of slug on headway.tenants
+for each row execute function headway.keep_slugs();
 
 -- logins that are one tenant, whatever their session says
 create table headway.tenant_roles (
   role regrole primary key, -- the role itself: one that is made anew under its name is another
-  tenant_id uuid not null
+  tenant_id uuid not null references headway.tenants
 );
 
 create table headway.queues (

@@ -37,3 +37,5 @@ drop table counters;
 drop table queues;
 
 drop table tenants;
+
+drop table retired_slugs;

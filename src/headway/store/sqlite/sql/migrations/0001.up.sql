@@ -4,9 +4,55 @@
 
 create table tenants (
   id text not null primary key,
-  slug text not null,
-  created_at integer not null
+  slug text unique,
+  created_at integer not null,
+  constraint tenants_slug check (
+    slug glob '[a-z0-9]*'
+    and slug not glob '*[^a-z0-9_.-]*'
+    and length(slug) <= 63
+    and (length(replace(slug, '-', '')) <> 32 or replace(slug, '-', '') glob '*[^0-9a-f]*')
+  )
 ) strict, without rowid;
+
+-- names that tenants had: nobody has them again
+create table retired_slugs (
+  slug text not null primary key,
+  tenant_id text not null,
+  retired_at integer not null
+) strict, without rowid;
+
+create trigger tenants_default
+before update of slug on tenants
+when old.slug = 'default'
+begin
+  select raise(abort, 'the default tenant keeps its name');
+end;
+
+create trigger tenants_renamed
+after update of slug on tenants
+when old.slug is not null and new.slug is not old.slug
+begin
+  insert into retired_slugs (slug, tenant_id, retired_at)
+  values (old.slug, old.id, unixepoch() * 1000000);
+  select raise(abort, 'names of tenants are never used again')
+  where exists (select 1 from retired_slugs where slug = new.slug);
+end;
+
+create trigger tenants_deleted
+after delete on tenants
+when old.slug is not null
+begin
+  insert into retired_slugs (slug, tenant_id, retired_at)
+  values (old.slug, old.id, unixepoch() * 1000000);
+end;
+
+create trigger tenants_added
+before insert on tenants
+when new.slug is not null
+begin
+  select raise(abort, 'names of tenants are never used again')
+  where exists (select 1 from retired_slugs where slug = new.slug);
+end;
 
 -- an enqueue spares itself the look at this tenant
 insert into tenants (id, slug, created_at)

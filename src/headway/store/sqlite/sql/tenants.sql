@@ -1,0 +1,39 @@
+-- Differs because names are looked up and added statement by statement, under the file's one write lock.
+
+-- name: known
+-- these ids that have a row
+select id
+from tenants
+where id in (select value from json_each(?1));
+
+-- name: named
+-- the tenants of these names; an id is a name, too
+select named.value, tenants.id
+from json_each(?1) as named
+join tenants
+  on tenants.slug = named.value
+union
+select named.value, tenants.id
+from json_each(?1) as named
+join tenants
+  on tenants.id = named.value;
+
+-- name: names
+select id, slug
+from tenants
+where id in (select value from json_each(?1))
+  and slug is not null;
+
+-- name: taken
+-- these names that a tenant has, or had
+select slug, 0
+from tenants
+where slug in (select value from json_each(?1))
+union all
+select slug, 1
+from retired_slugs
+where slug in (select value from json_each(?1));
+
+-- name: add
+insert into tenants (id, slug, created_at)
+values (?1, ?2, ?3);
