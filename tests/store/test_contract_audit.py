@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from tenant_words import tenant_id
 
 from headway.clock import to_micros
 from headway.errors import InvalidJob
 from headway.model.actor import as_actor
-from headway.model.ids import new_id, tenant_id
+from headway.model.ids import new_id
 from headway.store.ops import Ops
 
 ONE, TWO = new_id(), new_id()

@@ -172,3 +172,20 @@ def test_a_tenants_login_cannot_go_around_its_functions(acme: psycopg.Connection
     for statement in FORBIDDEN:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             acme.execute(statement)
+
+
+def test_a_tenant_sees_no_limit_of_another_and_nobody_who_paused(roles: Roles) -> None:
+    with psycopg.connect(roles.url, autocommit=True) as owner:
+        owner.execute("select headway.set_limit('tenant', %s, p_max_running => 3)", (GLOBEX,))
+        owner.execute("select headway.set_limit('tenant', %s, p_max_running => 4)", (ACME,))
+        owner.execute("select headway.set_limit('kind', 'k', p_max_running => 5)")
+        owner.execute("select headway.pause('default', 'ada of globex')")
+    with psycopg.connect(roles.url_of("acme"), autocommit=True) as conn:
+        limits = conn.execute("select scope, max_running from headway.limits order by 1").fetchall()
+        assert limits == [("kind", 5), ("tenant", 4)]
+        (queue,) = conn.execute("select name, paused_by from headway.queue_settings()").fetchall()
+        assert queue == ("default", None)
+        for table in ("queues", "reservations", "retired_slugs"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                conn.execute(f"select * from headway.{table}")
+        assert conn.execute("select * from headway.usage('k:k')").fetchall() == [(0, 0)]

@@ -92,9 +92,19 @@ class RunNow(Requests):
         return self._mine(job)
 
     def _reserved(self, job: NewJob, expires: Duration, timeout: Duration | None) -> Reserved:
-        return Reserved(self._whole, self._wake, job.queue, expires=expires, timeout=timeout, drain=False, holder=None)
+        return Reserved(
+            self._whole,
+            self._wake,
+            job.queue,
+            expires=expires,
+            timeout=timeout,
+            drain=False,
+            holder=None,
+            discreet=self._is_narrow,
+        )
 
     def _execute(self, job: NewJob, reserved: Reserved) -> Outcome:
+        (job,), _ = self._identified([job], None, None)
         (enqueued,) = self._store.run(self._enqueue([job], None))
         if not enqueued.created:
             return self._run(self._outcome(_ended(enqueued)))
@@ -113,6 +123,7 @@ class RunNow(Requests):
         raise _refused(job, self._run(self._give_up(job)))
 
     async def _aexecute(self, job: NewJob, reserved: Reserved) -> Outcome:
+        (job,), _ = await self._aidentified([job], None, None)
         (enqueued,) = await self._store.arun(self._enqueue([job], None))
         if not enqueued.created:
             return await self._arun(self._outcome(_ended(enqueued)))
@@ -138,7 +149,7 @@ class RunNow(Requests):
 
         def steps() -> Steps[str]:
             found = yield from self._get(job.id).steps()
-            reason = yield from in_the_way(ops, found)
+            reason = yield from in_the_way(ops, found, tenant_id=self._seen)
             # a car that is canceled may put its train on hold, one that is skipped never does
             if job.train is not None:
                 yield from ops.skip(job.id, tenant_id=self._seen, actor=_ACTOR).steps()

@@ -41,9 +41,9 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
     return reasons
 
 
-def limiter(ops: Ops, job: Job, key: str) -> Steps[str]:
-    """What the limit of this key means for a queued job."""
-    usage = yield from ops.usage(key).steps()
+def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> Steps[str]:
+    """What the limit of this key means for a queued job; a tenant hears no number of others' jobs."""
+    usage = yield from ops.usage(key, tenant_id=tenant_id).steps()
     limits = yield from ops.limits().steps()
     set_for = {(limit.scope, limit.name): limit for limit in limits}
     wait = f"; {_many(usage.waiting)} {'waits' if usage.waiting == 1 else 'wait'} for that"
@@ -58,6 +58,11 @@ def limiter(ops: Ops, job: Job, key: str) -> Steps[str]:
             return (
                 f"limited: {usage.running:,} of {job.concurrency} jobs of kind {job.kind} with key "
                 f"{job.concurrency_key} run now{wait}: it runs when one has ended (concurrency= of the kind)"
+            )
+        case "k" if tenant_id is not None:
+            return (
+                f"limited: {_most(job, 'k', set_for)} jobs of kind {job.kind} run at once, those of others too; "
+                f"{usage.running:,} of tenant {job.tenant} run now{wait}: it runs when one has ended"
             )
         case "k":
             return (
@@ -109,7 +114,7 @@ def _most(job: Job, letter: str, set_for: Mapping[tuple[Scope, str], Limit]) -> 
     return None if limit is None else limit.max_running
 
 
-def in_the_way(ops: Ops, job: Job) -> Steps[str]:
+def in_the_way(ops: Ops, job: Job, *, tenant_id: str | None) -> Steps[str]:
     """Why a job cannot be taken now by somebody who has its queue reserved."""
     if job.status == "held":
         return (yield from holders(ops, job))[0]
@@ -117,8 +122,8 @@ def in_the_way(ops: Ops, job: Job) -> Steps[str]:
         return f"it is {job.status} already"
     key = job.limited_by or (yield from _full_key(ops, job))
     if key is not None:
-        return (yield from limiter(ops, job, key))
-    queues = yield from ops.queues(tenant_id=None).steps()
+        return (yield from limiter(ops, job, key, tenant_id=tenant_id))
+    queues = yield from ops.queues(tenant_id=tenant_id).steps()
     full = [reason for queue in queues if queue.name == job.queue for reason in _full(queue)]
     return full[0] if full else "somebody else has the queue now, or was there first: try again"
 

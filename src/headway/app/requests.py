@@ -88,22 +88,31 @@ class Requests(TenantLookup):
 
     def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its twin."""
-        if refs := _unknown(batch):
-            ids = self._look_up(refs, create=True, conn=conn)
-            batch, group = _identified(batch, group, ids)
+        batch, group = self._identified(batch, group, conn)
         op = self._enqueue(batch, group)
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done
 
     async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
-        if refs := _unknown(batch):
-            ids = await self._alook_up(refs, create=True, conn=conn)
-            batch, group = _identified(batch, group, ids)
+        batch, group = await self._aidentified(batch, group, conn)
         op = self._enqueue(batch, group)
         done = await (self._store.arun(op) if conn is None else self._store.arun_in(conn, op))
         self._poke(batch, conn)
         return done
+
+    def _identified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any
+    ) -> tuple[list[NewJob], NewGroup | None]:
+        """The jobs with the ids of the tenants that they name; a name that is new becomes a tenant."""
+        refs = _unknown(batch)
+        return _named(batch, group, self._look_up(refs, create=True, conn=conn)) if refs else (batch, group)
+
+    async def _aidentified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any
+    ) -> tuple[list[NewJob], NewGroup | None]:
+        refs = _unknown(batch)
+        return _named(batch, group, await self._alook_up(refs, create=True, conn=conn)) if refs else (batch, group)
 
     def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
         if len(batch) > 1:
@@ -255,7 +264,7 @@ class Requests(TenantLookup):
         return Op(steps, writes=True)
 
     def _everyones(self, what: str, op: Op[T]) -> Op[T]:
-        if self._seen is not None:
+        if self._is_narrow:
             nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
@@ -288,9 +297,7 @@ def _unknown(batch: list[NewJob]) -> set[str]:
     return {job.tenant for job in batch if not job.tenant_id and job.tenant is not None}
 
 
-def _identified(
-    batch: list[NewJob], group: NewGroup | None, ids: Mapping[str, str]
-) -> tuple[list[NewJob], NewGroup | None]:
+def _named(batch: list[NewJob], group: NewGroup | None, ids: Mapping[str, str]) -> tuple[list[NewJob], NewGroup | None]:
     jobs = [
         job if job.tenant_id else msgspec.structs.replace(job, tenant_id=found(str(job.tenant), ids)) for job in batch
     ]

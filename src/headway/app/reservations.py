@@ -52,7 +52,7 @@ class ReservationVerbs(Requests):
         `timeout` (None: not at all) and raises `ReservationBusy`. It is renewed while it is held, given back at the end
         of the block, and `expires` after a crash. `run_now` runs a job inside.
         """
-        if self._seen is not None:
+        if self._is_narrow:
             raise NotAllowed(
                 "queues are shared by all tenants: reserve a queue with the app itself, not for one tenant"
             )
@@ -77,6 +77,7 @@ class Reserved:
         timeout: Duration | None,
         drain: bool,
         holder: str | None,
+        discreet: bool = False,
     ) -> None:
         self.queue = checked_name(queue, "queue")
         self.id = ""
@@ -90,6 +91,7 @@ class Reserved:
         self._timeout_s = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         self._drain = drain
         self._holder = check_actor(holder, "holder") or as_actor(f"{hostname()}:{os.getpid()}")
+        self._discreet = discreet  # who else has the queue is not said
         self._standing: Reservation | None = None
         self._renewed_at = 0.0
         self._over = threading.Event()
@@ -179,8 +181,9 @@ class Reserved:
         if last:
             waited = f" (waited {self._timeout_s:g}s)" if self._timeout_s else ""
             since, until = (at.isoformat(timespec="seconds") for at in (standing.since, standing.expires_at))
+            holder = "somebody" if self._discreet else standing.holder
             raise ReservationBusy(
-                f"queue {self.queue} is reserved by {standing.holder} since {since}, until {until} or longer{waited}: "
+                f"queue {self.queue} is reserved by {holder} since {since}, until {until} or longer{waited}: "
                 "try again later, or wait for it with a longer timeout="
             )
         return False

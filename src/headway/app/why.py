@@ -35,13 +35,15 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if not jobs:
             return None
         job = jobs[0]
-        queues = yield from ops.queues(tenant_id=None).steps()
+        queues = yield from ops.queues(tenant_id=tenant_id).steps()
         now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
         attempts: list[Attempt] = []
         if job.step is not None:
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
         obstacles = _waiting(job, queue, attempts)
+        if tenant_id is not None and queue is not None and queue.max_running is not None:
+            obstacles.append(f"queue {queue.name} runs at most {queue.max_running:,} jobs at once, those of others too")
         if job.status == "held":
             reasons = yield from holders(ops, job)
             return Why(job.id, job.status, [*reasons, *_later(job, now), *obstacles])
@@ -49,7 +51,7 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
             reasons = yield from waits.parked(ops, job, attempts, now)
             return Why(job.id, job.status, [*reasons, *obstacles])
         if job.status == "queued" and job.limited_by is not None:
-            reason = yield from limiter(ops, job, job.limited_by)
+            reason = yield from limiter(ops, job, job.limited_by, tenant_id=tenant_id)
             return Why(job.id, job.status, [reason, *obstacles])
         if job.status == "running":
             workers = yield from ops.workers().steps()
@@ -57,7 +59,7 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
             return Why(job.id, job.status, [*_silent(job, worker, now), *_reasons(job, queue, 0, now, attempts, [])])
         ahead = 0
         if job.status == "queued":
-            ahead = yield from ops.ahead(job.id).steps()
+            ahead = yield from ops.ahead(job.id, tenant_id=tenant_id).steps()
         return Why(job.id, job.status, _reasons(job, queue, ahead, now, attempts, obstacles))
 
     return Op(steps, writes=False)

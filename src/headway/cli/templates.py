@@ -210,7 +210,7 @@ def run(state: State, /, name: str, tenant: str | None, **options: Any) -> None:
     """
     template = _find(state, name, tenant)
     payload = options.pop("payload")
-    wanted: Any = {"created_by": actor(), "tenant": template.tenant_id, **options_of(options).get("options", {})}
+    wanted: Any = {"created_by": actor(), "tenant": UUID(template.tenant_id), **options_of(options).get("options", {})}
     made = state.existing_with_kinds.run_template(name, payload, **wanted)
     if state.json:
         emit(made)

@@ -488,7 +488,8 @@ class Ops(Protocol):
         ...
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        """Every queue that has unfinished jobs (of this tenant), a worker or a setting."""
+        """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant is not told who paused
+        or reserved it."""
         ...
 
     def trains(
@@ -585,8 +586,8 @@ class Ops(Protocol):
         """What operators set, in order of scope and name."""
         ...
 
-    def usage(self, key: str) -> Op[Usage]:
-        """How many jobs run under this limit key (see `model/limit.py`), and how many wait for it."""
+    def usage(self, key: str, *, tenant_id: str | None = None) -> Op[Usage]:
+        """How many jobs (of this tenant) run under this limit key (see `model/limit.py`), and how many wait for it."""
         ...
 
     def reservations(self) -> Op[list[Reservation]]:
@@ -601,8 +602,8 @@ class Ops(Protocol):
         """The registered workers."""
         ...
 
-    def ahead(self, job_id: str) -> Op[int]:
-        """How many queued jobs of its queue come before this queued job (counted up to 10,000)."""
+    def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:
+        """How many queued jobs (of this tenant) of its queue come before this queued job (counted up to 10,000)."""
         ...
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:

@@ -240,8 +240,12 @@ class OrderOps:
             lambda rows: [Limit(**dict(zip(Limit.__struct_fields__, row, strict=True))) for row in rows],
         )
 
-    def usage(self, key: str) -> Op[Usage]:
-        return read("select running, waiting from headway.usage($1)", [key], lambda rows: Usage(key, *rows[0]))
+    def usage(self, key: str, *, tenant_id: str | None = None) -> Op[Usage]:
+        return read(
+            "select running, waiting from headway.usage($1, $2::uuid)",
+            [key, tenant_id],
+            lambda rows: Usage(key, *rows[0]),
+        )
 
     # reservations
 

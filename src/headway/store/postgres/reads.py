@@ -144,13 +144,9 @@ with live as (
    group by l.name
 )
 select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
-       coalesce(q.fair, false), m.max_running, coalesce(p.limited, 0)::integer, r.holder, r.expires_at
+       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until
   from per_queue p
-  full join headway.queues q using (name)
-  full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') m using (name)
-  full join (select r.queue as name, r.holder, r.expires_at
-               from headway.reservations r
-              where r.expires_at > headway.now()) r using (name)
+  full join headway.queue_settings($1) q using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
  order by name
 """
@@ -230,13 +226,14 @@ class PostgresReads:
             lambda rows: [_worker(row) for row in rows],
         )
 
-    def ahead(self, job_id: str) -> Op[int]:
+    def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:
         return read(
             "select count(*) from (select from headway.jobs me join headway.jobs j"
             " on j.queue = me.queue and j.status = 'queued' and j.limited_by is null"
             " and (j.priority, j.position, j.id) < (me.priority, me.position, me.id)"
+            " and ($2::uuid is null or j.tenant_id = $2)"
             " where me.id = $1::uuid and me.status = 'queued' limit 10000) before",
-            [job_id],
+            [job_id, tenant_id],
             lambda rows: rows[0][0],
         )
 

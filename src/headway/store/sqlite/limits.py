@@ -38,10 +38,13 @@ class LimitVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def usage(self, key: str) -> Op[Usage]:
+    def usage(self, key: str, *, tenant_id: str | None = None) -> Op[Usage]:
         def steps() -> Steps[Usage]:
-            running = yield from _running_under(key)
-            ((waiting,),) = yield Statement(_SQL["waiting"], (key,))
+            if tenant_id is not None and key.startswith("k:"):
+                ((running,),) = yield Statement(_SQL["usage_k"], (key[2:], tenant_id))
+            else:
+                running = yield from _running_under(key)
+            ((waiting,),) = yield Statement(_SQL["waiting"], (key, tenant_id))
             return Usage(key, running, waiting)
 
         return SqliteOp(steps, writes=False)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 
 from headway.clock import to_micros
-from headway.errors import Duplicate, StoreError
+from headway.errors import Duplicate, InvalidJob
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
@@ -173,4 +173,4 @@ def _existing(job: NewJob) -> Steps[Enqueued]:
                     job_id,
                 )
             return Enqueued(job_id, status, False)
-    raise StoreError(f"job id {job.id} belongs to another tenant's job: nothing was enqueued; ids must be new")
+    raise InvalidJob(f"job id {job.id} is taken: give a new job an id of its own")

@@ -133,6 +133,8 @@ class ReadVerbs(Verbs):
             found = []
             for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
                 paused_at, paused_by, fair, most, holder, until = settings.get(name, (None,) * 6)
+                if tenant_id is not None:
+                    paused_by, holder = None, holder and "somebody"
                 found.append(
                     Queue(
                         name=name,
@@ -168,9 +170,9 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def ahead(self, job_id: str) -> Op[int]:
+    def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:
         def steps() -> Steps[int]:
-            ((count,),) = yield Statement(_SQL["ahead"], (job_id,))
+            ((count,),) = yield Statement(_SQL["ahead"], (job_id, tenant_id))
             return int(count)
 
         return SqliteOp(steps, writes=False)

@@ -37,8 +37,8 @@ begin
       from %I', v_worker);
   execute format(
     'grant select on
-      headway.tenants, headway.jobs, headway.attempts, headway.audit, headway.queues, headway.holds, headway.edges,
-      headway.groups, headway.limits, headway.reservations, headway.signals, headway.definitions, headway.templates,
+      headway.tenants, headway.jobs, headway.attempts, headway.audit, headway.holds, headway.edges,
+      headway.groups, headway.limits, headway.signals, headway.definitions, headway.templates,
       headway.triggers, headway.fires, headway.events
       to %I', v_app);
   execute format('grant select (id) on headway.install to %I', v_app);
@@ -46,7 +46,7 @@ begin
     'grant execute on function
       headway.tenant, headway.tenants_named, headway.now, headway.uuid7, headway.enqueue, headway.enqueue_plain,
       headway.enqueue_many,
-      headway.cancel, headway.retry, headway.change, headway.move, headway.skip, headway.usage, headway.listening,
+      headway.cancel, headway.retry, headway.change, headway.move, headway.skip, headway.usage, headway.queue_settings, headway.listening,
       headway.hold_train, headway.resume_train, headway.clear_train,
       headway.new_group, headway.cancel_group, headway.retry_group,
       headway.signal, headway.signal_key, headway.signal_many, headway.forked,

@@ -196,11 +196,21 @@ where limited > 0
   and tenant_id = ?1
   and concurrency_key = ?3;
 
+-- name: usage_k
+-- one tenant's part of a kind's limit
+select count(*)
+from jobs indexed by jobs_limited
+where limited > 0
+  and status = 'running'
+  and kind = ?1
+  and tenant_id = ?2;
+
 -- name: waiting
 select count(*)
 from (
   select 1
   from jobs indexed by jobs_aside
   where limited_by = ?1
+    and (?2 is null or tenant_id = ?2)
   limit 10000
 );

@@ -305,6 +305,7 @@ from (
     and other.limited_by is null
     and other.queue = me.queue
     and (other.priority, other.position, other.id) < (me.priority, me.position, me.id)
+    and (?2 is null or other.tenant_id = ?2)
   where me.id = ?1
     and me.status = 'queued'
   limit 10000

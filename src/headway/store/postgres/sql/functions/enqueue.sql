@@ -608,7 +608,9 @@ begin
       ) holder on own.id is null and same.id is null
      order by u.place
   loop
-    if v_found.id is null and v_found.idempotency_key is null and v_found.unique_key is null then
+    if v_found.id is null
+       and (v_found.idempotency_key is null and v_found.unique_key is null
+            or exists (select from headway.jobs j where j.id = v_found.asked)) then
       raise exception 'job id % is taken: give a new job an id of its own', v_found.asked
         using errcode = 'HW004';
     end if;

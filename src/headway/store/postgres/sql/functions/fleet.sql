@@ -144,6 +144,25 @@ begin
 end
 $$;
 
+-- What was set for queues: paused, fair, limited, reserved. Who paused or reserved one is told to nobody who asks for one
+-- tenant, or acts for one.
+create function headway.queue_settings(p_tenant uuid default null)
+returns table (
+  name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,
+  reserved_until timestamptz)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select name, q.paused_at, case when w.whole then q.paused_by end, q.fair, l.max_running,
+         case when w.whole then r.holder when r.holder is not null then 'somebody' end, r.expires_at
+    from headway.queues q
+    full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') l using (name)
+    full join (select r.queue as name, r.holder, r.expires_at
+                 from headway.reservations r
+                where r.expires_at > headway.now()) r using (name)
+    cross join (select p_tenant is null and headway.trusted() as whole) w
+$$;
+
 -- Which queues somebody works on: how many live workers, and the kinds they know.
 create function headway.listening() returns table (queue text, workers integer, kinds text[])
 language sql stable security definer

@@ -678,13 +678,14 @@ begin
 end
 $$;
 
--- How many jobs run under a limit's key, and how many wait for it (up to 10,000).
-create function headway.usage(p_key text, out running bigint, out waiting bigint)
+-- How many jobs run under a limit's key, and how many wait for it (up to 10,000): of the tenant, or of the session's own.
+create function headway.usage(p_key text, p_tenant uuid default null, out running bigint, out waiting bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_parts text[] := regexp_match(p_key, '^.:([^|]*)(?:\|(.*))?$');
+  v_tenant uuid := headway.scope(p_tenant);
 begin
   -- another tenant's key is not this session's business
   perform headway.scope(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
@@ -702,7 +703,9 @@ begin
          and j.concurrency_key is not null and j.status = 'running';
     when 'k' then
       select count(*) into running
-        from headway.jobs j where j.kind = substr(p_key, 3) and j.limited and j.status = 'running';
+        from headway.jobs j
+       where j.kind = substr(p_key, 3) and j.limited and j.status = 'running'
+         and (v_tenant is null or j.tenant_id = v_tenant);
     when 't' then
       select count(*) into running
         from headway.jobs j where j.tenant_id = substr(p_key, 3)::uuid and j.limited and j.status = 'running';
@@ -710,6 +713,9 @@ begin
       running := 0;
   end case;
   select count(*) into waiting
-    from (select from headway.jobs j where j.limited_by = p_key limit 10000) w;
+    from (select
+            from headway.jobs j
+           where j.limited_by = p_key and (v_tenant is null or j.tenant_id = v_tenant)
+           limit 10000) w;
 end
 $$;

@@ -601,6 +601,7 @@ as $$
 $$;
 
 alter table headway.tenants enable row level security;
+alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;
 alter table headway.audit enable row level security;
@@ -612,6 +613,8 @@ alter table headway.templates enable row level security;
 alter table headway.triggers enable row level security;
 alter table headway.fires enable row level security;
 alter table headway.events enable row level security;
+create policy tenant_isolation on headway.limits
+  using (scope <> 'tenant' or name in ('*', (select headway.tenant())::text));
 create policy tenant_isolation on headway.tenants using (id = (select headway.tenant()));
 create policy tenant_isolation on headway.jobs using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.attempts using (tenant_id = (select headway.tenant()));
