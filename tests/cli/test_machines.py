@@ -179,7 +179,7 @@ def test_show_has_failed_tries_and_the_end(cli: Cli, either: Headway, checkout: 
     drain(either, "checkout")
     result = cli("machines", "show", job.id)
     out = result.stdout
-    assert out.startswith(f"checkout version 2  dead  {job.id}\n  ended in step  paid\n")
+    assert out.startswith(f"checkout version 2  failed  {job.id}\n  ended in step  paid\n")
     assert re.search(r"├─ 1  start  failed +\S+\n  │     ValueError: no stock\n", out)
     assert re.search(r"└─ 3  paid   stop +\S+\n        got cancel\n        given up\n", out)
     assert out.endswith("\nerror\n  given up\n")

@@ -199,10 +199,10 @@ def test_done_keeps_the_state_and_stores_the_result(registry: Registry) -> None:
         (7, "7"),
     ],
 )
-def test_stop_is_dead_for_its_reason(registry: Registry, reason: Any, error: str) -> None:
+def test_stop_has_failed_for_its_reason(registry: Registry, reason: Any, error: str) -> None:
     visit, ctx = thing(registry)
     settlement = conclude(visit, ctx, Stop(reason))
-    assert (settlement.to, settlement.status, settlement.error, settlement.charge) == ("dead", "failed", error, 0)
+    assert (settlement.to, settlement.status, settlement.error, settlement.charge) == ("failed", "failed", error, 0)
     assert settlement.turn is not None
     assert (settlement.turn.outcome, settlement.turn.state) == ("stop", None)
 
@@ -214,7 +214,7 @@ def test_stop_with_the_error_itself_keeps_the_traceback(registry: Registry) -> N
         == "ValueError: no\n\nTraceback"
     )
     settlement = conclude(visit, ctx, Stop("enough"), failure="ValueError: no")
-    assert (settlement.error, settlement.charge) == ("enough", 1)
+    assert (settlement.to, settlement.error, settlement.charge) == ("failed", "enough", 0)
 
 
 def test_what_handle_decides_is_decided_after_a_failure(registry: Registry) -> None:

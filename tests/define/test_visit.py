@@ -162,7 +162,9 @@ def test_a_plain_job_that_returns_an_outcome_is_told_so() -> None:
 
     @app.job
     def work() -> Any:
-        return Done(1)
+        return Next("there")
 
-    with pytest.raises(InvalidOutcome, match=r"work returned Done\(…\), and it is a plain job"):
-        work.conclude(work.context(claim(), tenant=None, worker_id=None), Done(1), result_limit=LIMIT)
+    ctx = work.context(claim(), tenant=None, worker_id=None)
+    with pytest.raises(InvalidOutcome, match=r"work returned Next\(…\), and it is a plain job"):
+        work.conclude(ctx, Next("there"), result_limit=LIMIT)
+    assert work.conclude(ctx, Done(1), result_limit=LIMIT).result == "1"

@@ -57,7 +57,7 @@ def test_with_a_clock_timeouts_and_sleeps_come_in_order_of_time(app: Headway) ->
         first, second = machine.enqueue(order=1), machine.enqueue(order=2)
         drain(app)
         app.signal(first.id, "payment")
-        assert str(drain(app, with_scheduled=True)) == "1 succeeded, 1 stepped, 1 dead"
+        assert str(drain(app, with_scheduled=True)) == "1 succeeded, 1 stepped, 1 failed"
         assert (clock.now() - began).days == 3
     assert (app.get(first.id).result, app.get(second.id).error) == (1, "never paid")
 
@@ -181,7 +181,7 @@ def test_inline_raises_for_a_machine_that_stopped_itself(app: Headway) -> None:
         def start(self, ctx: Context) -> Outcomes:
             return Stop("no way")
 
-    with inline(app), pytest.raises(HeadwayError, match="is dead: no way"):
+    with inline(app), pytest.raises(HeadwayError, match="has failed: no way"):
         M.enqueue()
 
 

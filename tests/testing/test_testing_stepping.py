@@ -79,7 +79,7 @@ def test_run_goes_on_until_it_waits(app: Headway) -> None:
         assert order.run() == "waiting"
         assert order.run() == "waiting"
         order.advance("3d")
-        assert order.run() == "dead"
+        assert order.run() == "failed"
         assert (order.error, order.path) == ("never paid", ["start", "check"])
         assert order.history[-1].woken == "timeout"
 
@@ -139,7 +139,7 @@ def test_what_cannot_go_on_says_what_it_waits_for(app: Headway) -> None:
             m.step()
         m.run_children()
         m.run()
-        with pytest.raises(NotAllowed, match=r"it is dead \(over\)"):
+        with pytest.raises(NotAllowed, match=r"it has failed \(over\)"):
             m.step()
         held_back = stepping(app, M.using(after=kid.using(delay="1h").enqueue()))
         with pytest.raises(NotAllowed, match="is held"):
@@ -267,7 +267,7 @@ def test_a_wrong_path_is_shown_with_its_history(app: Headway) -> None:
     assert "expected checkout to go through start → check → ship, and it went through start → check:" in message
     assert "  1: start: await payment, at most 3d" in message
     assert "  2: check, woken by timeout: stop (never paid)" in message
-    assert "now dead at check" in message
+    assert "now failed at check" in message
 
 
 def test_the_path_of_what_ran_under_a_worker_can_be_checked_too(app: Headway) -> None:

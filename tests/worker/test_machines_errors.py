@@ -167,12 +167,13 @@ def test_handle_may_end_it_either_way(shop: Workshop) -> None:
             return {"done": Done("saved"), "stop": Stop(error), "text": Stop("enough")}[ctx.state["how"]]
 
     ids = shop.enqueue(*(M.build(how=how) for how in ("done", "stop", "text")))
-    assert shop.drain() == Summary(succeeded=1, dead=2)
+    assert shop.drain() == Summary(succeeded=1, failed=2)
     done, stopped, told = map(shop.get, ids)
     assert (done.status, done.result) == ("succeeded", "saved")
     assert str(stopped.error).startswith("ValueError: no\n")
     assert "in start" in str(stopped.error)
     assert told.error == "enough"
+    assert [(job.status, job.tries) for job in (stopped, told)] == [("failed", 0)] * 2
 
 
 @pytest.mark.parametrize("rubbish", ["raises", None, 7, Next("nowhere")])

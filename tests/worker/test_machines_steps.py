@@ -256,8 +256,8 @@ def test_an_await_that_times_out_runs_all_the_same(shop: Workshop) -> None:
             return Stop("never paid") if ctx.timed_out else Done()
 
     (job_id,) = shop.enqueue(M.build())
-    job, _ = shop.while_working(shop.worker(), lambda: shop.until_status(job_id, "dead", "succeeded"))
-    assert (job.status, job.error) == ("dead", "never paid")
+    job, _ = shop.while_working(shop.worker(), lambda: shop.until_status(job_id, "failed", "succeeded"))
+    assert (job.status, job.error) == ("failed", "never paid")
     assert [attempt.woken for attempt in shop.attempts(job_id)] == [None, "timeout"]
 
 
@@ -321,7 +321,7 @@ def test_a_short_sleep_is_over_without_a_tick(shop: Workshop) -> None:
     shop.while_working(shop.worker(), lambda: shop.until_status(job_id, "succeeded"))
 
 
-def test_stop_is_dead_with_its_reason(shop: Workshop) -> None:
+def test_stop_has_failed_with_its_reason(shop: Workshop) -> None:
     @shop.machine
     class M(Machine):
         @step
@@ -329,9 +329,9 @@ def test_stop_is_dead_with_its_reason(shop: Workshop) -> None:
             return Stop("no way")
 
     (job_id,) = shop.enqueue(M.build())
-    assert shop.drain() == Summary(dead=1)
+    assert shop.drain() == Summary(failed=1)
     job, attempt = shop.get(job_id), shop.last(job_id)
-    assert (job.status, job.error, attempt.outcome, attempt.status) == ("dead", "no way", "stop", "failed")
+    assert (job.status, job.error, attempt.outcome, attempt.status) == ("failed", "no way", "stop", "failed")
 
 
 @pytest.mark.parametrize("rubbish", [None, 7, "end", Next, Next("nowhere"), Next("start", 7), Await([]), Spawn([7])])
@@ -365,7 +365,7 @@ def test_a_result_that_cannot_be_stored_is_dead_at_once(shop: Workshop) -> None:
 def test_a_plain_job_that_returns_an_outcome_has_failed(shop: Workshop) -> None:
     @shop.job(max_attempts=1)
     async def work() -> Any:
-        return Done(1)
+        return Next("there")
 
     (job_id,) = shop.enqueue(work.build())
     assert shop.drain() == Summary(dead=1)

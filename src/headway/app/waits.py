@@ -87,7 +87,7 @@ def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
 
 
 def ended(job: Job, attempts: Sequence[Attempt], died: str) -> list[str]:
-    """What a dead machine died of (`died`, unless it decided so itself), and how it goes on."""
+    """What a machine died of (`died`, unless it stopped itself), and how it goes on."""
     stopped = bool(attempts) and attempts[-1].outcome == "stop"
     return [
         f"it stopped itself in step {job.step} at {_at(job.finished_at)}: {_brief(job.error)}" if stopped else died,
@@ -105,6 +105,11 @@ def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
         if kind == job.kind and at and version.isdigit()
     )
     returned = max(0, job.fence - (attempts[-1].fence if attempts else 0))
+    if job.step is None and returned:
+        return [
+            f"it was given back unstarted {_times(returned)}: a worker does so that cannot read its payload, because "
+            "another release of the code enqueued it; its log names the parameter"
+        ]
     if job.version is None or not versions:
         return []
     if job.version in versions:

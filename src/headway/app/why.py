@@ -39,7 +39,7 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         now = yield from ops.now().steps()
         queue = next((known for known in queues if known.name == job.queue), None)
         attempts: list[Attempt] = []
-        if job.step is not None:
+        if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
         obstacles = _waiting(job, queue, attempts)
         if tenant_id is not None and queue is not None and queue.max_running is not None:
@@ -99,6 +99,8 @@ def _reasons(
             if job.step is None:
                 return [died, f"to run it again: headway jobs retry {job.id}"]
             return waits.ended(job, attempts, died)
+        case "failed" if attempts and attempts[-1].outcome == "stop":
+            return waits.ended(job, attempts, "")
         case "failed":
             return [
                 f"it failed at {_at(job.finished_at)}: {_brief(job.error)}",

@@ -191,8 +191,8 @@ def _notes(state: State, job: Job, signals: list[Signal]) -> None:
     left = [signal for signal in signals if signal.status != "consumed"]
     if left:
         note(f"{many(len(left), 'signal')} in its inbox: {state.typed('machines', 'inbox', job.id)}")
-    if job.status in ("dead", "canceled"):
-        aim = "to run its step again" if job.status == "dead" else "to let it go on"
+    if job.status in ("dead", "failed", "canceled"):
+        aim = "to let it go on" if job.status == "canceled" else "to run its step again"
         note(f"{aim}: {state.typed('jobs', 'retry', job.id)}")
 
 

@@ -146,8 +146,7 @@ class Conclusion:
         text = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
         # with a failure before it, that tells more
         error = self._failure if self._failure is not None and isinstance(reason, BaseException) else text
-        charge = 0 if self._failure is None else 1
-        return turned(self._claim, self._last("stop"), "dead", status="failed", charge=charge, error=error)
+        return turned(self._claim, self._last("stop"), "failed", status="failed", error=error)
 
     def _settled(self, turn: Turn, to: Status, *, delay_ms: int = 0, result: str | None = None) -> Settlement:
         # what `handle` decides, it decides after a failure

@@ -73,7 +73,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The machine is dead, for this reason: a text or the error itself."""
+    """The machine has failed, for this reason: a text or the error itself. It is no dead letter: it says so itself."""
 
     reason: Any = None
 

@@ -28,7 +28,7 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
         ("running", "waiting"),
         ("waiting", "queued"),
         ("running", "dead"),
-        ("running", "failed"),  # at_most_once: a new job retries it
+        ("running", "failed"),  # Stop; or at_most_once: a new job retries it
         ("queued", "canceled"),
         ("scheduled", "canceled"),
         ("held", "canceled"),

@@ -156,7 +156,8 @@ class _Inline:
                 raise error
             # without an exception of its own: a timeout, a result that cannot be stored
             if job.status in ("dead", "failed") or job.tries:
-                raise HeadwayError(f'job {job.id} of kind "{job.kind}" is {job.status}: {job.error}')
+                ended = "has failed" if job.status == "failed" else f"is {job.status}"
+                raise HeadwayError(f'job {job.id} of kind "{job.kind}" {ended}: {job.error}')
 
     def _went_on(self, job: Job) -> bool:
         """Whether it is a machine whose last step had an outcome, be it by its handle."""

@@ -260,7 +260,8 @@ class Stepping:
                 assert job.scheduled_for is not None
                 return f"{where} it is scheduled for {job.scheduled_for.isoformat()}; .advance(…) the time"
             case status if status in FINISHED:
-                return f"{where} it is {status} ({job.error or 'no error'})"
+                ended = "has failed" if status == "failed" else f"is {status}"
+                return f"{where} it {ended} ({job.error or 'no error'})"
             case _:
                 return f"{where} {await self._app.awhy(job.id)}"
 

@@ -469,6 +469,8 @@ def _where_to(outcome: Settlement) -> str:
             return f"it is tried again in {show_ms(outcome.delay_ms)}"
         case "running" | "queued" | "waiting":
             return "it goes on as its handle says"
+        case "failed" if outcome.turn is not None and outcome.turn.outcome == "stop":
+            return "the machine stops: the job has failed"
         case "failed":
             return f"a new job tries it again in {show_ms(outcome.delay_ms)}"
         case to:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headway.model.status import Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.letting import Held, let_go
 from headway.store.sqlite.op import json_list
@@ -11,6 +12,7 @@ from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, TrainKey
 
 _SQL = statements("trains")
+_ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}
 
 
 def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
@@ -22,7 +24,7 @@ def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
 def hold_trains(left: Iterable[Left], now: int) -> Steps[None]:
     """Put the trains on hold whose locomotive ended as it should not."""
     holds = [
-        (job.tenant_id, job.train, now, job.id, f"job {job.id} {'is dead' if to == 'dead' else 'was canceled'}", None)
+        (job.tenant_id, job.train, now, job.id, f"job {job.id} {_ENDED[to]}", None)
         for job, to in ((each.job, each.to) for each in left if each.holds())
     ]
     if holds:

@@ -65,11 +65,16 @@ class Ending(msgspec.Struct, kw_only=True):
     woken: Woken | None = None  # what it awaits is there already
     position: int | None = None  # a new one
 
+    @property
+    def retried(self) -> bool:
+        """Whether a new job retries it, as over at_most_once; a machine that stopped itself has failed for good."""
+        return self.to == "failed" and (self.turn is None or self.turn.outcome != "stop")
+
 
 def ending(job: Open, to: Status, **values: Any) -> Ending:
     """An ending that minds a cancel that was asked for and a delay of nothing."""
     end = Ending(job=job, to=to, **values)
-    if job.canceling and to in _STOPPED_BY_CANCEL:
+    if job.canceling and to in _STOPPED_BY_CANCEL and (to != "failed" or end.retried):
         end.to = "canceled"
         end.error = job.cancel_reason if end.error is None else end.error
         _forget_spawn(end)
@@ -108,7 +113,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
                 finish.append(_finish(end, now))
         else:
             again.append(_again(end, now))
-        if end.to == "failed":
+        if end.retried:
             copies.append(end)
     machines = [end for end in endings if end.turn is not None or end.job.machine]
     if machines:
@@ -190,11 +195,11 @@ def _to_tell(endings: Sequence[Ending]) -> Iterator[str]:
 def _asks_for_key(end: Ending) -> bool:
     """Whether the move could meet another job with its key: it enters the scope, or hands the key on."""
     job = end.job
-    return job.unique_key is not None and (end.to == "failed" or (job.covers(end.to) and not job.covers("running")))
+    return job.unique_key is not None and (end.retried or (job.covers(end.to) and not job.covers("running")))
 
 
 def _write_keyed(end: Ending, now: int) -> Steps[None]:
-    if end.to == "failed":
+    if end.retried:
         yield from _fail_keyed(end, now)
         return
     yield from _supersede(end)

@@ -102,7 +102,7 @@ class _Again:
 
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
         to = _goes_to(job, held)
-        if job.machine and job.status in ("succeeded", "dead"):
+        if job.machine and job.status in ("succeeded", "dead", "failed"):
             # the step that ended it is to see again what it saw; one that was canceled has gone on from there
             yield Statement(_GIVE_BACK, (job.id, job.fence))
         pending = held or (to == "waiting" and bool(job.joins))

@@ -28,7 +28,7 @@ def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: boo
 
 def stop_groups(over: Iterable[Left], now: int) -> Steps[list[Left]]:
     """Stop the groups that end when one of their members does not succeed; gives what this ended."""
-    failed = {each.job.group_id for each in over if each.job.group_id is not None and each.to in ("dead", "canceled")}
+    failed = {each.job.group_id for each in over if each.job.group_id is not None and each.failed}
     if not failed:
         return []
     stopped = yield Statement(_SQL["stop"], (json_list(sorted(failed)), now))

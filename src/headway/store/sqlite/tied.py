@@ -57,7 +57,14 @@ class Left(msgspec.Struct, frozen=True):
         job = self.job
         if self.spared or not job.has_seat():
             return False
-        return bool(job.holds_when_dead if self.to == "dead" else self.to == "canceled" and job.holds_when_canceled)
+        if self.to == "canceled":
+            return bool(job.holds_when_canceled)
+        return self.failed and bool(job.holds_when_dead)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over and did not succeed; one that a new job retries goes on as that."""
+        return self.to in ("dead", "canceled") or (self.to == "failed" and self.heir is None)
 
     def freed(self) -> Iterator[str]:
         """The limit keys under which something else may go now."""

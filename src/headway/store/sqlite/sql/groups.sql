@@ -51,7 +51,7 @@ where callback_id = ?1;
 select jobs.id
 from jobs indexed by jobs_group
 where group_id = ?1
-  and status in ('dead', 'canceled')
+  and status in ('failed', 'dead', 'canceled')
   and not exists (
     select 1
     from jobs as heir

@@ -45,6 +45,7 @@ declare
   v_now timestamptz := headway.now();
   v_keys text[];
   v_failed boolean;
+  v_retried uuid[];
   v_may_enter boolean;
   v_tenants uuid[];
   v_trains text[];
@@ -78,7 +79,8 @@ begin
              else g.error
            end as error,
            -- a job over at_most_once hands its key on to its retry
-           j.unique_key is not null and (g.next = 'failed' or (j.id = any (p_superseded)) is true) as drops_key,
+           j.unique_key is not null and (d.retried or (j.id = any (p_superseded)) is true) as drops_key,
+           d.retried,
            case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued', 'waiting')
                 then headway.superseded(j.unique_key, p_holders[array_position(p_superseded, j.id)])
            end as superseded,
@@ -96,12 +98,17 @@ begin
       from given g
       join headway.jobs j on j.id = g.id and j.fence = g.fence
       cross join lateral (
+        -- a machine that stopped itself has failed for good; over at_most_once, a new job retries it
+        select g.next = 'failed' and (g.turn ->> 'outcome') is distinct from 'stop' as retried
+      ) s
+      cross join lateral (
         select j.cancel_requested_at is not null
-               and g.next in ('scheduled', 'queued', 'waiting', 'running', 'failed')
+               and (g.next in ('scheduled', 'queued', 'waiting', 'running') or s.retried)
                or (j.id = any (p_superseded)) is true and g.next in ('scheduled', 'queued', 'waiting') as canceled
       ) c
       cross join lateral (
         select c.canceled,
+               s.retried and not c.canceled as retried,
                -- its children will not be there
                c.canceled and g.turn ? 'joins' as undone,
                -- another queue or partition has limits of its own, which only a claim minds
@@ -167,13 +174,16 @@ begin
      where not exists (select from locked k where k.may_enter)
     on conflict do nothing
   )
-  select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.next = 'failed'),
+  select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.retried),
          array_agg(l.goes), bool_or(l.may_enter), bool_or(l.followed and l.goes_on is not true),
          array_agg(l.id) filter (where (l.followed or l.train is not null) and l.goes_on is not true),
-         array_agg(l.tenant_id) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled')),
-         array_agg(l.train) filter (where l.train is not null and l.next in ('succeeded', 'dead', 'canceled'))
-    into ids, fences, nexts, v_keys, v_failed, turns, v_may_enter, v_followed, v_leaving, v_tenants, v_trains
-    from locked l;
+         array_agg(l.tenant_id) filter (where l.train is not null and l.over),
+         array_agg(l.train) filter (where l.train is not null and l.over),
+         array_agg(l.id) filter (where l.retried)
+    into ids, fences, nexts, v_keys, v_failed, turns, v_may_enter, v_followed, v_leaving, v_tenants, v_trains,
+         v_retried
+    from (select k.*, k.next in ('succeeded', 'dead', 'canceled') or k.next = 'failed' and not k.retried as over
+            from locked k) l;
   if v_may_enter then
     select e.*
       into ids, fences, nexts, turns
@@ -187,7 +197,7 @@ begin
        from (select array_agg(e.id) as ids, array_agg(g.delay_ms) as delays, array_agg(e.unique_key) as keys
                from unnest(ids, nexts, v_keys) as e (id, next, unique_key)
                join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
-              where e.next = 'failed') f;
+              where e.id = any (v_retried)) f;
   end if;
   -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
   if p_turns is not null then
@@ -256,7 +266,8 @@ begin
            -- where it really goes, as end_attempts decides it
            and case
                  when j.cancel_requested_at is not null
-                      and u.next in ('scheduled', 'queued', 'waiting', 'running', 'failed') then 'canceled'
+                      and (u.next in ('scheduled', 'queued', 'waiting', 'running')
+                           or u.next = 'failed' and (u.turn ->> 'outcome') is distinct from 'stop') then 'canceled'
                  when u.next = 'scheduled' and coalesce(u.delay_ms, 0) = 0 then 'queued'
                  when u.next = 'running' and u.turn ? 'queue'
                       and (j.queue, j.partition) is distinct from (u.turn ->> 'queue', u.turn ->> 'partition')

@@ -16,21 +16,23 @@ begin
     -- who ran was the locomotive
     insert into headway.holds (tenant_id, train, since, job_id, reason)
     select j.tenant_id, j.train, p_now, j.id,
-           'job ' || j.id || case j.status when 'dead' then ' is dead' else ' was canceled' end
+           'job ' || j.id || case j.status when 'dead' then ' is dead' when 'failed' then ' has failed' else ' was canceled' end
       from headway.jobs j
      where j.id = any (p_ids)
        and j.train is not null
-       and (j.status = 'dead' and j.on_dead = 'hold' or j.status = 'canceled' and j.on_canceled = 'hold')
+       and (j.on_dead = 'hold' and (j.status = 'dead' or j.status = 'failed' and not headway.is_retried(j.id))
+            or j.status = 'canceled' and j.on_canceled = 'hold')
     on conflict do nothing;
   end if;
 
   select array_agg(j.tenant_id order by j.tenant_id, j.train) filter (where j.train is not null and o.over),
          array_agg(j.train order by j.tenant_id, j.train) filter (where j.train is not null and o.over),
-         array_agg(distinct g.id) filter (where g.id is not null and j.status in ('dead', 'canceled'))
+         array_agg(distinct g.id) filter (where g.id is not null and o.over and j.status <> 'succeeded')
     into v_tenants, v_trains, v_groups
     from headway.jobs j
-    -- a job that failed has one that retries it, in its place
-    cross join lateral (select j.status in ('succeeded', 'dead', 'canceled') as over) o
+    -- an at_most_once job that failed has one that retries it, in its place
+    cross join lateral (select j.status in ('succeeded', 'dead', 'canceled')
+                               or j.status = 'failed' and not headway.is_retried(j.id) as over) o
     left join headway.groups g on g.id = j.group_id and g.on_failure = 'stop' and g.stopped_at is null
    where j.id = any (p_ids);
 
@@ -70,6 +72,14 @@ begin
     having count(*) > 0;
   end if;
 end
+$$;
+
+-- Whether a new job retries this one.
+create function headway.is_retried(p_id uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (select from headway.jobs r where r.retry_of = p_id)
 $$;
 
 -- Leave word for those that wait for these jobs, as far as there are any. One probe where nobody waits for anything.

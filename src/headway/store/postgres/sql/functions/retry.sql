@@ -105,7 +105,7 @@ declare
   v_holder uuid;
 begin
   v_place := coalesce(v_place, nextval('headway.position'));
-  if p_job.step is not null and p_job.status in ('succeeded', 'dead') then
+  if p_job.step is not null and p_job.status in ('succeeded', 'dead', 'failed') then
     -- the step that ended it is to see again what it saw; one that was canceled has gone on from there
     update headway.signals s
        set fence = null, consumed_at = null
@@ -262,7 +262,7 @@ begin
     from (select j.id
             from headway.jobs j
            where j.group_id = p_group
-             and j.status in ('dead', 'canceled')
+             and j.status in ('failed', 'dead', 'canceled')
              and not exists (select from headway.jobs r where r.retry_of = j.id)
            order by j.id
              for update) l;
