@@ -19,6 +19,7 @@ from headway.cli.enqueue import enqueue
 from headway.define.options import UsingOptions
 from headway.model.ids import new_id
 from headway.model.job import Delivery, Job, OnConflict, OnEnd, OnFailure, Source
+from headway.testing import drain
 
 Cli = Any
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -400,3 +401,17 @@ def test_retry_of_several_ids_keeps_what_waits_for_others_behind_them(cli: Cli, 
     app.cancel(first.id)
     cli.ok("jobs", "retry", second.id, first.id, "--keep-place")
     assert app.get(second.id).status == "held"
+
+
+def test_people_do_not_see_the_secret_fields_of_a_result(cli: Cli, app: Headway) -> None:
+    @app.job
+    def login() -> dict[str, str]:
+        return {"user": "ann", "token": "t0k3n"}
+
+    job = login.enqueue()
+    drain(app)
+    page = cli.ok("jobs", "show", job.id)
+    assert '"user": "ann"' in page
+    assert '"token": "[redacted]"' in page
+    # programs get what is stored
+    assert cli.json("jobs", "show", job.id)["result"] == {"user": "ann", "token": "t0k3n"}

@@ -96,6 +96,22 @@ def test_doctor_passes_on_every_supported_set_up(cli: Cli, postgres_url: str, fo
             conn.execute(f"drop role worker_of_{name}")
 
 
+def test_doctor_looks_at_declared_secrets(
+    cli: Cli, either: Headway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SMTP_PASSWORD", "x")
+    file = folder / "headway.toml"
+    file.write_text('[secrets.SMTP_PASSWORD]\n[secrets.NOT_HERE]\nkinds = ["a"]\n[secrets."B_*"]\n')
+    (found,) = (check for check in cli.json("doctor")["checks"] if check["name"] == "secrets")
+    assert (found["status"], found["detail"]) == (
+        "note",
+        "declared, and not set here (a worker may have them): NOT_HERE",
+    )
+    file.write_text("[secrets.SMTP_PASSWORD]\nkind = 7\n")
+    (found,) = (check for check in json.loads(cli("doctor", "--json").stdout)["checks"] if check["status"] == "problem")
+    assert "'kind' is not known in [secrets.SMTP_PASSWORD]" in found["detail"]
+
+
 def test_doctor_finds_waiting_work_and_lost_workers(cli: Cli, either: Headway) -> None:
     either.enqueue("welcome", {"user_id": 7}, queue="mail")
     either.enqueue("welcome", {"user_id": 7}, queue="slow")

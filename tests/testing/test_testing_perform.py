@@ -96,3 +96,15 @@ def test_the_examples_of_the_docstrings_run() -> None:
     result = doctest.testmod(importlib.import_module("headway.testing.performed"))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_a_context_by_hand_gives_every_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED", "kx7Qz9mw2")
+
+    def login(ctx: Context, password: str) -> tuple[str, str]:
+        return password, ctx.secret("PLANTED")
+
+    kind = Registry().job(login)
+    reference: Any = {"$secret": "PLANTED"}
+    assert perform(kind, ctx=context(kind, tenant="acme"), password=reference) == ("kx7Qz9mw2", "kx7Qz9mw2")
+    assert perform(kind, password=reference) == ("kx7Qz9mw2", "kx7Qz9mw2")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -58,17 +59,22 @@ def doctor(state: State) -> None:
 
 def examine(state: State) -> Iterator[Check]:
     """The checks, in the order in which one stands on the other; ends early where nothing more can be asked."""
+    from headway.config import path
     from headway.errors import HeadwayError
+    from headway.secrets import read
 
     try:
         found = sorted(state.settings)
         yield ok("settings", f"readable ({', '.join(found) if found else 'none given: defaults'})")
         app = state.app
         app.settings  # noqa: B018 - reads and checks them
+        declared = read(state.settings.get("secrets", {}), str(path()))
         store = app.store
     except HeadwayError as error:
         yield problem("settings", str(error), "correct the flag, the HEADWAY_* variable or headway.toml")
         return
+    if declared:
+        yield _secrets(declared)
     yield ok("database", f"{store.dialect} at {store.describe()}")
     try:
         if store.dialect == "postgres":
@@ -82,6 +88,13 @@ def examine(state: State) -> Iterator[Check]:
     except HeadwayError as error:
         what, fix = diagnose(error)
         yield problem("reach", what, fix or "mend that, then run headway doctor again")
+
+
+def _secrets(declared: Iterable[str]) -> Check:
+    unset = sorted(name for name in declared if name.isidentifier() and name not in os.environ)
+    if not unset:
+        return ok("secrets", "those that are declared by name are set here")
+    return note("secrets", f"declared, and not set here (a worker may have them): {', '.join(unset)}")
 
 
 def _schema(store: Store) -> Generator[Check, None, bool]:

@@ -13,6 +13,7 @@ from headway.cli.output import COLORS, ago, at, clean, console, first_line, many
 from headway.cli.place import awaits
 from headway.model.duration import show_ms
 from headway.model.status import FINISHED, STATUSES
+from headway.secrets import mask
 
 if TYPE_CHECKING:
     from headway.model.job import Job
@@ -54,7 +55,7 @@ def show_machine(
         _timeline(job, chapters, children)
     _block("state", job.payload if job.state is None else job.state)
     if job.result is not None:
-        _block("result", job.result)
+        _block("result", mask(job.result))
     if job.error and job.status in FINISHED:
         console().print("\nerror", style="bold")
         console().print("\n".join(f"  {line}" for line in clean(job.error).splitlines()), style=COLORS["failed"])

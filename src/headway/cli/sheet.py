@@ -10,6 +10,7 @@ from headway.cli.page import block, heading, pretty, title, values
 from headway.cli.place import awaits, limiter
 from headway.model.duration import show_ms
 from headway.model.rate import show_rate
+from headway.secrets import mask
 
 if TYPE_CHECKING:
     from headway.model.job import Attempt, AuditEntry, Job
@@ -40,7 +41,7 @@ def show_job(
     if job.meta:
         block("meta", pretty(job.meta))
     if job.result is not None:
-        block("result", pretty(job.result))
+        block("result", pretty(mask(job.result)))
     if job.error:
         block("error", job.error, COLORS["failed"])
     if attempts:

@@ -12,6 +12,8 @@ from headway import secrets
 from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 
 _MOST_CHOICES = 30
+# most patterns are matched in linear time; those that look around are given up after so many steps, and do not fit
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 
 class Schema:
@@ -27,7 +29,9 @@ class Schema:
             )
         self.source: dict[str, Any] = dict(source)
         try:
-            self._validator = jsonschema_rs.validator_for(self.source, validate_formats=True, retriever=_refuse_remote)
+            self._validator = jsonschema_rs.validator_for(
+                self.source, validate_formats=True, retriever=_refuse_remote, pattern_options=_PATTERNS
+            )
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
             reason = str(error).partition("\n")[0]
             raise InvalidJob(f"the schema cannot be used: {reason}") from error

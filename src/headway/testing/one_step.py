@@ -18,7 +18,7 @@ from headway.model.ids import new_id
 from headway.model.machine import START, Child, Place
 from headway.model.outcome import KEEP, Outcomes, Spawn
 from headway.model.signal import Received, Signal
-from headway.testing.performed import claim_of
+from headway.testing.performed import OPEN, claim_of
 
 AnyMachine = type[Machine] | MachineKind
 GivenSignal = str | tuple[str, Any] | Signal
@@ -144,7 +144,7 @@ def step_context(
         signals=(*matched, *others),
     )
     visit = Visit(edition, edition.steps[step], place, claim_of(kind.options.row(kind.name), **claim), migrates=False)
-    ctx = StepContext(visit, tenant=claim.get("tenant", "default"), worker_id="headway.testing")
+    ctx = StepContext(visit, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
     ctx.bring_children([_child(each) for each in children])
     ctx.read_state()
     return ctx
