@@ -29,11 +29,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("headway")
     group.addoption("--crash-kills", type=int, default=4, help="how many processes the crash tests kill")
     group.addoption("--crash-jobs", type=int, default=300, help="how many jobs the crash tests run")
+    group.addoption("--sqlite-prefix", default="", help="the prefix of tables in SQLite files: headway_")
     sizes_and_seeds.add_options(parser)
+
+
+class _Options:
+    sqlite_prefix = ""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     sizes_and_seeds.choose(config)
+    _Options.sqlite_prefix = config.getoption("--sqlite-prefix")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -271,7 +277,7 @@ def _opened_sqlite(path: Path, library: str, clock: Any = None) -> Iterator[Any]
     from headway.store.sqlite.store import SqliteStore
 
     options = {} if clock is None else {"clock": clock}
-    store = SqliteStore(str(path), library=library, **options)
+    store = SqliteStore(str(path), library=library, prefix=_Options.sqlite_prefix, **options)
     store.path, store.library = str(path), library
     try:
         yield store

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,22 @@ def test_an_empty_url_is_refused_wherever_it_comes_from(
     (folder / "headway.toml").write_text('url = ""\n')
     assert "HEADWAY_URL or headway.toml is empty" in cli.refused("jobs", "list", code=2)
     assert not (folder / "headway.db").exists()
+
+
+def test_every_command_minds_the_prefix_of_the_url(cli: Cli, folder: Path) -> None:
+    url = f"sqlite:///{folder}/app.db?prefix=headway_"
+    with closing(sqlite3.connect(folder / "app.db")) as conn:
+        conn.execute("create table jobs (title text)")
+    assert "?prefix=headway_" in cli.refused("--url", f"sqlite:///{folder}/app.db", "migrate", code=1)
+    sql = cli.ok("--url", url, "migrate", "--sql")
+    assert "create table headway_jobs (" in sql
+    assert "on headway_jobs (" in sql
+    assert "create table if not exists headway_schema_version" in sql
+    cli.ok("--url", url, "migrate")
+    made = cli.ok("--url", url, "enqueue", "work").strip()
+    assert cli.json("--url", url, "jobs", "show", made)["status"] == "queued"
+    cli.ok("--url", url, "jobs", "cancel", made)
+    assert "all is well" in cli.ok("--url", url, "doctor")
+    cli.ok("--url", url, "migrate", "--down", "--yes")
+    with closing(sqlite3.connect(folder / "app.db")) as conn:
+        assert conn.execute("select name from sqlite_master").fetchall() == [("jobs",)]

@@ -341,7 +341,7 @@ class Db(MachineWords, TriggerWords):
             return list(conn.execute(text, params))
 
     def table(self, name: str) -> str:
-        return f"headway.{name}" if self.dialect == "postgres" else name
+        return f"headway.{name}" if self.dialect == "postgres" else f"{self.store.prefix}{name}"
 
 
 def new_job(**options: Any) -> NewJob:

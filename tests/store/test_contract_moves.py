@@ -27,7 +27,7 @@ def put(db, job_id: str, status: str) -> None:
     if db.dialect == "postgres":
         db.sql("do $$ begin set local session_replication_role = replica; " + text + "; end $$")
         return
-    triggers = db.sql("select name, sql from sqlite_schema where type = 'trigger' and tbl_name = 'jobs'")
+    triggers = db.sql("select name, sql from sqlite_schema where type = 'trigger' and tbl_name = ?", db.table("jobs"))
     for name, _ in triggers:
         db.sql(f"drop trigger {name}")
     db.sql(text)

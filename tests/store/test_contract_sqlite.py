@@ -30,7 +30,7 @@ def test_the_file_is_in_wal_mode(db):
 def test_a_store_opened_again_has_its_jobs(db):
     ids = db.enqueue_ids(3)
     db.store.close()
-    again = type(db.store)(db.store.path, library=db.store.library, clock=db.clock.held)
+    again = type(db.store)(db.store.path, library=db.store.library, clock=db.clock.held, prefix=db.store.prefix)
     try:
         assert {job.id for job in again.run(db.ops.get(ids, tenant_id=None))} == set(ids)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from headway.clock import Clock
 from headway.errors import ConfigError
@@ -27,11 +27,12 @@ def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
         raise ConfigError(f"{show_url(url)!r} is not a database URL: {_EXAMPLES}")
     match scheme:
         case "sqlite" | "sqlite+stdlib":
+            from headway.store.sqlite.connection import Library
             from headway.store.sqlite.store import SqliteStore
 
-            return SqliteStore(
-                _path(url), library="stdlib" if "+" in scheme else "apsw", clock=clock, timeout_s=timeout_s
-            )
+            path, prefix = _file(url)
+            library: Library = "stdlib" if "+" in scheme else "apsw"
+            return SqliteStore(path, library=library, clock=clock, timeout_s=timeout_s, prefix=prefix)
         case "postgresql" | "postgres":
             from headway.store.postgres.store import PostgresStore
 
@@ -54,7 +55,7 @@ def same_database(one: str, other: str) -> bool:
 
 def _place(url: str) -> tuple[str, ...]:
     if url.startswith("sqlite"):
-        return ("sqlite", _path(url))
+        return ("sqlite", *_file(url))
     parts = urlsplit(url)
     return (parts.hostname or "", str(parts.port or 5432), unquote(parts.path), parts.query)
 
@@ -69,18 +70,25 @@ def checked(url: str, source: str = "the database URL") -> str:
     return url
 
 
-def _path(url: str) -> str:
+def _file(url: str) -> tuple[str, str]:
+    """The path of a SQLite file, and the prefix of the tables in it."""
+    from headway.store.sqlite.prefix import check_prefix
+
     parts = urlsplit(url)
     if parts.netloc:
         raise ConfigError(
             f"{show_url(url)!r} names a host: a SQLite URL has three slashes, sqlite:///file.db, or four for an "
             "absolute path"
         )
-    if parts.query or parts.fragment:
-        raise ConfigError(f"{show_url(url)!r} has parameters, which a SQLite URL does not take: {_EXAMPLES}")
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    prefix = given.pop("prefix", "")
+    if given or parts.fragment:
+        raise ConfigError(
+            f"{show_url(url)!r} has parameters that a SQLite URL does not take: there is ?prefix=headway_"
+        )
     path = unquote(parts.path.removeprefix("/"))
     if path in ("", ":memory:"):
         raise ConfigError(
             f"{show_url(url)!r} names no file: work that must not be lost needs one, such as sqlite:///headway.db"
         )
-    return os.path.abspath(path)
+    return os.path.abspath(path), check_prefix(prefix)

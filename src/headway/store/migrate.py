@@ -11,6 +11,7 @@ from headway.store.ops import Op
 from headway.store.postgres import migrate as postgres
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite import migrate as sqlite
+from headway.store.sqlite.prefix import check_prefix, under
 from headway.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
     """What `apply` would do now: a title and its SQL text for each part; empty where nothing is to do."""
     if isinstance(store, SqliteStore):
         found = current(store)
-        return [(step.title, step.script()) for step in sqlite.plan(found, to)]
+        return [(step.title, step.script(store.prefix)) for step in sqlite.plan(found, to)]
     return _postgres(store).run_script(Op(lambda: postgres.plan(to), writes=False))
 
 
@@ -55,27 +56,34 @@ def roles_sql(store: Store) -> str:
     return postgres.roles_sql()
 
 
-def migrate(conn: Any, to: int | None = None) -> list[str]:
+def migrate(conn: Any, to: int | None = None, *, prefix: str = "") -> list[str]:
     """Bring the schema to this library's version inside the caller's transaction; gives what was done.
 
     For the host's own migrations. Alembic: `headway.migrate(op.get_bind())`. Django: in a `RunPython`,
     `headway.migrate(schema_editor.connection)`. Takes what `conn=` takes, of PostgreSQL or SQLite; an async connection
-    goes to `amigrate`.
+    goes to `amigrate`. `prefix` is the one of the app's URL, of a SQLite file that has one.
     """
     if is_sqlite(conn):
         with sqlite_session(conn) as execute:
-            return drive(sqlite.migration(to), execute)
+            return drive(sqlite.migration(to), under(check_prefix(prefix), execute))
+    _no_prefix(prefix)
     with postgres_session(conn) as execute:
         return drive(postgres.migrate(to), execute)
 
 
-async def amigrate(conn: Any, to: int | None = None) -> list[str]:
+async def amigrate(conn: Any, to: int | None = None, *, prefix: str = "") -> list[str]:
     """The same on an async connection: of asyncpg, psycopg or SQLAlchemy."""
     if is_sqlite(conn):
         async with sqlite_session(conn) as execute:
-            return await adrive(sqlite.migration(to), execute)
+            return await adrive(sqlite.migration(to), under(check_prefix(prefix), execute))
+    _no_prefix(prefix)
     async with postgres_session(conn) as execute:
         return await adrive(postgres.migrate(to), execute)
+
+
+def _no_prefix(prefix: str) -> None:
+    if prefix:
+        raise ConfigError("on PostgreSQL Headway has a schema of its own: its tables need no prefix")
 
 
 def _postgres(store: Store) -> PostgresStore:

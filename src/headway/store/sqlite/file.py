@@ -15,6 +15,7 @@ from headway.store.run import drive
 from headway.store.sqlite import migrate
 from headway.store.sqlite.connection import Connection, Library, connect, library_errors
 from headway.store.sqlite.faults import PATIENCE_S, Patience, explain, is_busy
+from headway.store.sqlite.prefix import prefixed, under
 from headway.store.sqlite.reads import read_version
 
 Identity = tuple[int, int]
@@ -26,8 +27,9 @@ _files_lock = threading.Lock()
 class File:
     """Opens connections to one file with one library; the first one makes the schema where there is none."""
 
-    def __init__(self, path: str, library: Library, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, path: str, library: Library, patience_s: float = PATIENCE_S, prefix: str = "") -> None:
         self.path = path
+        self.prefix = prefix
         self.patience_s = patience_s
         self.library: Library = library
         self.errors = library_errors(library)
@@ -52,13 +54,13 @@ class File:
         """Whether nobody has committed a schema to the file; asked without any lock."""
         try:
             with closing(connect(self.path, self.library, create=False)) as conn:
-                return drive(read_version(), conn.run) == 0
+                return drive(read_version(), under(self.prefix, conn.run)) == 0
         except self.errors:
             return False
 
     def open_empty(self) -> Connection:
         """A connection to an empty store that nobody else sees."""
-        conn = connect("", self.library)
+        conn = prefixed(connect("", self.library), self.prefix)
         migrate.migrate(conn)
         return conn
 
@@ -90,7 +92,7 @@ class File:
     def _open(self) -> Connection:
         conn = self._connect(create=True)
         try:
-            migrate.ensure(conn, self.path)
+            migrate.ensure(conn, self.path, self.prefix)
         except BaseException:
             conn.close()
             raise
@@ -119,7 +121,7 @@ class File:
             conn.close()
             raise
         self._claim()
-        return conn
+        return prefixed(conn, self.prefix)
 
     def _claim(self) -> None:
         """Say that this process uses this library for this file; refuse a second one."""

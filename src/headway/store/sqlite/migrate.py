@@ -11,6 +11,7 @@ from headway.errors import ConfigError, SchemaOutdated, StoreError
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.run import drive
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.prefix import renamed
 from headway.store.sqlite.reads import read_version
 from headway.store.sqlite.sql import FOLDER, statements
 
@@ -32,9 +33,10 @@ class Migration:
             return f"migrate up to version {self.after}"
         return f"migrate down from version {self.before}"
 
-    def script(self) -> str:
+    def script(self, prefix: str = "") -> str:
         """Its SQL text, for people and for other tools."""
-        return "\n\n".join(f"{_inline(statement)};" for statement in self.statements()) + "\n"
+        texts = (_inline(statement) for statement in self.statements())
+        return "\n\n".join(f"{renamed(text, prefix) if prefix else text};" for text in texts) + "\n"
 
     def statements(self) -> Steps[None]:
         """What it runs, with its note in `schema_version`."""
@@ -88,30 +90,31 @@ def migrate(conn: Connection, to: int | None = None) -> list[str]:
     return done
 
 
-def ensure(conn: Connection, path: str) -> None:
+def ensure(conn: Connection, path: str, prefix: str = "") -> None:
     """Make the schema in a new file; raises `SchemaOutdated` where it is of another version."""
     found = drive(read_version(), conn.run)
     if found == 0:
         migrate(conn)
     else:
-        _judge(found, path)
+        _judge(found, path, prefix)
 
 
-def prepare(path: str) -> Steps[bool]:
+def prepare(path: str, prefix: str = "") -> Steps[bool]:
     """The same inside a caller's transaction; True if the schema was there, and will be whatever becomes of that."""
     found = yield from read_version()
     if found == 0:
         yield from migration()
         return False
-    _judge(found, path)
+    _judge(found, path, prefix)
     return True
 
 
-def _judge(found: int, path: str) -> None:
+def _judge(found: int, path: str, prefix: str) -> None:
     if found < VERSION:
+        url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
         raise SchemaOutdated(
             f"{path} has schema version {found}, and this library needs {VERSION}: "
-            f"stop the workers, then run: headway --url sqlite:///{path} migrate"
+            f"stop the workers, then run: headway --url {url} migrate"
         )
     if found > VERSION:
         raise newer(found, path)
@@ -150,5 +153,5 @@ def _refuse_strangers() -> Steps[None]:
         names = ", ".join(sorted(row[0] for row in rows))
         raise StoreError(
             f"this database already has tables of Headway's names that Headway did not make ({names}): "
-            "give Headway a file of its own"
+            "give Headway a file of its own, or its tables a prefix with sqlite:///file.db?prefix=headway_"
         )

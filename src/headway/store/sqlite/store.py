@@ -19,6 +19,7 @@ from headway.store.sqlite.faults import PATIENCE_S, no_answer
 from headway.store.sqlite.file import File, Gate
 from headway.store.sqlite.op import SqliteOp
 from headway.store.sqlite.ops import SqliteOps
+from headway.store.sqlite.prefix import under
 from headway.store.sqlite.readers import Readers
 from headway.store.sqlite.writer import Writer
 
@@ -45,11 +46,18 @@ class SqliteStore:
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
     def __init__(
-        self, path: str, *, library: Library = "apsw", clock: Clock | None = None, timeout_s: float = PATIENCE_S
+        self,
+        path: str,
+        *,
+        library: Library = "apsw",
+        clock: Clock | None = None,
+        timeout_s: float = PATIENCE_S,
+        prefix: str = "",
     ) -> None:
         self.ops: Ops = SqliteOps(clock or SystemClock())
         self._path = os.path.abspath(path) if path != ":memory:" else path
         self._library: Library = library
+        self.prefix = prefix
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
         self._live: _Live | None = None
@@ -125,17 +133,19 @@ class SqliteStore:
         from headway.store.foreign import sqlite_session
 
         with sqlite_session(conn, library=self._library, path=self._path) as execute:
+            mine = under(self.prefix, execute)
             if not self._checked:
-                self._checked = drive(migrate.prepare(self._path), execute)
-            return drive(op.steps(), execute)
+                self._checked = drive(migrate.prepare(self._path, self.prefix), mine)
+            return drive(op.steps(), mine)
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import sqlite_session
 
         async with sqlite_session(conn, library=self._library, path=self._path) as execute:
+            mine = under(self.prefix, execute)
             if not self._checked:
-                self._checked = await adrive(migrate.prepare(self._path), execute)
-            return await adrive(op.steps(), execute)
+                self._checked = await adrive(migrate.prepare(self._path, self.prefix), mine)
+            return await adrive(op.steps(), mine)
 
     def migrate(self, to: int | None = None) -> list[str]:
         """Move the schema to a version (the newest by default), in one transaction; gives what was done."""
@@ -173,7 +183,7 @@ class SqliteStore:
             if self._live is None or self._live.pid != os.getpid():
                 if self._live is not None:
                     _abandon(self._live)
-                self._live = _Live(File(self._path, self._library, self._timeout_s))
+                self._live = _Live(File(self._path, self._library, self._timeout_s, self.prefix))
             return self._live
 
     def _run_bare(self, op: Op[T], absent: T) -> T:

@@ -21,6 +21,7 @@ select name
 from sqlite_master
 where type in ('table', 'view')
   and name in (
-    'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit', 'holds', 'edges', 'groups', 'limits',
+    'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit', 'holds',
+    'edges', 'groups', 'limits',
     'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events'
   );

@@ -329,10 +329,16 @@ order by id desc
 limit ?5;
 
 -- name: schema_tables
-select count(*)
-from sqlite_master
-where type = 'table'
-  and name = 'schema_version';
+-- an application may have a table of that name, too: ours has a table of jobs with fences beside it
+select exists (
+  select 1
+  from pragma_table_info('schema_version')
+  where name = 'applied_at'
+) and exists (
+  select 1
+  from pragma_table_info('jobs')
+  where name = 'fence'
+);
 
 -- name: version
 select coalesce(max(version), 0)
