@@ -1,4 +1,4 @@
-"""A batch of more JSON than one statement can carry is refused before anything is sent."""
+"""Much at once: a batch of too much JSON is refused before anything is sent, a list of large jobs ends early."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ import pytest
 from headway import Headway
 from headway.errors import InvalidPayload
 from headway.model import codec
+from headway.store import paging
+
+
+def test_lists_of_several_statuses_miss_nothing_where_one_of_them_ends_early(
+    app: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "LIST_BYTES", 20_000)
+    monkeypatch.setattr(paging, "_FIRST", 3)
+
+    @app.job
+    async def works(text: str) -> None: ...
+
+    ids = [works.using(delay="1h" if n % 3 else None).enqueue("x" * (2_000 if n % 3 else 10)).id for n in range(30)]
+    found: list[str] = []
+    while page := app.jobs(status=["queued", "scheduled"], limit=20, before=found[-1] if found else None):
+        found += [job.id for job in page]
+    assert found == ids[::-1]
 
 
 def test_a_batch_that_is_too_large_is_refused_and_nothing_of_it_stored(

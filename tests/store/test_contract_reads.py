@@ -7,6 +7,7 @@ from tenant_words import tenant_id
 
 from headway.model.ids import new_id
 from headway.model.job import Outcome
+from headway.store import paging
 
 ACME = tenant_id("acme")
 
@@ -213,3 +214,20 @@ def test_a_change_by_a_delay_counts_from_the_stores_own_clock(db):
     job_id = db.enqueue().id
     assert db.change(job_id, delay_ms=5_000) == "scheduled"
     assert db.job(job_id).scheduled_for == db.after(5_000)
+
+
+def test_a_list_of_large_jobs_ends_early_and_goes_on_with_the_next_page(db, monkeypatch):
+    monkeypatch.setattr(paging, "LIST_BYTES", 20_000)
+    monkeypatch.setattr(paging, "_FIRST", 4)
+    ids = db.enqueue_ids(30, payload='{"x": "' + "x" * 1_000 + '"}')
+    found: list[str] = []
+    pages = 0
+    while page := db.find(limit=25, before_id=found[-1] if found else None):
+        assert len(page) < 25
+        found += [job.id for job in page]
+        pages += 1
+    assert (found, pages > 1) == (ids[::-1], True)
+    small = db.enqueue_ids(30, queue="small")
+    monkeypatch.setattr(paging, "LIST_BYTES", 2**20)
+    assert [job.id for job in db.find(queue="small", limit=30)] == small[::-1]
+    assert [job.id for job in db.find(queue="small", limit=7)] == small[::-1][:7]

@@ -28,6 +28,7 @@ from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Attempt, AuditEntry, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
+from headway.store.paging import Page
 from headway.store.run import Store
 from headway.worker.wake import Wake
 
@@ -162,9 +163,14 @@ class Requests(TenantLookup):
 
         def steps() -> Steps[list[Job]]:
             found: list[Job] = []
+            last = ""
             for op in ops:
-                found += yield from op.steps()
-            return sorted(found, key=lambda job: job.id, reverse=True)[:size]
+                page = yield from op.steps()
+                found += page
+                if isinstance(page, Page) and page.early:
+                    last = max(last, page[-1].id)  # below this, not all are known
+            known = [job for job in found if job.id >= last]
+            return sorted(known, key=lambda job: job.id, reverse=True)[:size]
 
         return Op(steps, writes=False)
 

@@ -472,7 +472,8 @@ class Ops(Protocol):
         ...
 
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
-        """The newest jobs that match, newest first (by id); `before_id` is the last id of the page before."""
+        """The newest jobs that match, newest first (by id); `before_id` is the last id of the page before.
+        Ends early, with fewer than `limit`, where these hold more than 64 MiB."""
         ...
 
     def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:

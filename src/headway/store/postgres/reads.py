@@ -15,6 +15,7 @@ from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
 from headway.model.status import Status, whole_scope
 from headway.store.ops import Op, Row, Rows, Statement, Steps
+from headway.store.paging import in_pieces
 
 T = TypeVar("T")
 
@@ -187,7 +188,11 @@ class PostgresReads:
                 sql = _FIND_FINISHED
             case _:
                 sql = _FIND
-        return read(sql, [*params, before_id, limit], lambda rows: [job(row) for row in rows])
+
+        def page(count: int, before: str | None) -> Steps[Rows]:
+            return (yield Statement(sql, [*params, before, count]))
+
+        return Op(lambda: in_pieces(limit, before_id, page, job), writes=False)
 
     def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
         return read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row) for row in rows])

@@ -10,7 +10,8 @@ from headway.model.fleet import Queue, Worker
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
 from headway.model.status import FINISHED, Status
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.paging import in_pieces
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rows import show_json, to_attempt, to_audit, to_job, to_worker
 from headway.store.sqlite.sql import statements
@@ -56,8 +57,10 @@ class ReadVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
-        def steps() -> Steps[list[Job]]:
-            page = (
+        scan = _scan(where)
+
+        def page(count: int, before: str | None) -> Steps[Rows]:
+            params = (
                 where.tenant_id,
                 where.status,
                 where.kind,
@@ -68,17 +71,15 @@ class ReadVerbs(Verbs):
                 where.retry_of,
                 _micros(where.created_after),
                 _micros(where.created_before),
-                limit,
-                before_id or _AFTER_EVERY_ID,
+                count,
+                before or _AFTER_EVERY_ID,
                 where.group_id,
                 where.parent_id,
             )
-            scan = _scan(where)
-            rows = yield Statement(_SQL[scan], page if scan in _BY_TIE else page[:-2])
-            rows = yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id))
-            return [to_job(row) for row in rows]
+            rows = yield Statement(_SQL[scan], params if scan in _BY_TIE else params[:-2])
+            return (yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id)))
 
-        return SqliteOp(steps, writes=False)
+        return SqliteOp(lambda: in_pieces(limit, before_id, page, to_job), writes=False)
 
     def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
         def steps() -> Steps[list[Attempt]]:

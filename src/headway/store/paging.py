@@ -1,0 +1,41 @@
+"""Reads lists of jobs in pieces, so that many large ones never come all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headway.store.ops import Row, Rows, Steps
+
+T = TypeVar("T")
+
+LIST_BYTES = 64 * 2**20
+"""A list of jobs ends early where what they hold is more than this."""
+_FIRST = 100
+"""How many are read before it is known how large they are."""
+
+
+class Page(list[T]):
+    """A list that may have ended early: then there is more, from its last one on."""
+
+    early = False
+
+
+def in_pieces(
+    limit: int, before_id: str | None, page: Callable[[int, str | None], Steps[Rows]], shape: Callable[[Row], T]
+) -> Steps[Page[T]]:
+    """Up to `limit` rows, whose first column is the id, by pages before an id; fewer where they are large."""
+    found: Page[T] = Page()
+    size = 0
+    last = before_id
+    count = min(limit, _FIRST)
+    while count > 0:
+        rows = yield from page(count, last)
+        found += map(shape, rows)
+        if len(rows) < count or len(found) == limit:
+            return found
+        last = rows[-1][0]
+        size += sum(len(value) for row in rows for value in row if isinstance(value, str))
+        count = min(limit - len(found), (LIST_BYTES - size) * len(found) // size)
+    found.early = bool(found)
+    return found
