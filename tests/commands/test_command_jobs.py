@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import sizes_and_seeds
 from bench_of_programs import DAEMON, DEAF, SLEEP, marked, python, supervisors_of
 from workshop import Workshop
 
@@ -346,20 +347,21 @@ def test_a_lost_supervisor_is_a_failure_that_is_tried_again(lite: Workshop, decl
     assert marked(job_id) == []
 
 
-def test_200_canceled_jobs_leave_no_process(lite: Workshop, declare: Declare) -> None:
-    kind = declare(lite, argv=script(SLEEP), kill_grace="300ms", set_env={"MARK": "of-the-200"})
-    ids = lite.enqueue(*(kind.build() for _ in range(200)))
+def test_many_canceled_jobs_leave_no_process(lite: Workshop, declare: Declare) -> None:
+    kind = declare(lite, argv=script(SLEEP), kill_grace="300ms", set_env={"MARK": "of-the-many"})
+    count = 200 if sizes_and_seeds.full else 60
+    ids = lite.enqueue(*(kind.build() for _ in range(count)))
 
     async def story() -> None:
-        for start in range(0, 200, 10):
+        for start in range(0, count, 10):
             batch = ids[start : start + 10]
             await lite.until(lambda batch=batch: all(lite.get(each).status == "running" for each in batch))
-            await asyncio.sleep(0.01 * (start / 20))  # while they start, and later
+            await asyncio.sleep(0.1 * (start / count))  # while they start, and later
             lite.cancel(*batch)
         await lite.until(lambda: all(lite.get(each).status == "canceled" for each in ids))
 
     lite.while_working(lite.worker(queues={"default": 10}), story)
-    assert marked("of-the-200") == []
+    assert marked("of-the-many") == []
     assert supervisors_of(os.getpid()) == []
 
 
