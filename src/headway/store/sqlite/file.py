@@ -11,12 +11,15 @@ from contextlib import closing
 from types import TracebackType
 
 from headway.errors import StoreError
+from headway.logs import get_logger
 from headway.store.run import drive
 from headway.store.sqlite import migrate
 from headway.store.sqlite.connection import Connection, Library, connect, library_errors
 from headway.store.sqlite.faults import PATIENCE_S, Patience, explain, is_busy
 from headway.store.sqlite.prefix import prefixed, under
 from headway.store.sqlite.reads import read_version
+
+log = get_logger("headway.store")
 
 Identity = tuple[int, int]
 
@@ -35,6 +38,7 @@ class File:
         self.errors = library_errors(library)
         self.gate = Gate()
         self._opened: Identity | None = None
+        self._log: Identity | None = None  # of that file: its -wal
 
     def open(self, patience_s: float | None = None) -> Connection:
         """A connection to a file with this version of the schema."""
@@ -66,15 +70,11 @@ class File:
 
     def closed(self) -> None:
         """Say that no connection of this process is open any more."""
-        self._opened = None
+        self._opened = self._log = None
 
     def identity(self) -> Identity | None:
         """Which file has the path now: a file that was moved away or deleted is no place to commit to."""
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+        return _identity(self.path)
 
     def explain(self, error: Exception) -> StoreError:
         """An error of the library in our words."""
@@ -96,10 +96,12 @@ class File:
         except BaseException:
             conn.close()
             raise
+        self._log = _identity(f"{self.path}-wal")  # not before: the first read or write makes it
         return conn
 
     def _connect(self, *, create: bool) -> Connection:
         _check_place(self.path)
+        self._check_moved()
         self._claim()
         conn = connect(self.path, self.library, create=create)
         try:
@@ -122,6 +124,41 @@ class File:
             raise
         self._claim()
         return prefixed(conn, self.prefix)
+
+    def _check_moved(self) -> None:
+        """Say that the file was deleted or replaced while connections of this process were open."""
+        found = self.identity()
+        if self._opened is None or found == self._opened:
+            return
+        if found is None:
+            log.warning(
+                "the database file was deleted while it was in use, and its jobs with it: a new one is made",
+                database=self.path,
+            )
+        else:
+            log.warning(
+                "the database file was replaced while it was in use: the new one is used from now on",
+                database=self.path,
+                old_log=self._set_log_aside(),
+            )
+        self._opened = self._log = None
+
+    def _set_log_aside(self) -> str | None:
+        """Part the new file from the old one's log: SQLite would take it for the new one's, and write pages of the one
+        into the other. Gives where it is now, for whoever moved the old file and wants its last transactions."""
+        own = f"{self.path}-wal"
+        if self._log is None or _identity(own) != self._log:
+            return None
+        aside = f"{own}.replaced-{self._log[1]}"
+        try:
+            os.rename(own, aside)
+            if _identity(aside) != self._log:  # another process was quicker, and this is the new file's
+                os.rename(aside, own)
+                return None
+            os.rename(f"{self.path}-shm", f"{self.path}-shm.replaced-{self._log[1]}")
+        except FileNotFoundError:
+            return None
+        return aside
 
     def _claim(self) -> None:
         """Say that this process uses this library for this file; refuse a second one."""
@@ -166,6 +203,14 @@ class Gate:
 
     def open(self) -> None:
         self._free.release()
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _check_place(path: str) -> None:

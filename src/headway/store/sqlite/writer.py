@@ -146,6 +146,9 @@ class Writer:
                 conn = self._connected()
                 conn.execute("begin immediate")
                 done = self._run_one(conn, group[0]) if len(group) == 1 else self._run_each(conn, group)
+                if done and self._file.identity() != self._identity:
+                    self._give_up()  # the file was replaced meanwhile, and a commit to the old one is no commit
+                    continue
                 conn.execute("commit" if done else "rollback")
                 return
             except self._file.errors as error:
