@@ -57,6 +57,8 @@ def list_(state: State, /, limit: int, before: str | None, **filters: Any) -> No
     # one more than asked for tells whether there is a next page
     found = state.existing.jobs(limit=min(limit + 1, _MOST), before=before, **filters)
     more = len(found) > limit or len(found) == _MOST
+    if found and not more:  # a page of large jobs ends early
+        more = bool(state.existing.jobs(limit=1, before=found[-1].id, **filters))
     found = found[:limit]
     if state.json:
         emit(found)

@@ -98,7 +98,7 @@ def _page(
             if len(found) == limit:
                 return found, found[-1].id
             found.append(job)
-        if len(jobs) < _PAGE:
+        if not jobs:
             return found, None
         before = jobs[-1].id
     return found, before
