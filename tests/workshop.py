@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import apsw
 import psycopg
+from msgspec.structs import replace as replace_in
+from tenant_words import tenant_id
 
 from headway.config import Settings
 from headway.define import Registry
@@ -83,7 +85,9 @@ class Workshop:
         self.vault: Vault | None = None  # what its workers' headway.toml declares of secrets
 
     def enqueue(self, *jobs: NewJob) -> list[str]:
-        ids = [each.id for each in self.store.run(self.store.ops.enqueue(jobs))]
+        # what an app looks up
+        owned = [job if job.tenant_id else replace_in(job, tenant_id=tenant_id(str(job.tenant))) for job in jobs]
+        ids = [each.id for each in self.store.run(self.store.ops.enqueue(owned))]
         for queue in {job.queue for job in jobs}:
             self.wake.poke(queue)
         return ids
