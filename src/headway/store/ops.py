@@ -255,7 +255,8 @@ class Ops(Protocol):
         ...
 
     def clear_train(self, train: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
-        """Cancel every car of the train that is not running ("cleared") and end its hold; gives their ids. Audited."""
+        """Cancel every car of the train that is not running ("cleared") and end its hold; gives their ids. Many are
+        canceled in pieces, and the train is on hold until that is done. Audited."""
         ...
 
     # groups
@@ -264,7 +265,8 @@ class Ops(Protocol):
         self, group_id: str, *, tenant_id: str | None, reason: str | None, actor: str | None
     ) -> Op[dict[str, Status] | None]:
         """Cancel the members that are not over, and the callback; answers like `cancel`; None if there is no such
-        group. No member can be added from then on, until the group is retried. Audited."""
+        group. No member can be added from then on, until the group is retried. Many are canceled in pieces: the rest is
+        answered as it is now. Audited."""
         ...
 
     def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
@@ -395,8 +397,9 @@ class Ops(Protocol):
 
     def couple(self, *, limit: int) -> Op[int]:
         """Let go what arrived: cars whose train has no locomotive, jobs whose `after` are over, machines whose signals
-        or children are there. Claim and promote do it by themselves. Gives how many arrivals were looked at (always 0
-        on SQLite, where nothing arrives late)."""
+        or children are there; and go on with what is done in pieces: the dependents of one job, the members of a group
+        that stops, the cars of a train that is cleared. Claim and promote do it by themselves. Gives how many
+        arrivals were looked at."""
         ...
 
     def sweep(self, *, limit: int) -> Op[Swept]:

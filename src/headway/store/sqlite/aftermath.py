@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headway.model.status import FINISHED
-from headway.store.ops import Steps
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.advance import advance, hold_trains
 from headway.store.sqlite.announcing import announce
 from headway.store.sqlite.aside import let_in
 from headway.store.sqlite.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.joins import decide, release
+from headway.store.sqlite.sql import statements
 from headway.store.sqlite.stopping import stop_groups
-from headway.store.sqlite.tied import Left, TrainKey
+from headway.store.sqlite.tied import Left, TrainKey, ties
+
+_OVER = statements("aftermath")["over"]
 
 
 def follow(
@@ -23,13 +27,16 @@ def follow(
     children: Sequence[str] = (),
     trains: Iterable[TrainKey] = (),
     machines: Iterable[str] = (),
-) -> Steps[None]:
-    """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children.
+) -> Steps[int]:
+    """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children. Gives
+    how many other jobs this has ended.
 
     `ended` are jobs that ended as well, but for whose end nobody waited: it is only told.
 
-    A job that this ends has followers of its own: a chain of any length ends in one transaction.
+    A job that this ends has followers of its own, and so on. Once so many have ended that other writers would wait, the
+    followers of the rest are left as arrivals.
     """
+    spent = 0
     todo = list(left)
     waiting = list(children)
     looked_at = dict.fromkeys(trains)
@@ -46,10 +53,15 @@ def follow(
             told |= dict.fromkeys(each.job.id for each in over)
             yield from hold_trains(over, now)
             looked_at |= _trains_of(over)
+            todo += yield from stop_groups(over, now)
+            if spent >= pieces.PIECE:
+                awaited = [each.job.id for each in over if each.job.awaited and each.heir is None]
+                yield from pieces.leave("ended", awaited)
+                yield from pieces.leave("orphaned", [each.job.id for each in over if each.job.status == "waiting"])
+                over = [each for each in over if each.heir is not None]
             decided = yield from decide(over)
             waiting += decided.held
             joining |= dict.fromkeys(decided.machines)
-            todo += yield from stop_groups(over, now)
             todo += yield from stop_siblings(decided.failed, now)
             todo += yield from stop_orphans(over, now)
         if joining:
@@ -63,10 +75,24 @@ def follow(
         if looked_at and not todo:
             todo = yield from advance(looked_at, now)
             looked_at = {}
+        spent += len(todo)
     if freed:
         yield from let_in(freed)
     if told:
         yield from announce(list(told), now)
+    return spent
+
+
+def follow_late(job_id: str, now: int) -> Steps[int]:
+    """The same for a job that is over and whose followers were left for later."""
+    rows = yield Statement(_OVER, (job_id,))
+    if not rows:
+        return 0  # it runs again
+    tied = yield from ties([rows[0][0]])
+    (job,) = tied.values()
+    decided = yield from decide([Left(job, job.status)])
+    ended = yield from stop_siblings(decided.failed, now)
+    return len(ended) + (yield from follow(ended, now=now, children=decided.held, machines=decided.machines))
 
 
 def _trains_of(over: Iterable[Left]) -> dict[TrainKey, None]:

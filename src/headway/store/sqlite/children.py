@@ -8,7 +8,8 @@ import msgspec
 
 from headway.model.machine import Began, Child
 from headway.model.status import Status
-from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rows import to_child
 from headway.store.sqlite.sql import statements
@@ -68,8 +69,7 @@ def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Left]]:
     ended: list[Left] = []
     for machine, child_id in failed.items():
         why = f"canceled because job {child_id} is {statuses.get(child_id, 'gone')}"
-        rows = yield Statement(_SQL["siblings"], (machine,))
-        ended += yield from _stop(rows, why, now)
+        ended += yield from _stop_children(machine, why, now)
     return ended
 
 
@@ -79,9 +79,17 @@ def stop_orphans(over: Iterable[Left], now: int) -> Steps[list[Left]]:
     for left in over:
         if left.job.status == "waiting":
             why = f"canceled because job {left.job.id} is {left.to}"
-            rows = yield Statement(_SQL["siblings"], (left.job.id,))
-            ended += yield from _stop(rows, why, now)
+            ended += yield from _stop_children(left.job.id, why, now)
     return ended
+
+
+def stop_more(machine: str, now: int) -> Steps[list[Left]]:
+    """Cancel more children of a machine that ended, or that one of them has failed; gives those that ended."""
+    rows = yield Statement(_SQL["stopped_by"], (machine,))
+    if not rows:
+        return []
+    job_id, status = rows[0]
+    return (yield from _stop_children(machine, f"canceled because job {job_id} is {status}", now))
 
 
 def await_again(machines: Iterable[str]) -> Steps[None]:
@@ -90,8 +98,11 @@ def await_again(machines: Iterable[str]) -> Steps[None]:
         yield Statement(_SQL["await_again"], (machine,))
 
 
-def _stop(rows: Rows, why: str, now: int) -> Steps[list[Left]]:
+def _stop_children(machine: str, why: str, now: int) -> Steps[list[Left]]:
+    rows = yield Statement(_SQL["siblings"], (machine, pieces.PIECE))
     if not rows:
         return []
+    if len(rows) == pieces.PIECE:
+        yield from pieces.leave("orphaned", [machine])
     tied = yield from ties(rowid for (rowid,) in rows)
     return (yield from end_early(tied.values(), why, now))

@@ -13,6 +13,7 @@ from headway.store.sqlite.guarded import claim_guarded, claim_one, end_supersede
 from headway.store.sqlite.machines import to_claims
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.rates import refill
+from headway.store.sqlite.rest import do_some
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("claim")
@@ -24,7 +25,8 @@ class _Found(msgspec.Struct, frozen=True, array_like=True):
     registered: int
     closed: int  # paused or reserved
     work: int
-    refills: int  # a rate has tokens for those aside
+    refills: int  # a rate allows starts of those aside
+    arrived: int  # the rest of something that is done in pieces
     fair: int
     guarded: int
     limits: int  # some kind or tenant has one
@@ -36,15 +38,17 @@ class ClaimVerbs(Verbs):
         def probe() -> Steps[list[Claim] | None]:
             now = self._clock.now()
             found = yield from _look(worker_id, queue, now)
-            if found.closed or not (found.work or found.refills):
+            if found.closed or not (found.work or found.refills or found.arrived):
                 return []
             return None if (yield from _room(found, queue, limit)) > 0 else []
 
         def steps() -> Steps[list[Claim]]:
             now = self._clock.now()
             found = yield from _look(worker_id, queue, now)
-            if found.refills and not found.closed:
+            if not found.closed and (found.refills or (found.arrived and not found.work)):
                 yield from refill(now)
+                if not found.work:
+                    yield from do_some(now)
                 found = yield from _look(worker_id, queue, now)
             if found.closed or not found.work:
                 return []

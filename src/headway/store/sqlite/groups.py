@@ -6,13 +6,15 @@ from headway.clock import from_micros
 from headway.model.group import Group
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite import pieces
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.operate import cancel_jobs
 from headway.store.sqlite.retry import retry_jobs
 from headway.store.sqlite.sql import statements
 
 _SQL = statements("groups")
 _AUDIT = statements("operate")["audit"]
+_STATUSES = statements("joins")["statuses"]
 
 
 class GroupVerbs(Verbs):
@@ -21,18 +23,22 @@ class GroupVerbs(Verbs):
     ) -> Op[dict[str, Status] | None]:
         def steps() -> Steps[dict[str, Status] | None]:
             now = self._clock.now()
-            rows = yield Statement(_SQL["halt"], (group_id, tenant_id, now))
+            why = "canceled with its group" if reason is None else reason
+            rows = yield Statement(_SQL["halt"], (group_id, tenant_id, now, why))
             if not rows:
                 return None
             tenant, callback_id = rows[0]
             yield Statement(_AUDIT, (now, tenant, None, actor, "cancel group", group_id))
-            members = yield Statement(_SQL["unfinished"], (group_id,))
-            ids = [job_id for _, job_id, _, _ in members]
+            ids: list[str] = []
             if callback_id is not None:
                 ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
-            why = "canceled with its group" if reason is None else reason
-            statuses = yield from cancel_jobs(ids, now, tenant_id=tenant, reason=why, actor=actor)
-            return statuses
+            ids += [job_id for (job_id,) in (yield Statement(_SQL["unfinished"], (group_id,)))]
+            if len(ids) > pieces.PIECE:
+                yield from pieces.leave("stopping", [group_id])
+            some, rest = ids[: pieces.PIECE], ids[pieces.PIECE :]
+            statuses = yield from cancel_jobs(some, now, tenant_id=tenant, reason=why, actor=actor)
+            rows = (yield Statement(_STATUSES, (json_list(rest),))) if rest else []
+            return statuses | dict(rows)
 
         return SqliteOp(steps, writes=True)
 

@@ -10,6 +10,7 @@ from headway.errors import InvalidJob
 from headway.model.job import NewJob
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.letting import Held, let_go
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.sql import statements
@@ -56,14 +57,20 @@ def decide(over: Iterable[Left]) -> Steps[Decided]:
 def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
     if not ended:
         return Decided()
-    states = dict(ended)
     held: dict[str, None] = {}
     machines: dict[str, None] = {}
     failed: dict[str, str] = {}
-    for parent_id, child_id, fence, on_failure in (yield Batch(_SQL["end"], ended)):
-        (machines if fence else held)[child_id] = None
-        if fence and on_failure == "stop" and states[parent_id] == "failed":
-            failed.setdefault(child_id, parent_id)
+    room = pieces.PIECE
+    for place, (parent_id, state) in enumerate(ended):
+        rows = yield Statement(_SQL["end"], (parent_id, state, room))
+        for _, child_id, fence, on_failure in rows:
+            (machines if fence else held)[child_id] = None
+            if fence and on_failure == "stop" and state == "failed":
+                failed.setdefault(child_id, parent_id)
+        room -= len(rows)
+        if room <= 0:
+            yield from pieces.leave("ended", [job_id for job_id, _ in ended[place:]])
+            break
     return Decided(list(held), list(machines), failed)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from headway.errors import Duplicate
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.advance import unhold
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.children import await_again
@@ -46,13 +47,17 @@ def retry_jobs(
     jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
     again = _Again(now, actor, keep_place)
     runs = yield from again.retry(jobs)
-    found = list(runs.values())
-    while found:
-        rows = yield Statement(_SQL["canceled_by"], (json_list(found),))
-        back = [_Finished(*row) for row in rows]
-        found = list((yield from again.retry(back, leave_taken=True)).values())
+    yield from again.revive(list(runs.values()))
     yield from again.follow()
     return runs
+
+
+def revive_more(job_id: str, now: int) -> Steps[int]:
+    """Bring back more of what the end of this job, which runs again, had canceled; gives how many."""
+    again = _Again(now, None, False)
+    back = yield from again.revive([job_id])
+    yield from again.follow()
+    return back
 
 
 class _Again:
@@ -86,6 +91,20 @@ class _Again:
         yield Statement(_JOINS["rejoin"], (json_list([runs[job_id] for job_id in behind if job_id in runs]),))
         self._held += [runs[job_id] for job_id in behind if job_id in runs]
         return runs
+
+    def revive(self, parents: Sequence[str]) -> Steps[int]:
+        """Bring back what the end of these jobs had canceled, with what was canceled because of that in turn."""
+        room = pieces.PIECE
+        while parents:
+            rows = yield Statement(_SQL["canceled_by"], (json_list(parents), room))
+            back = yield from self.retry([_Finished(*row) for row in rows], leave_taken=True)
+            room -= len(rows)
+            if room <= 0:
+                if back:  # else all that were found are taken: they would be found again
+                    yield from pieces.leave("revived", [*parents, *back.values()])
+                break
+            parents = list(back.values())
+        return pieces.PIECE - room
 
     def follow(self) -> Steps[None]:
         """Look at the trains of those that were cars, and wake the machines that have what they wait for again."""

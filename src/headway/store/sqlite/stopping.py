@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.op import json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import Left, Tied, ties
@@ -31,12 +32,22 @@ def stop_groups(over: Iterable[Left], now: int) -> Steps[list[Left]]:
     failed = {each.job.group_id for each in over if each.job.group_id is not None and each.failed}
     if not failed:
         return []
-    stopped = yield Statement(_SQL["stop"], (json_list(sorted(failed)), now))
-    members: list[int] = []
-    for (group_id,) in stopped:
-        members += [rowid for rowid, _, _, asked in (yield Statement(_SQL["unfinished"], (group_id,))) if not asked]
-        members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
+    ended: list[Left] = []
+    for (group_id,) in (yield Statement(_SQL["stop"], (json_list(sorted(failed)), now))):
+        ended += yield from stop_some(group_id, now)
+    return ended
+
+
+def stop_some(group_id: str, now: int) -> Steps[list[Left]]:
+    """Cancel members of a group that is stopped, so many at a time, and its callback; gives what this ended."""
+    reasons = yield Statement(_SQL["stopping"], (group_id,))
+    if not reasons:
+        return []  # somebody has retried it meanwhile
+    members = [rowid for (rowid,) in (yield Statement(_SQL["to_stop"], (group_id, pieces.PIECE)))]
+    if len(members) == pieces.PIECE:
+        yield from pieces.leave("stopping", [group_id])
+    members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
     if not members:
         return []
     tied = yield from ties(members)
-    return (yield from end_early(tied.values(), "canceled because its group stopped", now))
+    return (yield from end_early(tied.values(), reasons[0][0], now))

@@ -14,7 +14,9 @@ from headway.store.sqlite.children import stop_siblings
 from headway.store.sqlite.inbox import meets, names_there
 from headway.store.sqlite.joins import decide_gone
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.pieces import any_left
 from headway.store.sqlite.reservations import any_expired, expire
+from headway.store.sqlite.rest import do_some
 from headway.store.sqlite.room import Candidate, first_aside, limit_keys, look_for_room
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
@@ -52,6 +54,8 @@ class SweepVerbs(Verbs):
     def sweep(self, *, limit: int) -> Op[Swept]:
         def probe() -> Steps[Swept | None]:
             now = self._clock.now()
+            if (yield from any_left()):
+                return Swept()  # what is still to come is not broken
             begin = self._swept_to or _Place()
             broken, end = yield from _look(begin, limit, now)
             if broken or (yield from any_expired(now)):
@@ -61,6 +65,8 @@ class SweepVerbs(Verbs):
 
         def steps() -> Steps[Swept]:
             now = self._clock.now()
+            if (yield from any_left()):
+                return Swept()
             broken, end = yield from _look(self._swept_to or _Place(), limit, now)
             self._swept_to = end
             yield from expire(now)
@@ -79,12 +85,14 @@ class SweepVerbs(Verbs):
 
         return SqliteOp(steps, writes=True, probe=probe)
 
-    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - nothing arrives late in a file with one writer
-        def steps() -> Steps[int]:
-            return 0
-            yield Statement("")  # no statement is needed, but steps are a generator
+    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - one piece is a transaction's worth
+        def probe() -> Steps[int | None]:
+            return None if (yield from any_left()) else 0
 
-        return SqliteOp(steps, writes=False)
+        def steps() -> Steps[int]:
+            return (yield from do_some(self._clock.now()))
+
+        return SqliteOp(steps, writes=True, probe=probe)
 
 
 def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:

@@ -12,7 +12,9 @@ from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.isolate import each_alone
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list, positions
+from headway.store.sqlite.pieces import any_left
 from headway.store.sqlite.rates import next_refill, refill
+from headway.store.sqlite.rest import do_some
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.stopping import end_early
 from headway.store.sqlite.tied import Left, ties
@@ -32,12 +34,13 @@ class TickVerbs(Verbs):
             ((due, expired, late, *next_due),) = yield Statement(_SQL["probe"], (now,))
             next_token = yield from next_refill()
             refills = next_token is not None and next_token <= now
-            if due or expired or late or refills:
+            if due or expired or late or refills or (yield from any_left()):
                 return None
             return Promoted(0, 0, _wait_ms(now, *next_due, next_token))
 
         def steps(each: _Each = _all_at_once) -> Steps[Promoted]:
             now = self._clock.now()
+            yield from do_some(now)
             yield from refill(now)
             rows = yield Statement(_SQL["expired"], (now, limit))
             expired = yield from each("expiring", rows, lambda some: _expire(some, now))
@@ -46,7 +49,7 @@ class TickVerbs(Verbs):
             rows = yield from late_rows(now, limit)
             queued += yield from each("timing out", rows, lambda some: _time_out(some, now))
             (next_due,) = yield Statement(_SQL["next_due"])
-            next_token = yield from next_refill()
+            next_token = now if (yield from any_left()) else (yield from next_refill())
             return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
 
         def alone() -> Steps[Promoted]:

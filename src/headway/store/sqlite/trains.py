@@ -6,9 +6,10 @@ from headway.errors import NotAllowed
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite import pieces
 from headway.store.sqlite.advance import unhold
 from headway.store.sqlite.aftermath import follow
-from headway.store.sqlite.op import SqliteOp, Verbs
+from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.stopping import end_early
 from headway.store.sqlite.tied import ties
@@ -69,16 +70,32 @@ class TrainVerbs(Verbs):
 
         def steps() -> Steps[list[str]]:
             now = self._clock.now()
-            yield from unhold(tenant, train)
             rows = yield Statement(_SQL["clearable"], (tenant, train))
-            if rows:
-                tied = yield from ties(rowid for rowid, _ in rows)
-                ended = yield from end_early(tied.values(), "cleared", now, spared=True)
-                yield from follow(ended, now=now)
+            last = max((position for _, position in rows), default=0)
+            yield Statement(_SQL["clear"], (tenant, train, now, "it is being cleared", actor, last))
+            yield from clear_some(tenant, train, now)
             yield Statement(_AUDIT, (now, tenant, None, actor, "clear train", train))
-            return [job_id for _, job_id in rows]
+            return [job_id for job_id, _ in rows]
 
         return SqliteOp(steps, writes=True)
+
+
+def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
+    """Cancel some more of the cars of a train that is being cleared; end its hold when none is left. Gives how many."""
+    up_to = yield Statement(_SQL["clearing"], (tenant, train))
+    if not up_to:
+        return 0
+    rows = yield Statement(_SQL["to_clear"], (tenant, train, *up_to[0], pieces.PIECE))
+    if rows:
+        tied = yield from ties(rowid for (rowid,) in rows)
+        ended = yield from end_early(tied.values(), "cleared", now, spared=True)
+        yield from follow(ended, now=now)
+    if len(rows) >= pieces.PIECE:
+        yield from pieces.leave("clearing", [json_list([tenant, train])])
+    else:
+        yield Statement(_SQL["cleared"], (tenant, train))
+        yield from follow(now=now, trains=[(tenant, train)])
+    return len(rows)
 
 
 def _check_skippable(job_id: str, train: str | None, status: Status) -> None:

@@ -28,7 +28,7 @@ begin
       headway.name_tenant, headway.follow, headway.tell, headway.advance, headway.let_go, headway.let_go_apart,
       headway.couple_once, headway.lock_gates, headway.let_in, headway.demands, headway.rooms, headway.room, headway.rate_started, headway.claim_limited, headway.claims, headway.pick_fair,
       headway.ready_fair, headway.refill, headway.join_jobs, headway.release_children, headway.unhold,
-      headway.stop_groups, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
+      headway.stop_groups, headway.clear_some, headway.seats, headway.seat_is_free, headway.check_pending, headway.add_edges, headway.join_group,
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
       headway.stop_children, headway.end_all_early, headway.began, headway.ready, headway.inbox, headway.announce, headway.check_active,
       headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,

@@ -21,3 +21,9 @@ where rowid in (select value from json_each(?1));
 update jobs
 set pending = 0
 where rowid = ?1;
+
+-- name: over
+select rowid
+from jobs
+where id = ?1
+  and finished_at is not null;

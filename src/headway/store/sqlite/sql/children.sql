@@ -29,7 +29,28 @@ join jobs as child
 where machine.id = ?1
   and child.parent_id = ?1
   and child.finished_at is null
-  and child.cancel_requested_at is null;
+  and child.cancel_requested_at is null
+limit ?2;
+
+-- name: stopped_by
+-- why the children of this machine are to stop: it is over, or one of them did not succeed
+select id, status
+from jobs
+where id = ?1
+  and finished_at is not null
+union all
+select edges.parent_id, coalesce(child.status, 'gone')
+from jobs as machine
+join edges
+  on edges.child_id = machine.id
+  and edges.fence = machine.joining
+  and edges.state = 'failed'
+  and edges.on_failure = 'stop'
+left join jobs as child
+  on child.id = edges.parent_id
+where machine.id = ?1
+  and machine.status = 'waiting'
+limit 1;
 
 -- name: await_again
 -- children that were retried meanwhile

@@ -33,6 +33,7 @@ select
     from buckets indexed by buckets_wake
     where wake_at <= ?3
   ),
+  exists (select 1 from arrivals),
   coalesce((select fair from queues where name = ?2), 0),
   coalesce((select guarded from queues where name = ?2), 0),
   exists (

@@ -7,31 +7,49 @@ on conflict do nothing;
 
 -- name: stop
 update groups
-set stopped_at = coalesce(stopped_at, ?2)
+set stopped_at = ?2
 where id in (select value from json_each(?1))
   and on_failure = 'stop'
+  and stopped_at is null
 returning id;
 
 -- name: halt
 update groups
-set stopped_at = coalesce(stopped_at, ?3)
+set stopped_at = coalesce(stopped_at, ?3),
+  stop_reason = ?4
 where id = ?1
   and (?2 is null or tenant_id = ?2)
 returning tenant_id, callback_id;
 
 -- name: restart
 update groups
-set stopped_at = null
+set stopped_at = null,
+  stop_reason = null
 where id = ?1
   and (?2 is null or tenant_id = ?2)
 returning tenant_id, callback_id;
 
 -- name: unfinished
-select rowid, id, status, cancel_requested_at is not null
+select id
 from jobs indexed by jobs_group
 where group_id = ?1
   and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
 order by id;
+
+-- name: to_stop
+-- members that nobody has asked to stop yet
+select rowid
+from jobs indexed by jobs_group
+where group_id = ?1
+  and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+  and cancel_requested_at is null
+limit ?2;
+
+-- name: stopping
+select coalesce(stop_reason, 'canceled because its group stopped')
+from groups
+where id = ?1
+  and stopped_at is not null;
 
 -- name: joined
 -- the groups that new members name, as they stand

@@ -4,7 +4,13 @@
 update edges
 set state = ?2
 where parent_id = ?1
-  and state = 'pending'
+  and (child_id, fence) in (
+    select child_id, fence
+    from edges indexed by edges_pending
+    where parent_id = ?1
+      and state = 'pending'
+    limit ?3
+  )
 returning parent_id, child_id, fence, on_failure;
 
 -- name: inherit

@@ -21,7 +21,7 @@ select name
 from sqlite_master
 where type in ('table', 'view')
   and name in (
-    'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'audit', 'holds',
+    'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'arrivals', 'audit', 'holds',
     'edges', 'groups', 'limits',
     'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events'
   );

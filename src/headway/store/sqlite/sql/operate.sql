@@ -44,7 +44,8 @@ where id in (
       and edges.on_failure = 'stop'
       and (parent.id is null or parent.finished_at is not null)
   )
-order by position, id;
+order by position, id
+limit ?2;
 
 -- name: retried_by
 select id

@@ -103,16 +103,63 @@ where id = ?1
   and (?2 is null or tenant_id = ?2);
 
 -- name: clearable
-select rowid, id
+select id, position
 from jobs indexed by jobs_held
 where tenant_id = ?1
   and train = ?2
   and status = 'held'
 union all
-select rowid, id
+select id, position
 from jobs indexed by jobs_locomotive
 where tenant_id = ?1
   and train = ?2
   and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
   and status <> 'running'
 order by id;
+
+-- name: clear
+insert into holds (tenant_id, train, since, reason, actor, clear_to)
+values (?1, ?2, ?3, ?4, ?5, ?6)
+on conflict (tenant_id, train) do update
+set clear_to = excluded.clear_to,
+  reason = excluded.reason,
+  actor = excluded.actor,
+  job_id = null;
+
+-- name: clearing
+select clear_to
+from holds
+where tenant_id = ?1
+  and train = ?2
+  and clear_to is not null;
+
+-- name: to_clear
+-- the next cars of a train that is being cleared
+select rowid
+from (
+  select rowid
+  from jobs indexed by jobs_locomotive
+  where tenant_id = ?1
+    and train = ?2
+    and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+    and status <> 'running'
+    and position <= ?3
+)
+union all
+select rowid
+from (
+  select rowid
+  from jobs indexed by jobs_held
+  where tenant_id = ?1
+    and train = ?2
+    and status = 'held'
+    and position <= ?3
+  order by position, id
+  limit ?4
+);
+
+-- name: cleared
+delete from holds
+where tenant_id = ?1
+  and train = ?2
+  and clear_to is not null;

@@ -214,6 +214,11 @@ as $$
   ], null)
 $$;
 
+-- So many rows at a time where there may be any number and others wait: the rest is left as an arrival.
+create function headway.piece() returns integer
+language sql immutable
+as $$ select 500 $$;
+
 -- A JSON array of texts; null for none.
 create function headway.texts(p_list jsonb) returns text[]
 language sql immutable strict

@@ -27,9 +27,9 @@ begin
             from unnest(p_jobs) as u (id)
             join headway.edges e on e.child_id = u.id and e.state = 'pending'
           union all
-          select e.parent_id
+          select u.id
             from unnest(p_ended) as u (id)
-            join headway.edges e on e.parent_id = u.id and (e.state = 'pending') is true) e;
+           where (select 1 from headway.edges e where e.parent_id = u.id and e.state = 'pending' limit 1) is not null) e;
   -- a parent that can be locked and is not over has its settle before it, which will leave word
   select array_agg(l.id), array_agg(l.status)
     into v_parents, v_statuses
@@ -53,12 +53,23 @@ begin
     select u.id, 'failed'
       from unnest(v_asked) as u (id)
      where not exists (select from headway.jobs j where j.id = u.id)
+  ), piece as materialized (
+    select p.parent_id, p.child_id, p.fence, o.state
+      from over o
+      cross join lateral (
+        select e.parent_id, e.child_id, e.fence
+          from headway.edges e
+         where e.parent_id = o.id
+           and e.state = 'pending'
+         limit headway.piece()) p
+     limit headway.piece()
   ), decided as (
     update headway.edges e
-       set state = o.state
-      from over o
-     where e.parent_id = o.id
-       and (e.state = 'pending') is true
+       set state = p.state
+      from piece p
+     where e.parent_id = p.parent_id
+       and e.child_id = p.child_id
+       and e.fence = p.fence
     returning e.child_id, e.parent_id, e.fence > 0 and e.state = 'failed' and e.on_failure = 'stop' as stops
   )
   select array_agg(distinct d.child_id), array_agg(distinct d.parent_id), array_agg(distinct d.child_id) filter (where d.stops)
@@ -67,6 +78,13 @@ begin
   if v_stopped is not null then
     insert into headway.arrivals (orphaned) values (v_stopped);
   end if;
+
+  -- more wait for it than are looked at in one go
+  insert into headway.arrivals (ended)
+  select array_agg(d.id)
+    from unnest(v_decided) as d (id)
+   where (select 1 from headway.edges e where e.parent_id = d.id and e.state = 'pending' limit 1) is not null
+  having count(*) > 0;
 
   -- somebody holds the parent's row, or it is another one now: look again
   insert into headway.arrivals (ended)
@@ -92,7 +110,8 @@ declare
   v_locked uuid[];
   v_free uuid[];
   v_one uuid;
-  v_reason text;
+  v_doomed uuid[];
+  v_reasons text[];
 begin
   select array_agg(j.id)
     into v_waiting
@@ -138,21 +157,22 @@ begin
   end if;
 
   -- what it waited for did not succeed, and it minds
-  for v_one, v_reason in
-    select distinct on (e.child_id) e.child_id,
-           'canceled because job ' || e.parent_id || ' is ' || coalesce(p.status, 'gone')
-      from headway.edges e
-      left join headway.jobs p on p.id = e.parent_id
-     where e.child_id = any (v_free)
-       and e.state = 'failed'
-       and e.on_failure = 'stop'
-       and e.fence = 0
-     order by e.child_id, e.parent_id
-  loop
-    v_free := array_remove(v_free, v_one);
-    perform headway.end_early(v_one, v_reason, p_now);
-    perform headway.follow(array[v_one], p_now, false);
-  end loop;
+  select array_agg(d.child_id), array_agg(d.reason)
+    into v_doomed, v_reasons
+    from (select distinct on (e.child_id) e.child_id,
+                 'canceled because job ' || e.parent_id || ' is ' || coalesce(p.status, 'gone') as reason
+            from headway.edges e
+            left join headway.jobs p on p.id = e.parent_id
+           where e.child_id = any (v_free)
+             and e.state = 'failed'
+             and e.on_failure = 'stop'
+             and e.fence = 0
+           order by e.child_id, e.parent_id) d;
+  if v_doomed is not null then
+    perform headway.end_all_early(v_doomed, v_reasons, p_now);
+    perform headway.follow(v_doomed, p_now, false);
+    v_free := array(select f.id from unnest(v_free) as f (id) except select d.id from unnest(v_doomed) as d (id));
+  end if;
 
   begin
     perform headway.unhold(v_free, p_now);
@@ -227,13 +247,19 @@ begin
 end
 $$;
 
--- Cancel the members of groups that a failure stopped.
-create function headway.stop_groups(p_groups uuid[], p_now timestamptz) returns void
+-- Cancel the members of groups that a failure stopped (p_groups), or that are being stopped (p_stopping), unless somebody
+-- has retried those meanwhile. So many at a time; the rest, and what somebody holds, is left for the next time.
+create function headway.stop_groups(p_groups uuid[], p_stopping uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
+  v_stopping uuid[];
   v_ids uuid[];
+  v_reasons text[];
   v_left uuid[];
 begin
   -- a row that somebody holds who adds a member: it is stopped again when that is done
@@ -246,45 +272,62 @@ begin
      where g.id = l.id
        and l.stopped_at is null
   )
-  select array_agg(g.id)
-    into v_left
+  select array_agg(l.id), array_agg(g.id) filter (where l.id is null)
+    into v_stopping, v_left
     from headway.groups g
-   where g.id = any (p_groups)
-     and g.id not in (select l.id from locked l);
-  select array_agg(m.id)
-    into v_ids
-    from (select j.id
-            from headway.jobs j
-           where j.id in (select k.id from headway.jobs k where k.group_id = any (p_groups)
-                          union all
-                          select c.id
-                            from headway.groups g
-                            join headway.jobs c on c.id = g.callback_id and c.tenant_id = g.tenant_id
-                           where g.id = any (p_groups))
-             and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
-             and j.cancel_requested_at is null
-           order by j.id
-             for update skip locked) m;
-  if v_ids is not null then
-    perform headway.end_early(u.id, 'canceled because its group stopped', p_now) from unnest(v_ids) as u (id);
-    perform headway.follow(v_ids, p_now, false);
-  end if;
-  select array_agg(distinct u.id)
-    into v_left
-    from (select l.id from unnest(v_left) as l (id)
-          union
-          select j.group_id
-            from headway.jobs j
-           where j.group_id = any (p_groups)
-             and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
-             and j.cancel_requested_at is null) u;
+    left join locked l on l.id = g.id
+   where g.id = any (p_groups);
   if v_left is not null then
     insert into headway.arrivals (groups) values (v_left);
   end if;
+  v_stopping := array_remove(v_stopping, null)
+    || array(select g.id from headway.groups g where g.id = any (p_stopping) and g.stopped_at is not null);
+
+  select array_agg(l.id), array_agg(l.reason)
+    into v_ids, v_reasons
+    from (select m.id, coalesce(g.stop_reason, 'canceled because its group stopped') as reason
+            from headway.groups g
+            cross join lateral (
+              (select c.id
+                 from headway.jobs c
+                where c.id = g.callback_id
+                  and c.tenant_id = g.tenant_id
+                  and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+                  and c.cancel_requested_at is null)
+              union all
+              (select k.id
+                 from headway.jobs k
+                where k.group_id = g.id
+                  and k.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+                  and k.cancel_requested_at is null
+                limit headway.piece())) m
+           where g.id = any (v_stopping)
+           limit headway.piece()) m
+    cross join lateral (
+      select j.id, m.reason
+        from headway.jobs j
+       where j.id = m.id
+         and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+         for update skip locked) l;
+  if v_ids is not null then
+    perform headway.end_all_early(v_ids, v_reasons, p_now);
+    perform headway.follow(v_ids, p_now, false);
+  end if;
+  insert into headway.arrivals (stopping)
+  select array_agg(g.id)
+    from unnest(v_stopping) as g (id)
+   where (select 1
+            from headway.jobs j
+           where j.group_id = g.id
+             and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+             and j.cancel_requested_at is null
+           limit 1) is not null
+  having count(*) > 0;
 end
 $$;
 
--- Cancel the members of a group that are not over, and its callback. Gives the status that each has now.
+-- Cancel the members of a group that are not over, and its callback. Gives the status that each has now. So many at a
+-- time: who claims goes on with the rest.
 -- Raises HW006 where there is no such group.
 create function headway.cancel_group(
   p_group uuid, p_tenant uuid default null, p_reason text default null, p_actor text default null
@@ -295,9 +338,11 @@ as $$
 declare
   v_tenant uuid := headway.scope(p_tenant);
   v_group headway.groups;
+  v_ids uuid[];
 begin
   update headway.groups g
-     set stopped_at = coalesce(g.stopped_at, headway.now())
+     set stopped_at = coalesce(g.stopped_at, headway.now()),
+         stop_reason = coalesce(p_reason, 'canceled with its group')
    where g.id = p_group
      and (v_tenant is null or g.tenant_id = v_tenant)
   returning g.* into v_group;
@@ -306,14 +351,20 @@ begin
   end if;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_group.tenant_id, headway.now(), p_actor, 'cancel group', p_group::text);
+  v_ids := array(
+    select j.id
+      from headway.jobs j
+     where (j.group_id = p_group or j.id = v_group.callback_id and j.tenant_id = v_group.tenant_id)
+       and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+     order by j.id = v_group.callback_id desc);
+  if cardinality(v_ids) > headway.piece() then
+    insert into headway.arrivals (stopping) values (array[p_group]);
+  end if;
   return query
     select c.id, c.status
-      from headway.cancel(
-             array(select j.id
-                     from headway.jobs j
-                    where (j.group_id = p_group or j.id = v_group.callback_id and j.tenant_id = v_group.tenant_id)
-                      and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')),
-             v_group.tenant_id, coalesce(p_reason, 'canceled with its group'), p_actor) c;
+      from headway.cancel(v_ids[: headway.piece()], v_group.tenant_id, v_group.stop_reason, p_actor) c
+    union all
+    select j.id, j.status from headway.jobs j where j.id = any (v_ids[headway.piece() + 1 :]);
 end
 $$;
 

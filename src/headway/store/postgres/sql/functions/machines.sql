@@ -129,7 +129,7 @@ begin
              and (c.parent_id = s.id
                   and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
                   and c.cancel_requested_at is null) is true
-           limit 1000) d;
+           limit headway.piece()) d;
   if v_doomed is null then
     return;
   end if;
@@ -146,14 +146,15 @@ begin
     perform headway.end_all_early(v_ids, v_of, p_now);
     perform headway.follow(v_ids, p_now, false);
   end if;
-  if cardinality(v_doomed) = 1000 or cardinality(v_ids) is distinct from cardinality(v_doomed) then
+  if cardinality(v_doomed) = headway.piece() or cardinality(v_ids) is distinct from cardinality(v_doomed) then
     insert into headway.arrivals (orphaned) values (p_machines);
   end if;
 end
 $$;
 
 -- end_early for many at once, whose rows are locked: as few statements as there are, while nothing is in the way.
-create function headway.end_all_early(p_ids uuid[], p_reasons text[], p_now timestamptz) returns void
+create function headway.end_all_early(p_ids uuid[], p_reasons text[], p_now timestamptz, p_holds boolean default true)
+returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -166,7 +167,7 @@ begin
       from unnest(p_ids, p_reasons) as u (id, reason)
      where j.id = u.id
        and (j.status = 'running') is true;
-    perform headway.leave(j.id, p_now, true)
+    perform headway.leave(j.id, p_now, p_holds)
        from unnest(p_ids) as u (id)
        join headway.jobs j on j.id = u.id
       where (j.status <> 'running' and (j.train is not null or v_aside)) is true;
@@ -176,7 +177,7 @@ begin
      where j.id = u.id
        and (j.status <> 'running') is true;
   exception when unique_violation then
-    perform headway.end_early(u.id, u.reason, p_now) from unnest(p_ids, p_reasons) as u (id, reason);
+    perform headway.end_early(u.id, u.reason, p_now, p_holds) from unnest(p_ids, p_reasons) as u (id, reason);
   end;
 end
 $$;

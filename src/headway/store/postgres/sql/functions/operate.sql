@@ -74,6 +74,8 @@ $$;
 create function headway.leave(p_id uuid, p_now timestamptz, p_holds boolean) returns void
 language sql
 set search_path = pg_catalog, pg_temp
+-- for each of many jobs: never by reading a table that nobody has analyzed yet
+set enable_seqscan = off
 as $$
   insert into headway.holds (tenant_id, train, since, job_id, reason)
   select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'

@@ -195,7 +195,7 @@ declare
   v_back uuid[];
   v_count integer := 0;
 begin
-  while v_parents is not null and v_count < 1000 loop
+  while v_parents is not null and v_count < headway.piece() loop
     select array_agg(c.id)
       into v_found
       from (select distinct c.id
@@ -216,7 +216,7 @@ begin
                         and o.state = 'failed'
                         and o.on_failure = 'stop'
                         and (p.id is null or p.finished_at is not null))
-             limit 1000 - v_count) c;
+             limit headway.piece() - v_count) c;
     exit when v_found is null;
     select array_agg(l.id)
       into v_locked
@@ -225,7 +225,7 @@ begin
         select j.id from headway.jobs j where j.id = u.id and j.status = 'canceled' for update skip locked) l;
     v_count := v_count + cardinality(v_found);
     v_back := (headway.retry_all(v_locked, p_now, p_actor, p_keep_place, true)).new;
-    if v_count >= 1000 and v_back is not null or cardinality(v_locked) is distinct from cardinality(v_found) then
+    if v_count >= headway.piece() and v_back is not null or cardinality(v_locked) is distinct from cardinality(v_found) then
       insert into headway.arrivals (revived) values (v_parents || v_back);
       return;
     end if;
@@ -250,7 +250,7 @@ declare
   v_new uuid[];
 begin
   update headway.groups g
-     set stopped_at = null
+     set stopped_at = null, stop_reason = null
    where g.id = p_group
      and (v_tenant is null or g.tenant_id = v_tenant)
   returning g.* into v_group;

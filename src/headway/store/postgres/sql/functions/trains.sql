@@ -143,6 +143,7 @@ as $$
 declare
   v_taken integer := 0;
   v_round integer;
+  v_until timestamptz := clock_timestamp() + interval '50 milliseconds';
 begin
   perform from headway.arrivals limit 1;
   if not found then
@@ -156,7 +157,8 @@ begin
   for i in 1 .. 5 loop
     v_round := headway.couple_once(p_limit);
     v_taken := v_taken + v_round;
-    exit when v_round = 0;
+    -- whoever claims waits for this
+    exit when v_round = 0 or clock_timestamp() > v_until;
   end loop;
   return v_taken;
 end
@@ -174,16 +176,19 @@ begin
 end
 $$;
 
--- Look at arrivals of one sort: groups to be stopped, machines that ended before their children, machines that got
--- signals, jobs that wait for others, jobs that others may wait for.
+-- Look at arrivals of one sort: groups to be stopped, and the rest of those that are, machines that ended before their
+-- children, jobs that run again and whose end had canceled others, machines that got signals, jobs that wait for others,
+-- jobs that others may wait for.
 create function headway.look_at(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   case p_what
-    when 'groups' then perform headway.stop_groups(p_ids, p_now);
+    when 'groups' then perform headway.stop_groups(p_ids, null, p_now);
+    when 'stopping' then perform headway.stop_groups(null, p_ids, p_now);
     when 'orphaned' then perform headway.stop_children(p_ids, p_now);
+    when 'revived' then perform headway.revive(p_ids, p_now, null, false);
     when 'signaled' then perform headway.deliver(p_ids, p_now);
     when 'jobs' then perform headway.join_jobs(p_ids, null, p_now);
     else perform headway.join_jobs(null, p_ids, p_now);
@@ -217,8 +222,9 @@ begin
       v_left := v_left || v_id;
     end;
   end loop;
-  insert into headway.arrivals (groups, orphaned, signaled, jobs, ended)
-  select case p_what when 'groups' then v_left end, case p_what when 'orphaned' then v_left end,
+  insert into headway.arrivals (groups, stopping, orphaned, revived, signaled, jobs, ended)
+  select case p_what when 'groups' then v_left end, case p_what when 'stopping' then v_left end,
+         case p_what when 'orphaned' then v_left end, case p_what when 'revived' then v_left end,
          case p_what when 'signaled' then v_left end, case p_what when 'jobs' then v_left end,
          case p_what when 'ended' then v_left end
    where v_left is not null;
@@ -242,11 +248,14 @@ declare
   v_signaled uuid[];
   v_orphaned uuid[];
   v_revived uuid[];
+  v_stopping uuid[];
+  v_clearing record;
 begin
   with taken as materialized (
     delete from headway.arrivals a
      where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit for update skip locked)
-    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived
+    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived,
+              a.stopping
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
@@ -256,14 +265,25 @@ begin
          (select array_agg(distinct u) from taken k, unnest(k.groups) u),
          (select array_agg(distinct u) from taken k, unnest(k.signaled) u),
          (select array_agg(distinct u) from taken k, unnest(k.orphaned) u),
-         (select array_agg(distinct u) from taken k, unnest(k.revived) u)
-    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived
+         (select array_agg(distinct u) from taken k, unnest(k.revived) u),
+         (select array_agg(distinct u) from taken k, unnest(k.stopping) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived, v_stopping
     from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
                  array_agg(w.train order by w.tenant_id, w.train) as trains
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
 
+  if greatest(cardinality(v_jobs), cardinality(v_ended), cardinality(v_signaled)) > headway.piece() then
+    insert into headway.arrivals (jobs, ended, signaled)
+    values (nullif(v_jobs[headway.piece() + 1 :], '{}'), nullif(v_ended[headway.piece() + 1 :], '{}'),
+            nullif(v_signaled[headway.piece() + 1 :], '{}'));
+    v_jobs := v_jobs[: headway.piece()];
+    v_ended := v_ended[: headway.piece()];
+    v_signaled := v_signaled[: headway.piece()];
+  end if;
+
   -- nothing of one stops the claims of everybody: what would wait, or fails, is put back
-  perform headway.look_at_each('groups', v_groups, v_now), headway.look_at_each('orphaned', v_orphaned, v_now),
+  perform headway.look_at_each('groups', v_groups, v_now), headway.look_at_each('stopping', v_stopping, v_now),
+          headway.look_at_each('orphaned', v_orphaned, v_now), headway.look_at_each('revived', v_revived, v_now),
           headway.look_at_each('signaled', v_signaled, v_now), headway.look_at_each('jobs', v_jobs, v_now),
           headway.look_at_each('ended', v_ended, v_now);
   if v_keys is not null then
@@ -277,6 +297,19 @@ begin
   if v_trains is null then
     return v_taken;
   end if;
+
+  for v_clearing in
+    select o.tenant_id, o.train
+      from unnest(v_tenants, v_trains) as w (tenant_id, train)
+      join headway.holds o on o.tenant_id = w.tenant_id and o.train = w.train and o.clear_to is not null
+  loop
+    begin
+      perform headway.clear_some(v_clearing.tenant_id, v_clearing.train, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (tenant_id, trains) values (v_clearing.tenant_id, array[v_clearing.train]);
+    end;
+  end loop;
 
   -- a locomotive that stands still has a settle before it, which will see the car: only the others need a look
   with train as (
@@ -389,7 +422,8 @@ begin
 end
 $$;
 
--- Cancel every car of a train that is not running, and end its hold; gives their ids.
+-- Cancel every car of a train that is not running, and end its hold; gives their ids. So many at a time: until all are
+-- canceled the train is on hold, and who claims goes on with it.
 create function headway.clear_train(p_train text, p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer
@@ -399,33 +433,80 @@ declare
   v_now timestamptz := headway.now();
   v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_ids uuid[];
+  v_last bigint;
 begin
-  select array_agg(c.id)
-    into v_ids
-    from (select j.id
-            from headway.jobs j
-           where j.id in (select h.id
-                            from headway.jobs h
-                           where h.tenant_id = v_tenant and h.train = p_train and h.train is not null
-                             and h.status = 'held'
-                          union all
-                          select a.id
-                            from headway.jobs a
-                           where a.tenant_id = v_tenant and a.train = p_train and a.train is not null
-                             and a.status in ('queued', 'running', 'scheduled', 'waiting'))
-             and j.status in ('held', 'queued', 'scheduled', 'waiting')
-           order by j.id
-             for update) c;
-  delete from headway.holds o where o.tenant_id = v_tenant and o.train = p_train;
-  if found then
-    insert into headway.arrivals (tenant_id, trains) values (v_tenant, array[p_train]);
-  end if;
-  if v_ids is not null then
-    perform headway.end_early(u.id, 'cleared', v_now, false) from unnest(v_ids) as u (id);
-    perform headway.follow(v_ids, v_now, false);
-  end if;
+  select array_agg(c.id order by c.id), coalesce(max(c.position), 0)
+    into v_ids, v_last
+    from (select h.id, h.position
+            from headway.jobs h
+           where h.tenant_id = v_tenant and h.train = p_train and h.train is not null and h.status = 'held'
+          union all
+          select a.id, a.position
+            from headway.jobs a
+           where a.tenant_id = v_tenant and a.train = p_train and a.train is not null
+             and a.status in ('queued', 'scheduled', 'waiting')) c;
+  insert into headway.holds as o (tenant_id, train, since, reason, actor, clear_to)
+  values (v_tenant, p_train, v_now, 'it is being cleared', p_actor, v_last)
+  on conflict (tenant_id, train) do update
+    set clear_to = excluded.clear_to, reason = excluded.reason, actor = excluded.actor, job_id = null;
+  perform headway.clear_some(v_tenant, p_train, v_now);
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_tenant, v_now, p_actor, 'clear train', p_train);
   return query select * from unnest(v_ids);
+end
+$$;
+
+-- Cancel some more of the cars of a train that is being cleared; end its hold when none is left.
+create function headway.clear_some(p_tenant uuid, p_train text, p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_to bigint;
+  v_ids uuid[];
+begin
+  select o.clear_to
+    into v_to
+    from headway.holds o
+   where o.tenant_id = p_tenant and o.train = p_train and o.clear_to is not null
+     for update;
+  if not found then
+    return;
+  end if;
+  select array_agg(l.id)
+    into v_ids
+    from (select c.id
+            from ((select a.id
+                     from headway.jobs a
+                    where a.tenant_id = p_tenant and a.train = p_train and a.train is not null
+                      and a.status in ('queued', 'scheduled', 'waiting')
+                      and a.position <= v_to)
+                  union all
+                  (select h.id
+                     from headway.jobs h
+                    where h.tenant_id = p_tenant and h.train = p_train and h.train is not null and h.status = 'held'
+                      and h.position <= v_to
+                    order by h.position, h.id
+                    limit headway.piece())) c) c
+    cross join lateral (
+      select j.id
+        from headway.jobs j
+       where j.id = c.id
+         and j.status in ('held', 'queued', 'scheduled', 'waiting')
+         for update skip locked) l;
+  if v_ids is not null then
+    perform headway.end_all_early(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now, false);
+    perform headway.follow(v_ids, p_now, false);
+  end if;
+  perform
+     from headway.jobs j
+    where j.tenant_id = p_tenant and j.train = p_train and j.train is not null
+      and j.status = 'held'
+      and j.position <= v_to
+    limit 1;
+  if not found then
+    delete from headway.holds o where o.tenant_id = p_tenant and o.train = p_train;
+  end if;
+  insert into headway.arrivals (tenant_id, trains) values (p_tenant, array[p_train]);
 end
 $$;

@@ -300,7 +300,8 @@ create table headway.arrivals (
   jobs uuid[], -- new ones with `after`
   ended uuid[], -- that others may wait for
   keys text[] collate "C",
-  groups uuid[],
+  groups uuid[], -- to be stopped, because a member did not succeed
+  stopping uuid[], -- of which the rest is to be canceled
   signaled uuid[], -- jobs that got a signal
   revived uuid[], -- jobs that run again, whose end had canceled others
   orphaned uuid[] -- machines whose unfinished children are to be canceled
@@ -328,6 +329,7 @@ create table headway.holds (
   job_id uuid,
   reason text,
   actor text,
+  clear_to bigint, -- it is being cleared, up to the car at this position
   primary key (tenant_id, train)
 );
 
@@ -345,12 +347,14 @@ create table headway.edges (
   constraint edges_state check (state in ('pending', 'done', 'failed'))
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index edges_child on headway.edges (child_id, state);
+create index edges_pending on headway.edges (parent_id) where state = 'pending';
 
 create table headway.groups (
   id uuid primary key,
   tenant_id uuid not null,
   created_at timestamptz not null,
   stopped_at timestamptz,
+  stop_reason text, -- for its members; null: a member did not succeed
   callback_id uuid,
   mode text collate "C" not null,
   on_failure text collate "C" not null,

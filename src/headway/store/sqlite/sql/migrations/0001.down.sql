@@ -23,6 +23,7 @@ drop table groups;
 drop table edges;
 
 drop table holds;
+drop table arrivals;
 
 drop table audit;
 

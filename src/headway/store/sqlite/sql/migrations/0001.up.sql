@@ -391,6 +391,14 @@ on audit (job_id, id)
 where job_id is not null;
 
 -- only trains that stand still have a row
+-- the rest of what was too much for one transaction
+create table arrivals (
+  seq integer primary key,
+  what text not null check (what in ('ended', 'stopping', 'orphaned', 'revived', 'clearing')),
+  id text not null, -- of a job, a group, or tenant and train as JSON
+  unique (what, id)
+) strict;
+
 create table holds (
   tenant_id text not null,
   train text not null,
@@ -398,6 +406,7 @@ create table holds (
   job_id text,
   reason text,
   actor text,
+  clear_to integer, -- it is being cleared, up to the car at this position
   primary key (tenant_id, train)
 ) strict, without rowid;
 
@@ -413,6 +422,10 @@ create table edges (
   primary key (parent_id, child_id, fence)
 ) strict, without rowid;
 
+create index edges_pending
+on edges (parent_id)
+where state = 'pending';
+
 create index edges_child
 on edges (child_id, fence, state);
 
@@ -423,7 +436,8 @@ create table groups (
   on_failure text not null check (on_failure in ('stop', 'continue', 'skip')),
   callback_id text,
   created_at integer not null,
-  stopped_at integer
+  stopped_at integer,
+  stop_reason text -- for its members; null: a member did not succeed
 ) strict, without rowid;
 
 create index groups_callback

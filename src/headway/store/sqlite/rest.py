@@ -1,0 +1,39 @@
+"""The rest of what was too much for one transaction, in the order in which it was left."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.store.ops import Steps
+from headway.store.sqlite import pieces
+from headway.store.sqlite.aftermath import follow, follow_late
+from headway.store.sqlite.children import stop_more
+from headway.store.sqlite.retry import revive_more
+from headway.store.sqlite.stopping import stop_some
+from headway.store.sqlite.trains import clear_some
+
+
+def do_some(now: int) -> Steps[int]:
+    """Do what is left, as much as a transaction should; gives how many arrivals that were."""
+    done = ended = 0
+    while done + ended < pieces.PIECE and (arrival := (yield from pieces.take())) is not None:
+        done += 1
+        ended += yield from _do(*arrival, now)
+    return done
+
+
+def _do(what: pieces.What, key: str, now: int) -> Steps[int]:
+    """The next piece of one; gives how many jobs it ended, or brought back."""
+    match what:
+        case "ended":
+            return (yield from follow_late(key, now))
+        case "stopping":
+            left = yield from stop_some(key, now)
+        case "orphaned":
+            left = yield from stop_more(key, now)
+        case "revived":
+            return (yield from revive_more(key, now))
+        case "clearing":
+            tenant, train = msgspec.json.decode(key)
+            return (yield from clear_some(tenant, train, now))
+    return len(left) + (yield from follow(left, now=now))

@@ -1,0 +1,155 @@
+"""What follows from one thing for any number of jobs is done in pieces, each a transaction; nothing of it is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.store.sqlite import pieces
+
+PIECE = 4
+_SIZE = "create or replace function headway.piece() returns integer language sql immutable as 'select {}'"
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(db, monkeypatch):
+    monkeypatch.setattr(pieces, "PIECE", PIECE)
+    if db.dialect == "postgres":
+        db.store.side.execute(_SIZE.format(PIECE))
+        yield
+        db.store.side.execute(_SIZE.format(500))
+    else:
+        yield
+
+
+def go_on(db, most=100):
+    """Do the rest, as promotes and claims do."""
+    for _ in range(most):
+        if not db.sql("select count(*) from {arrivals}")[0][0]:
+            return
+        db.run(db.ops.couple(limit=500))
+    raise AssertionError("it never ends")
+
+
+def count(db, status):
+    return len(db.find(status=status, limit=1_000))
+
+
+def fan_out(db, make, parent, many=30):
+    children = [make.job(after=(parent,)) for _ in range(many)]
+    db.enqueue_all(children)
+    go_on(db)
+    return [child.id for child in children]
+
+
+def test_a_fan_out_whose_parent_is_canceled_ends_in_pieces(db, make):
+    parent = db.enqueue().id
+    children = fan_out(db, make, parent)
+    grandchild = db.enqueue(after=(children[-1],)).id
+    db.cancel(parent)
+    go_on(db)
+    assert count(db, "canceled") == 32
+    assert db.job(children[7]).error == f"canceled because job {parent} is canceled"
+    assert db.job(grandchild).error == f"canceled because job {children[-1]} is canceled"
+
+
+def test_a_fan_out_whose_parent_succeeds_goes_in_pieces(db, make):
+    parent = db.start(queue="parents")
+    fan_out(db, make, parent.id)
+    db.finish(parent)
+    go_on(db)
+    assert count(db, "queued") == 30
+
+
+def test_a_chain_ends_in_pieces(db):
+    ids = [db.enqueue().id]
+    for _ in range(20):
+        ids.append(db.enqueue(after=(ids[-1],)).id)
+    go_on(db)
+    db.cancel(ids[0])
+    go_on(db)
+    assert db.statuses(*ids) == ["canceled"] * 21
+
+
+def group(db, make, members=30):
+    new = make.group(mode="parallel", on_failure="stop")
+    jobs = [make.job(group_id=new.id) for _ in range(members)]
+    db.enqueue_all(jobs, new)
+    return new.id, [job.id for job in jobs]
+
+
+def test_a_group_that_a_failure_stops_ends_in_pieces(db, make):
+    group_id, ids = group(db, make)
+    claim = db.take()
+    db.settle(claim, "dead", error="boom")
+    go_on(db)
+    assert (count(db, "canceled"), db.status(claim.id)) == (29, "dead")
+    assert db.job(ids[-1]).error == "canceled because its group stopped"
+    assert db.group(group_id).stopped_at is not None
+
+
+def test_a_group_that_somebody_cancels_ends_in_pieces_and_says_why(db, make):
+    group_id, ids = group(db, make)
+    answer = db.cancel_group(group_id, reason="enough")
+    assert answer.keys() == set(ids)
+    go_on(db)
+    assert {(db.status(job_id), db.job(job_id).error) for job_id in ids} == {("canceled", "enough")}
+
+
+def test_a_group_that_is_retried_while_it_stops_is_stopped_no_more(db, make):
+    group_id, ids = group(db, make)
+    db.cancel_group(group_id)
+    assert 0 < count(db, "canceled") < 30
+    db.retry_group(group_id)
+    go_on(db)
+    assert count(db, "queued") == 30
+    assert db.drain() == ids
+
+
+def test_a_train_is_cleared_in_pieces_and_stands_still_meanwhile(db):
+    ids = [db.enqueue(train="t").id for _ in range(30)]
+    claim = db.take()
+    assert db.clear_train("t") == ids[1:]
+    assert 0 < count(db, "canceled") < 29
+    late = db.enqueue(train="t").id
+    (train,) = db.trains()
+    assert train.hold.reason == "it is being cleared"
+    db.finish(claim)
+    assert db.status(late) == "held"
+    go_on(db)
+    assert count(db, "canceled") == 29
+    assert db.drain() == [late]
+    assert db.trains() == []
+
+
+def test_a_retried_parent_brings_them_back_in_pieces(db, make):
+    parent = db.enqueue(priority=1).id
+    fan_out(db, make, parent)
+    db.settle(db.take(), "dead", error="boom")
+    go_on(db)
+    assert count(db, "canceled") == 30
+    db.retry(parent)
+    go_on(db)
+    assert count(db, "held") == 30
+    db.finish(db.take())
+    go_on(db)
+    assert len(db.drain()) == 30
+
+
+def test_the_children_of_a_machine_that_ends_end_in_pieces(db, make):
+    claim = db.begin()
+    children = db.spawn(claim, *(make.job(queue="kids") for _ in range(30)))
+    go_on(db)
+    db.cancel(claim.id)
+    go_on(db)
+    assert db.statuses(*children) == ["canceled"] * 30
+
+
+def test_promote_goes_on_with_the_rest(db, make):
+    """Whoever crashes between two pieces leaves the rest for any other."""
+    parent = db.enqueue().id
+    fan_out(db, make, parent)
+    db.cancel(parent)
+    for _ in range(30):
+        db.promote()
+    assert count(db, "canceled") == 31
+    assert db.promote().next_due_ms is None
