@@ -256,3 +256,15 @@ def test_what_arrived_is_looked_at_beside_an_arrival_that_is_held(db):
     with holding(db, "select from headway.arrivals where 'a' = any (trains) for update"):
         assert [claim.id for claim in db.claim()] == [ids["b"]]
     assert [claim.id for claim in db.claim()] == [ids["a"]]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize(
+    "verb", ["pause('a', null)", "reserve('a', gen_random_uuid(), 'host:1', 60000)"], ids=["pause", "reserve"]
+)
+def test_a_pause_that_is_not_committed_yet_holds_up_the_claims_of_no_other_queue(db, verb):
+    first, other = db.enqueue(queue="a").id, db.enqueue(queue="b").id
+    with holding(db, f"select headway.{verb}"):
+        assert db.claim(queue="a") == []
+        assert [claim.id for claim in db.claim(queue="b")] == [other]
+    assert [claim.id for claim in db.claim(queue="a")] == [first]

@@ -19,7 +19,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- so that a queue's lock that is held for long is heard of
+-- so that the lock of limits, held for long, is heard of
 set lock_timeout = '5s'
 as $$
 declare
@@ -42,7 +42,11 @@ begin
   if not found then
     return;
   end if;
-  perform pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
+  -- who pauses or reserves this queue may take his time to commit: the worker has others to claim from meanwhile
+  if not pg_try_advisory_xact_lock_shared(headway.queue_lock(p_queue)) then
+    return;
+  end if;
+  perform pg_advisory_xact_lock_shared(headway.limits_lock());
   v_now := headway.now();
   select q.* into v_queue from headway.queues q where q.name = p_queue;
   if found then
