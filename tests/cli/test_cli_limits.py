@@ -23,7 +23,7 @@ def test_limits_are_set_and_taken_back_one_by_one(cli: Cli, either: Headway) -> 
     assert either.limits() == []
     assert cli.ok("limits", "set", "--queue", "gpu", "--max-running", "0") == "queue gpu: no job may run\n"
     assert cli.ok("limits", "set", "--tenant", "*", "--max-pending", "10000") == (
-        "every tenant without limits of its own: at most 10,000 may wait\n"
+        "every tenant without limits of its own: at most 10,000 jobs may wait\n"
     )
 
 
@@ -41,14 +41,14 @@ def test_limits_are_listed_with_what_runs_and_waits(cli: Cli, either: Headway, h
     assert len(hand().claim()) == 2
     head, *rows = [line.split("  ") for line in cli.ok("limits", "list").splitlines()]
     assert [title.strip() for title in head if title] == [
-        "SCOPE", "NAME", "RUNNING", "MAX RUNNING", "RATE", "MAX PENDING", "LIMITED",
+        "SCOPE", "NAME", "RUNNING", "MAX RUNNING", "RATE", "QUOTAS", "LIMITED",
     ]  # fmt: skip
     cells = [[cell.strip() for cell in row if cell] for row in rows]
     assert cells[:2] + sorted(cells[2:]) == [
         ["kind", "welcome", "2", "2", "–", "–", "1"],
         ["queue", "default", "2", "9", "–", "–", "–"],
         ["tenant", "*", "–", "5", "–", "–", "–"],
-        ["tenant", "acme", "2", "7", "–", "1,000", "0"],
+        ["tenant", "acme", "2", "7", "–", "max_pending 1,000", "0"],
     ]
     kind = cli.json("limits")[0]
     assert (kind["scope"], kind["name"], kind["running"], kind["limited"]) == ("kind", "welcome", 2, 1)

@@ -11,12 +11,13 @@ from headway.app.requests import Requests
 from headway.define import checks
 from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
-from headway.model.limit import EVERY_TENANT, Limit, Scope
+from headway.model.limit import EVERY_TENANT, QUOTAS, Limit, Scope
 from headway.store.ops import Op, Steps
 
 Unset = msgspec.UnsetType
 
 _MOST = 2_147_483_647
+_MOST_BYTES = 2**60
 
 
 class LimitVerbs(Requests):
@@ -32,14 +33,31 @@ class LimitVerbs(Requests):
         rate: str | Unset | None = msgspec.UNSET,
         burst: int | Unset | None = msgspec.UNSET,
         max_pending: int | Unset | None = msgspec.UNSET,
+        max_bytes: int | Unset | None = msgspec.UNSET,
+        max_events: int | Unset | None = msgspec.UNSET,
+        max_schedules: int | Unset | None = msgspec.UNSET,
+        max_group: int | Unset | None = msgspec.UNSET,
+        max_fan_out: int | Unset | None = msgspec.UNSET,
         actor: str | None = None,
     ) -> Limit:
         """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
 
-        `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once; `max_pending` jobs of a tenant
-        that wait. None takes one back, what is not given stays. Raises `InvalidJob`.
+        `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once. Quotas of a tenant:
+        `max_pending` jobs that wait, with `max_bytes` of payload, `max_events` to be handled, `max_schedules` and
+        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None takes one back,
+        what is not given stays. Raises `InvalidJob`.
         """
-        numbers = {"max_running": max_running, "rate": rate, "burst": burst, "max_pending": max_pending}
+        numbers = {
+            "max_running": max_running,
+            "rate": rate,
+            "burst": burst,
+            "max_pending": max_pending,
+            "max_bytes": max_bytes,
+            "max_events": max_events,
+            "max_schedules": max_schedules,
+            "max_group": max_group,
+            "max_fan_out": max_fan_out,
+        }
         limit = self._run(self._limit(queue, kind, tenant, numbers, actor))
         self._wake.poke(queue)
         return limit
@@ -54,9 +72,24 @@ class LimitVerbs(Requests):
         rate: str | Unset | None = msgspec.UNSET,
         burst: int | Unset | None = msgspec.UNSET,
         max_pending: int | Unset | None = msgspec.UNSET,
+        max_bytes: int | Unset | None = msgspec.UNSET,
+        max_events: int | Unset | None = msgspec.UNSET,
+        max_schedules: int | Unset | None = msgspec.UNSET,
+        max_group: int | Unset | None = msgspec.UNSET,
+        max_fan_out: int | Unset | None = msgspec.UNSET,
         actor: str | None = None,
     ) -> Limit:
-        numbers = {"max_running": max_running, "rate": rate, "burst": burst, "max_pending": max_pending}
+        numbers = {
+            "max_running": max_running,
+            "rate": rate,
+            "burst": burst,
+            "max_pending": max_pending,
+            "max_bytes": max_bytes,
+            "max_events": max_events,
+            "max_schedules": max_schedules,
+            "max_group": max_group,
+            "max_fan_out": max_fan_out,
+        }
         limit = await self._arun(self._limit(queue, kind, tenant, numbers, actor))
         self._wake.poke(queue)
         return limit
@@ -124,14 +157,16 @@ class LimitVerbs(Requests):
 
 def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:
     if not given:
-        raise InvalidJob("which limit? Give max_running=, rate= and burst= (of a kind), or max_pending= (of a tenant)")
+        raise InvalidJob(
+            f"which limit? Give max_running=, rate= and burst= (of a kind), or {', '.join(QUOTAS)} (of a tenant)"
+        )
     changes: dict[str, Any] = {}
     for option, value in given.items():
         match option:
             case "rate" | "burst" if scope != "kind":
                 raise InvalidJob(f"{option} is a limit of kinds, not of a {scope}: give kind=, or max_running=")
-            case "max_pending" if scope != "tenant":
-                raise InvalidJob(f"max_pending is a limit of tenants, not of a {scope}: give tenant=, or max_running=")
+            case _ if option in QUOTAS and scope != "tenant":
+                raise InvalidJob(f"{option} is a limit of tenants, not of a {scope}: give tenant=, or max_running=")
             case "rate":
                 changes |= checks.rate(value, option)
                 if value is None:
@@ -139,5 +174,9 @@ def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:
             case "burst":
                 changes |= checks.burst(value, option)
             case _:
-                changes[option] = None if value is None else checks.integer(value, option, 0, _MOST)
+                changes[option] = (
+                    None
+                    if value is None
+                    else checks.integer(value, option, 0, _MOST_BYTES if option == "max_bytes" else _MOST)
+                )
     return changes

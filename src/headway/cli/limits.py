@@ -11,6 +11,7 @@ from headway.cli.command import Group
 from headway.cli.output import Cell, Column, emit, many, merged, note, say, table
 from headway.cli.params import Count, Rate, Tenant, given, taken_back
 from headway.cli.state import State, actor, pass_state
+from headway.model.limit import QUOTAS
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 
 _SCOPES = ("queue", "kind", "tenant")
 # what belongs to one scope only
-_ONLY = {"rate": "kind", "burst": "kind", "max_pending": "tenant"}
+_ONLY = {"rate": "kind", "burst": "kind"} | dict.fromkeys(QUOTAS, "tenant")
+_QUOTA_WORDS = {
+    "max_pending": "{:,} jobs may wait",
+    "max_bytes": "{:,} bytes of payload may wait",
+    "max_events": "{:,} events may wait",
+    "max_schedules": "{:,} schedules and triggers",
+    "max_group": "{:,} members of a group",
+    "max_fan_out": "{:,} children or followers of a job",
+}
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="List limits, set them, take them back.")
@@ -63,7 +72,7 @@ _COLUMNS = (
     Column("RUNNING", right=True),
     Column("MAX RUNNING", right=True),
     Column("RATE", shrink=True),
-    Column("MAX PENDING", right=True),
+    Column("QUOTAS", shrink=True),
     Column("LIMITED", right=True),
 )
 
@@ -77,7 +86,7 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
         (running, "yellow") if full else running,
         _number(limit.max_running),
         _rate(limit) or "–",
-        _number(limit.max_pending),
+        ", ".join(f"{name} {most:,}" for name, most in limit.quotas.items()) or "–",
         _number(each["limited"]),
     ]
 
@@ -97,6 +106,15 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
     help="A token bucket of this size: so many may start at once, more come back evenly.",
 )
 @click.option("--max-pending", type=Count(), metavar="N|none", help="How many of a tenant may wait; more are refused.")
+@click.option("--max-bytes", type=Count(), metavar="N|none", help="How many bytes of payload of a tenant may wait.")
+@click.option("--max-events", type=Count(), metavar="N|none", help="How many events of a tenant may wait.")
+@click.option(
+    "--max-schedules", type=Count(), metavar="N|none", help="How many schedules and triggers a tenant may have."
+)
+@click.option("--max-group", type=Count(), metavar="N|none", help="How many members a tenant's group may have.")
+@click.option(
+    "--max-fan-out", type=Count(), metavar="N|none", help="How many children or followers a tenant's job may have."
+)
 @pass_state
 def set_(state: State, /, **options: Any) -> None:
     """Set the limits of one queue, kind or tenant; none takes one back, what is not given stays as it is.
@@ -115,7 +133,9 @@ def set_(state: State, /, **options: Any) -> None:
     ((scope, name),) = whose.items()
     changes = taken_back(options)
     if not changes:
-        raise click.UsageError("which limit? Give some of --max-running, --rate, --burst and --max-pending")
+        raise click.UsageError(
+            "which limit? Give some of --max-running, --rate, --burst, or of a tenant's quotas, such as --max-pending"
+        )
     for option in changes:
         if _ONLY.get(option, scope) != scope:
             flag = f"--{option.replace('_', '-')}"
@@ -134,8 +154,7 @@ def described(limit: Limit) -> str:
         parts.append(at_once(limit.max_running))
     if rate := _rate(limit):
         parts.append(f"rate {rate}")
-    if limit.max_pending is not None:
-        parts.append(f"at most {limit.max_pending:,} may wait")
+    parts += [f"at most {_QUOTA_WORDS[name].format(most)}" for name, most in limit.quotas.items()]
     return "; ".join(parts) or "no limit"
 
 

@@ -8,13 +8,17 @@ import msgspec
 
 Scope = Literal["queue", "kind", "tenant"]
 EVERY_TENANT = "*"
+QUOTAS = ("max_pending", "max_bytes", "max_events", "max_schedules", "max_group", "max_fan_out")
+"""Limits that bound what a tenant may store; a call that would exceed one is refused as a whole."""
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator set; None is no limit. It goes over what the jobs themselves carry.
 
     `name` is the queue, the kind, or the tenant's id (`*`: every tenant that has no limit of its own).
-    A queue and a tenant have no rate, only a tenant has `max_pending`.
+    A queue and a tenant have no rate. Only a tenant has quotas: how many of its jobs may wait (`max_pending`) with how
+    many bytes of payload (`max_bytes`), how many events (`max_events`), how many schedules and triggers it may have
+    (`max_schedules`), how many members a group (`max_group`) and how many children and followers a job (`max_fan_out`).
     """
 
     scope: Scope
@@ -24,10 +28,48 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     rate_period_ms: int | None = None
     rate_burst: int | None = None
     max_pending: int | None = None
+    max_bytes: int | None = None
+    max_events: int | None = None
+    max_schedules: int | None = None
+    max_group: int | None = None
+    max_fan_out: int | None = None
 
     @property
     def empty(self) -> bool:
-        return self.max_running is None and self.rate_count is None and self.max_pending is None
+        return self.max_running is None and self.rate_count is None and not self.quotas
+
+    @property
+    def quotas(self) -> dict[str, int]:
+        """Those that are set, by name."""
+        return {name: value for name in QUOTAS if (value := getattr(self, name)) is not None}
+
+
+_REFUSALS = {
+    "max_pending": "{has} jobs waiting, and {more} more would be over its max_pending of {most}: nothing was enqueued; "
+    "let workers catch up, or raise the limit",
+    "max_bytes": "{has} bytes of payloads waiting, and {more} more would be over its max_bytes of {most}: nothing was "
+    "enqueued; let workers catch up, or raise the limit",
+    "max_events": "{has} events to be handled, and {more} more would be over its max_events of {most}: nothing was "
+    "emitted; let workers catch up, or raise the limit",
+    "max_schedules": "{has} schedules and triggers, and {more} more would be over its max_schedules of {most}: nothing "
+    "was made; delete some, or raise the limit",
+}
+
+
+def quota_refusal(quota: str, slug: str, *, has: int, more: int, most: int) -> str:
+    """Why a call is refused that would exceed a quota; PostgreSQL says the same."""
+    return f"tenant {slug} has {_REFUSALS[quota].format(has=has, more=more, most=most)}"
+
+
+def group_refusal(group_id: str, slug: str, most: int) -> str:
+    return f"group {group_id} would have more members than tenant {slug}'s max_group of {most}: nothing was enqueued"
+
+
+def fan_out_refusal(job_id: str, slug: str, most: int) -> str:
+    return (
+        f"job {job_id} would have more children or followers than tenant {slug}'s max_fan_out of {most}: "
+        "nothing was enqueued"
+    )
 
 
 class Usage(msgspec.Struct, frozen=True):

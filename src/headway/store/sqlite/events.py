@@ -9,6 +9,7 @@ from headway.model.event import Event, EventStatus, NewEvent
 from headway.secrets import refers
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
+from headway.store.sqlite.quotas import check_events
 from headway.store.sqlite.rows import to_event
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tenants import name_tenants
@@ -39,6 +40,7 @@ class EventVerbs(Verbs):
                     for each in events
                 ],
             )
+            yield from check_events([each.tenant_id for each in events], len(events))
             return [each.id for each in events]
 
         return SqliteOp(steps, writes=True)

@@ -23,8 +23,9 @@ class LimitVerbs(Verbs):
                 yield Statement(_SQL["set"], _row(limit))
             if limit.max_running is not None:
                 yield Statement(_SQL["mark"], (limit.scope, limit.name))
-            if limit.max_pending is not None:
-                many = _METERED_AT_ONCE if limit.name == EVERY_TENANT else limit.max_pending
+            if limit.max_pending is not None or limit.max_bytes is not None:
+                bounded = limit.name != EVERY_TENANT and limit.max_bytes is None
+                many = limit.max_pending if bounded else _METERED_AT_ONCE
                 yield Statement(_SQL["meter"], (limit.name, many))
             yield from _let_ask_again(limit)
             yield Statement(_AUDIT, (self._clock.now(), _detail(limit), actor, "limit"))
@@ -99,6 +100,5 @@ def _detail(limit: Limit) -> str:
         words.append(f"rate {limit.rate_count} in {limit.rate_period_ms} ms")
     if limit.rate_burst is not None:
         words.append(f"burst {limit.rate_burst}")
-    if limit.max_pending is not None:
-        words.append(f"max_pending {limit.max_pending}")
+    words += [f"{name} {most}" for name, most in limit.quotas.items()]
     return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"

@@ -13,6 +13,7 @@ from headway.errors import Duplicate, NotAllowed, NotFound, StoreError
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.op import SqliteOp, Verbs, given, json_list
+from headway.store.sqlite.quotas import check_schedules
 from headway.store.sqlite.rows import to_trigger
 from headway.store.sqlite.sound import check_objects, check_trigger
 from headway.store.sqlite.sql import statements
@@ -33,6 +34,7 @@ class TriggerVerbs(Verbs):
             yield from name_tenants([trigger], now)
             yield from _refuse_taken(trigger.tenant_id, trigger.type, trigger.name)
             yield from _check_template(trigger.tenant_id, trigger.template_id)
+            yield from check_schedules(trigger.tenant_id)
             yield insert_trigger(trigger, "stored", now)
             yield Statement(_AUDIT, (now, trigger.tenant_id, None, actor, "trigger.created", trigger.name))
             return (yield from read_triggers([trigger.id]))[trigger.id]

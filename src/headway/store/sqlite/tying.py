@@ -1,19 +1,20 @@
-"""The enqueue of jobs that are tied to others, or that a tenant's max_pending or a fair queue minds."""
+"""The enqueue of jobs that are tied to others, or of a tenant with quotas or a fair queue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from headway.errors import InvalidJob, QueueFull
+from headway.errors import InvalidJob
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
 from headway.model.status import Status
-from headway.store.ops import Batch, Row, Statement, Steps
+from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.advance import busy_trains
 from headway.store.sqlite.aftermath import follow
 from headway.store.sqlite.joins import add_edges
 from headway.store.sqlite.newcomer import answers, insert_all, placed_row, plain_row, present, tied_row
 from headway.store.sqlite.op import json_list
+from headway.store.sqlite.quotas import check_jobs, quotas_of
 from headway.store.sqlite.sql import statements
 from headway.store.sqlite.tied import TrainKey
 
@@ -57,14 +58,15 @@ def enqueue_tied(
             _GROUPS["new"], (group.id, group.tenant_id, group.mode, group.on_failure, group.callback_id, now)
         )
     joined = any(job.after or job.group_id is not None for job in jobs)
-    meters = (yield from _meters(jobs)) if metered else {}
+    quotas = (yield from quotas_of(job.tenant_id for job in jobs)) if metered else {}
+    quotas = {tenant_id: quota for tenant_id, quota in quotas.items() if quota.of_jobs}
     fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if fair else set()
     statuses = yield from _statuses(jobs, starts, now)
     rows = [
         tied_row(
             plain_row(job, now, start, status, place),
             job,
-            metered=job.tenant_id in meters,
+            metered=job.tenant_id in quotas,
             fair=job.queue in fair_queues,
         )
         for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
@@ -76,12 +78,14 @@ def enqueue_tied(
     if guarded:
         yield Batch(_SQL["guard"], list(guarded.values()))
     new = yield from insert_all("insert_placed" if placed else "insert_tied", rows)
-    if new and meters:
-        yield from _refuse_too_many(rows, meters, new)
     if new == len(rows) and not joined:
+        if quotas:
+            yield from check_jobs(jobs, rows, quotas, new, parents)
         return [Enqueued(row[0], row[4], True) for row in rows]
     given = yield from answers(jobs, new)
     yield from _join(jobs, given, group, now)
+    if new and quotas:
+        yield from check_jobs(jobs, rows, quotas, new, parents)
     found = yield from present([answer.id for answer in given])
     statuses_now = {job_id: status for (job_id, _), status in found.items()}
     return [Enqueued(answer.id, statuses_now[answer.id], answer.created) for answer in given]
@@ -145,24 +149,3 @@ def _join_groups(members: Iterable[NewJob]) -> Steps[None]:
             )
         policy = "continue" if on_failure == "continue" else "stop"
         yield Batch(_EDGE, [(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
-
-
-def _meters(jobs: Iterable[NewJob]) -> Steps[dict[str, int]]:
-    """The max_pending of the tenants that have one."""
-    rows = yield Statement(_SQL["meters"], (json_list(sorted({job.tenant_id for job in jobs})),))
-    return dict(rows)
-
-
-def _refuse_too_many(rows: Sequence[Row], meters: dict[str, int], new: int) -> Steps[None]:
-    """Look after the insert: what met an existing job does not count."""
-    for tenant_id, most in meters.items():
-        asked = sum(row[1] == tenant_id for row in rows)
-        ((waiting,),) = yield Statement(_SQL["metered"], (tenant_id, most + asked))
-        if waiting > most:
-            slugs = yield Statement(_SQL["slug"], (tenant_id,))
-            more = min(asked, new)
-            raise QueueFull(
-                f"tenant {slugs[0][0] if slugs else tenant_id} has {waiting - more} jobs waiting, and {more} more "
-                f"would be over its max_pending of {most}: nothing was enqueued; "
-                "let workers catch up, or raise the limit"
-            )

@@ -7,7 +7,11 @@ set value = value + 1024 * ?1
 where name = 'position'
 returning
   value,
-  exists (select 1 from limits indexed by limits_pending where max_pending is not null),
+  exists (
+    select 1
+    from limits indexed by limits_quotas
+    where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null
+  ),
   exists (select 1 from queues indexed by queues_fair where fair = 1),
   exists (select 1 from definitions indexed by definitions_inactive where active = 0);
 
@@ -93,36 +97,6 @@ where guarded = 0;
 select name
 from queues indexed by queues_fair
 where fair = 1;
-
--- name: meters
--- the max_pending of these tenants, their own or everybody's
-select named.value, coalesce(own.max_pending, every.max_pending)
-from json_each(?1) as named
-left join limits as own
-  on own.scope = 'tenant'
-  and own.name = named.value
-left join limits as every
-  on every.scope = 'tenant'
-  and every.name = '*'
-  and own.name is null
-where coalesce(own.max_pending, every.max_pending) is not null;
-
--- name: metered
-select count(*)
-from (
-  select 1
-  from jobs indexed by jobs_metered
-  where tenant_id = ?1
-    and metered = 1
-    and finished_at is null
-    and status <> 'running'
-  limit ?2
-);
-
--- name: slug
-select coalesce(slug, id)
-from tenants
-where id = ?1;
 
 -- name: present
 select id, tenant_id, status

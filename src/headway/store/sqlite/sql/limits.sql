@@ -118,14 +118,22 @@ join jobs as job
   );
 
 -- name: set
-insert into limits (scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+insert into limits (
+  scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending, max_bytes, max_events, max_schedules,
+  max_group, max_fan_out
+)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 on conflict (scope, name) do update
 set max_running = excluded.max_running,
   rate_count = excluded.rate_count,
   rate_period_ms = excluded.rate_period_ms,
   rate_burst = excluded.rate_burst,
-  max_pending = excluded.max_pending;
+  max_pending = excluded.max_pending,
+  max_bytes = excluded.max_bytes,
+  max_events = excluded.max_events,
+  max_schedules = excluded.max_schedules,
+  max_group = excluded.max_group,
+  max_fan_out = excluded.max_fan_out;
 
 -- name: remove
 delete from limits
@@ -175,7 +183,9 @@ where rowid in (
 );
 
 -- name: limits
-select scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending
+select
+  scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending, max_bytes, max_events, max_schedules,
+  max_group, max_fan_out
 from limits
 order by scope, name;
 

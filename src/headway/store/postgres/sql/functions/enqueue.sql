@@ -171,7 +171,7 @@ begin
     perform headway.check_active(p_kinds, p_places);
   end if;
 
-  v_metered := headway.check_pending(p_tenants, v_own, cardinality(p_ids));
+  v_metered := headway.metered(coalesce(p_tenants, array[v_own]), v_own);
   v_fair := array(select q.name from headway.queues q where q.fair);
   if v_ordered then
     -- the places first: what is put in second has its place in the call all the same
@@ -324,6 +324,10 @@ begin
     perform headway.join_group(p_ids, p_groups);
   end if;
 
+  if v_metered is not null and v_inserted > 0 then
+    perform headway.check_quotas(v_metered, p_ids, v_inserted);
+  end if;
+
   if v_inserted = cardinality(p_ids) and not v_again then
     -- the usual case: everything is new; only what is not simply queued needs a word
     if v_ordered or p_delays_ms is not null or p_scheduled_for is not null then
@@ -433,50 +437,6 @@ begin
     raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind
       using errcode = 'HW003';
   end if;
-end
-$$;
-
--- Refuse a call that would give a tenant more waiting jobs than its max_pending; gives the tenants that have one.
--- A soft guard: calls at the same moment do not see each other.
-create function headway.check_pending(p_tenants uuid[], p_own uuid, p_count integer) returns uuid[]
-language plpgsql stable
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_found record;
-  v_metered uuid[];
-begin
-  perform from headway.limits l where l.scope = 'tenant' and l.max_pending is not null;
-  if not found then
-    return null;
-  end if;
-  for v_found in
-    select t.id, t.new, l.max_pending, coalesce(n.slug, t.id::text) as slug,
-           (select count(*)
-              from (select
-                      from headway.jobs j
-                     where j.tenant_id = t.id and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting')
-                     limit l.max_pending) w) as waiting
-      from (select coalesce(u.id, p_own) as id, count(*) as new
-              from unnest(coalesce(p_tenants, array_fill(null::uuid, array[p_count]))) as u (id)
-             group by 1) t
-      cross join lateral (
-        select l.max_pending
-          from headway.limits l
-         where l.scope = 'tenant' and l.name in ('*', t.id::text)
-         order by l.name desc
-         limit 1) l
-      left join headway.tenants n on n.id = t.id
-     where l.max_pending is not null
-  loop
-    if v_found.waiting + v_found.new > v_found.max_pending then
-      raise exception 'tenant % has % jobs waiting, and % more would be over its max_pending of %: nothing was enqueued; let workers catch up, or raise the limit',
-        v_found.slug, v_found.waiting, v_found.new, v_found.max_pending
-        using errcode = 'HW005';
-    end if;
-    v_metered := v_metered || v_found.id;
-  end loop;
-  return v_metered;
 end
 $$;
 

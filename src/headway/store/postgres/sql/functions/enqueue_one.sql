@@ -34,7 +34,7 @@ begin
      and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
      and headway.trusted()
      and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
-     and (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1) is null
+     and (select 1 from headway.limits l where l.has_quotas limit 1) is null
      and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
   on conflict do nothing;
   if found then
@@ -108,6 +108,7 @@ declare
                     and headway.seat_is_free(headway.scope(tenant), train);
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
+  v_metered boolean;
 -- one statement where it can be: every further expression is made ready anew in every transaction
 begin
   if not checked then
@@ -136,9 +137,8 @@ begin
            extract(epoch from timeout) * 1000,
            delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
            trace_id, source, source_ref, created_by, meta, t.now,
-           case when (select 1 from headway.limits l where l.scope = 'tenant' and l.max_pending is not null limit 1)
-                     is not null
-                then headway.check_pending(array[t.id], t.id, 1) is not null end,
+           case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
+                then nullif(headway.metered(array[t.id], t.id) is not null, false) end,
            (select true from headway.queues q where q.name = queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
@@ -170,7 +170,7 @@ begin
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
             or place ?| '{parent_id,forked_from}')
     on conflict do nothing
-    returning jobs.id, jobs.status, true, jobs.tenant_id into job_id, job_status, created, v_tenant;
+    returning jobs.id, jobs.status, true, jobs.tenant_id, jobs.metered into job_id, job_status, created, v_tenant, v_metered;
     if found then
       if after is not null then
         perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
@@ -179,6 +179,9 @@ begin
       end if;
       if "group" is not null then
         perform headway.join_group(array[job_id], array["group"]);
+      end if;
+      if v_metered then
+        perform headway.check_quotas(array[v_tenant], array[job_id], 1);
       end if;
       return next;
       return;

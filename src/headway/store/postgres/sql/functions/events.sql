@@ -24,6 +24,8 @@ declare
   v_tenant uuid;
   v_slug text;
   v_name text;
+  v_metered uuid[];
+  v_new integer;
 begin
   if cardinality(p_names) is distinct from cardinality(p_ids)
      or exists (
@@ -55,6 +57,7 @@ begin
       perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
     end loop;
   end if;
+  v_metered := headway.event_quotas(coalesce(p_tenants, array[v_own]), v_own);
   -- by id, so that two calls with the same ids never wait for each other in a circle
   insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, created_by)
   select u.id, coalesce(u.tenant_id, v_own), u.name, coalesce(u.payload, 'null'), 'pending', v_now, u.correlation_id,
@@ -63,6 +66,10 @@ begin
          as u (id, tenant_id, name, payload, correlation_id, created_by)
    order by u.id
   on conflict do nothing;
+  get diagnostics v_new = row_count;
+  if v_metered is not null and v_new > 0 then
+    perform headway.check_events(v_metered, v_new);
+  end if;
 end
 $$;
 

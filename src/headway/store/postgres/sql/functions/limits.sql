@@ -575,7 +575,12 @@ create function headway.set_limit(
   p_rate_period_ms bigint default null,
   p_rate_burst integer default null,
   p_max_pending integer default null,
-  p_actor text default null
+  p_actor text default null,
+  p_max_bytes bigint default null,
+  p_max_events integer default null,
+  p_max_schedules integer default null,
+  p_max_group integer default null,
+  p_max_fan_out integer default null
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -587,14 +592,22 @@ begin
   perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
   perform pg_advisory_xact_lock(headway.limits_lock());
   perform set_config('lock_timeout', '250ms', true);
-  if coalesce(p_max_running, p_rate_count, p_max_pending) is null then
+  if num_nonnulls(p_max_running, p_rate_count, p_max_pending, p_max_bytes, p_max_events, p_max_schedules, p_max_group,
+                  p_max_fan_out) = 0
+  then
     delete from headway.limits l where l.scope = p_scope and l.name = p_name;
   else
-    insert into headway.limits (scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending)
-    values (p_scope, p_name, p_max_running, p_rate_count, p_rate_period_ms, p_rate_burst, p_max_pending)
+    insert into headway.limits (
+      scope, name, max_running, rate_count, rate_period_ms, rate_burst, max_pending, max_bytes, max_events,
+      max_schedules, max_group, max_fan_out)
+    values (
+      p_scope, p_name, p_max_running, p_rate_count, p_rate_period_ms, p_rate_burst, p_max_pending, p_max_bytes,
+      p_max_events, p_max_schedules, p_max_group, p_max_fan_out)
     on conflict (scope, name) do update
       set max_running = excluded.max_running, rate_count = excluded.rate_count,
-          rate_period_ms = excluded.rate_period_ms, rate_burst = excluded.rate_burst, max_pending = excluded.max_pending;
+          rate_period_ms = excluded.rate_period_ms, rate_burst = excluded.rate_burst, max_pending = excluded.max_pending,
+          max_bytes = excluded.max_bytes, max_events = excluded.max_events, max_schedules = excluded.max_schedules,
+          max_group = excluded.max_group, max_fan_out = excluded.max_fan_out;
   end if;
   -- what runs already counts from now on
   if p_max_running is not null then
@@ -608,14 +621,15 @@ begin
              else p_name = '*' or j.tenant_id::text = p_name
            end;
   end if;
-  if p_max_pending is not null and p_name <> '*' then
+  if (p_max_pending is not null or p_max_bytes is not null) and p_name <> '*' then
     update headway.jobs j
        set metered = true
      where j.id in (select m.id
                       from headway.jobs m
                      where m.tenant_id::text = p_name
                        and m.status in ('queued', 'scheduled', 'held', 'waiting')
-                     limit p_max_pending);
+                     -- as many as the limit needs to know of
+                     limit case when p_max_bytes is null then p_max_pending else 100000 end);
   end if;
   -- what waited asks again
   update headway.jobs j
@@ -629,7 +643,10 @@ begin
           p_scope || ' ' || p_name || ': '
           || coalesce(concat_ws(', ', 'max_running ' || p_max_running,
                                 'rate ' || p_rate_count || ' in ' || p_rate_period_ms || ' ms',
-                                'burst ' || p_rate_burst, 'max_pending ' || p_max_pending), 'none'));
+                                'burst ' || p_rate_burst, 'max_pending ' || p_max_pending,
+                                'max_bytes ' || p_max_bytes, 'max_events ' || p_max_events,
+                                'max_schedules ' || p_max_schedules, 'max_group ' || p_max_group,
+                                'max_fan_out ' || p_max_fan_out), 'none'));
 end
 $$;
 

@@ -43,6 +43,10 @@ begin
     perform headway.check_json('when', v_new."when");
     perform headway.name_tenant(v_new.tenant_id, coalesce(p_trigger ->> 'tenant', v_new.tenant_id::text), v_now);
     perform headway.use_template(v_new.template_id, v_new.tenant_id);
+    perform from headway.triggers t where t.id = v_new.id or t.tenant_id = v_new.tenant_id and t.type = v_new.type and t.name = v_new.name;
+    if not found then
+      perform headway.check_schedules(v_new.tenant_id);
+    end if;
     insert into headway.triggers select v_new.* on conflict do nothing;
     v_made := found;
   exception when check_violation or not_null_violation or data_exception or statement_too_complex then

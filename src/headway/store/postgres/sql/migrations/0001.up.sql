@@ -372,10 +372,18 @@ create table headway.limits (
   rate_period_ms bigint,
   rate_burst integer,
   max_pending integer,
+  max_bytes bigint,
+  max_events integer,
+  max_schedules integer,
+  max_group integer,
+  max_fan_out integer,
+  -- an enqueue has to look
+  has_quotas boolean not null generated always as (num_nonnulls(max_pending, max_bytes, max_group, max_fan_out) > 0) stored,
   primary key (scope, name),
   constraint limits_scope check (scope in ('queue', 'kind', 'tenant')),
   constraint limits_numbers check (
-    max_running >= 0 and max_pending >= 0 and rate_count > 0 and rate_period_ms > 0 and rate_burst > 0
+    max_running >= 0 and max_pending >= 0 and max_bytes >= 0 and max_events >= 0 and max_schedules >= 0
+    and max_group >= 0 and max_fan_out >= 0 and rate_count > 0 and rate_period_ms > 0 and rate_burst > 0
   )
 );
 
@@ -590,6 +598,7 @@ create table headway.events (
   autovacuum_vacuum_cost_delay = 0
 );
 create index events_pending on headway.events (id) where status = 'pending';
+create index events_quota on headway.events (tenant_id) where status = 'pending';
 create index events_prune on headway.events (status, handled_at) where handled_at is not null;
 
 -- row-level security fails closed: no tenant, no rows. The owner is above it; definer functions filter themselves.

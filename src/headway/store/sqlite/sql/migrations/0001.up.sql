@@ -452,12 +452,18 @@ create table limits (
   rate_period_ms integer,
   rate_burst integer,
   max_pending integer,
+  max_bytes integer,
+  max_events integer,
+  max_schedules integer,
+  max_group integer,
+  max_fan_out integer,
   primary key (scope, name)
 ) strict, without rowid;
 
-create index limits_pending
+-- an enqueue has to look
+create index limits_quotas
 on limits (name)
-where max_pending is not null;
+where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null;
 
 -- what rates remember of their starts; a bucket that is not here is as good as new
 create table buckets (
@@ -690,6 +696,10 @@ create table events (
 
 create index events_pending
 on events (id)
+where status = 'pending';
+
+create index events_quota
+on events (tenant_id)
 where status = 'pending';
 
 create index events_prune

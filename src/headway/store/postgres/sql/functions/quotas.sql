@@ -1,0 +1,222 @@
+-- Quotas: how much a tenant may store. Off by default; where one is set, that tenant's calls take turns (and wait for its
+-- own open transactions, nobody else's), so that calls at the same moment cannot exceed it together.
+
+-- The limits of a tenant: its own, or those of every tenant that has none.
+create function headway.limits_of(p_tenant uuid) returns headway.limits
+language sql stable
+as $$
+  select l
+    from headway.limits l
+   where l.scope = 'tenant' and l.name in ('*', p_tenant::text)
+   order by l.name desc
+   limit 1
+$$;
+
+-- Let one call of a tenant at a time store what a quota counts, until its transaction ends. Where the caller has no
+-- lock_timeout, it waits for five seconds (55P03).
+create function headway.lock_quota(p_tenant uuid) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_before text := current_setting('lock_timeout');
+begin
+  if v_before = '0' then
+    perform set_config('lock_timeout', '5s', true);
+  end if;
+  perform pg_advisory_xact_lock(headway.lock_key('quota ' || p_tenant));
+  perform set_config('lock_timeout', v_before, true);
+end
+$$;
+
+-- Those of these tenants that have a quota for jobs, locked in order; null for none. A null stands for p_own.
+create function headway.metered(p_tenants uuid[], p_own uuid) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+  v_metered uuid[];
+begin
+  perform from headway.limits l where l.has_quotas;
+  if not found then
+    return null;
+  end if;
+  for v_tenant in
+    select distinct coalesce(u.id, p_own)
+      from unnest(p_tenants) as u (id)
+     where (headway.limits_of(coalesce(u.id, p_own))).has_quotas
+     order by 1
+  loop
+    perform headway.lock_quota(v_tenant);
+    v_metered := v_metered || v_tenant;
+  end loop;
+  return v_metered;
+end
+$$;
+
+-- Refuse a call that gave a tenant more than its quotas allow, after the insert: what met an existing job does not count.
+-- Raises HW005.
+create function headway.check_quotas(p_tenants uuid[], p_ids uuid[], p_inserted bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+  v_slug text;
+  v_limit headway.limits;
+  v_asked bigint;
+  v_bytes bigint;
+  v_found bigint;
+  v_of uuid;
+begin
+  foreach v_tenant in array p_tenants loop
+    v_limit := headway.limits_of(v_tenant);
+    v_slug := coalesce((select t.slug from headway.tenants t where t.id = v_tenant), v_tenant::text);
+    select count(*), sum(octet_length(j.payload::text))
+      into v_asked, v_bytes
+      from headway.jobs j
+     where j.id = any (p_ids) and j.tenant_id = v_tenant;
+    if v_limit.max_pending is not null then
+      select count(*)
+        into v_found
+        from (select
+                from headway.jobs j
+               where j.tenant_id = v_tenant and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting')
+               limit v_limit.max_pending + v_asked) w;
+      if v_found > v_limit.max_pending then
+        raise exception 'tenant % has % jobs waiting, and % more would be over its max_pending of %: nothing was enqueued; let workers catch up, or raise the limit',
+          v_slug, v_found - least(v_asked, p_inserted), least(v_asked, p_inserted), v_limit.max_pending
+          using errcode = 'HW005';
+      end if;
+    end if;
+    if v_limit.max_bytes is not null then
+      select sum(octet_length(j.payload::text))
+        into v_found
+        from headway.jobs j
+       where j.tenant_id = v_tenant and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting');
+      if v_found > v_limit.max_bytes then
+        raise exception 'tenant % has % bytes of payloads waiting, and % more would be over its max_bytes of %: nothing was enqueued; let workers catch up, or raise the limit',
+          v_slug, v_found - v_bytes, v_bytes, v_limit.max_bytes
+          using errcode = 'HW005';
+      end if;
+    end if;
+    if v_limit.max_group is not null then
+      select g.id
+        into v_of
+        from (select distinct j.group_id as id
+                from headway.jobs j
+               where j.id = any (p_ids) and j.tenant_id = v_tenant and j.group_id is not null) g
+       where (select count(*)
+                from (select from headway.jobs m where m.group_id = g.id limit v_limit.max_group + 1) m) > v_limit.max_group
+       order by g.id
+       limit 1;
+      if found then
+        raise exception 'group % would have more members than tenant %''s max_group of %: nothing was enqueued',
+          v_of, v_slug, v_limit.max_group
+          using errcode = 'HW005';
+      end if;
+    end if;
+    if v_limit.max_fan_out is not null then
+      select w.id
+        into v_of
+        from (select j.parent_id as id, count(*) as many
+                from headway.jobs j
+               where j.id = any (p_ids) and j.tenant_id = v_tenant and j.parent_id is not null
+               group by j.parent_id
+              union all
+              select p.parent_id,
+                     (select count(*)
+                        from (select from headway.edges f
+                               where f.parent_id = p.parent_id and f.fence = 0
+                               limit v_limit.max_fan_out + 1) f)
+                from (select distinct e.parent_id
+                        from headway.edges e
+                       where e.child_id = any (p_ids) and e.tenant_id = v_tenant and e.fence = 0) p) w
+       where w.many > v_limit.max_fan_out
+       order by w.id
+       limit 1;
+      if found then
+        raise exception 'job % would have more children or followers than tenant %''s max_fan_out of %: nothing was enqueued',
+          v_of, v_slug, v_limit.max_fan_out
+          using errcode = 'HW005';
+      end if;
+    end if;
+  end loop;
+end
+$$;
+
+-- Those of these tenants that have a quota for events, locked in order; null for none. A null stands for p_own.
+create function headway.event_quotas(p_tenants uuid[], p_own uuid) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+  v_found uuid[];
+begin
+  perform from headway.limits l where l.max_events is not null;
+  if not found then
+    return null;
+  end if;
+  for v_tenant in
+    select distinct coalesce(u.id, p_own)
+      from unnest(p_tenants) as u (id)
+     where (headway.limits_of(coalesce(u.id, p_own))).max_events is not null
+     order by 1
+  loop
+    perform headway.lock_quota(v_tenant);
+    v_found := v_found || v_tenant;
+  end loop;
+  return v_found;
+end
+$$;
+
+-- Refuse a call that gave a tenant more events to be handled than its max_events. Raises HW005.
+create function headway.check_events(p_tenants uuid[], p_new integer) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+  v_most integer;
+  v_found bigint;
+begin
+  foreach v_tenant in array p_tenants loop
+    v_most := (headway.limits_of(v_tenant)).max_events;
+    select count(*)
+      into v_found
+      from (select from headway.events e
+             where e.tenant_id = v_tenant and e.status = 'pending'
+             limit v_most + p_new) w;
+    if v_found > v_most then
+      raise exception 'tenant % has % events to be handled, and % more would be over its max_events of %: nothing was emitted; let workers catch up, or raise the limit',
+        coalesce((select t.slug from headway.tenants t where t.id = v_tenant), v_tenant::text),
+        v_found - p_new, p_new, v_most
+        using errcode = 'HW005';
+    end if;
+  end loop;
+end
+$$;
+
+-- Refuse one more schedule or trigger than a tenant's max_schedules, before it is put in. Raises HW005.
+create function headway.check_schedules(p_tenant uuid) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_most integer := (headway.limits_of(p_tenant)).max_schedules;
+  v_found bigint;
+begin
+  if v_most is null then
+    return;
+  end if;
+  perform headway.lock_quota(p_tenant);
+  select count(*) into v_found from headway.triggers t where t.tenant_id = p_tenant;
+  if v_found >= v_most then
+    raise exception 'tenant % has % schedules and triggers, and 1 more would be over its max_schedules of %: nothing was made; delete some, or raise the limit',
+      coalesce((select t.slug from headway.tenants t where t.id = p_tenant), p_tenant::text), v_found, v_most
+      using errcode = 'HW005';
+  end if;
+end
+$$;
