@@ -62,6 +62,18 @@ def test_no_live_job_is_reaped_because_somebody_held_the_write_lock(sqlite_groun
     _goes_on(sqlite_ground, workers, jobs)
 
 
+def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqlite_ground: Ground) -> None:
+    worker = sqlite_ground.fleet.worker(grace="1s").started()
+    sqlite_ground.app.enqueue_many([gated.build(["never"])])
+    until(lambda: len(sqlite_ground.ledger.of("start")) == 1, "it runs")
+    with contextlib.closing(apsw.Connection(sqlite_ground.url.removeprefix("sqlite:///"))) as other:
+        other.execute("begin immediate")
+        worker.signal(signal.SIGTERM)
+        worker.ended(within=30)
+        other.execute("rollback")
+    assert worker.lines("could not sign off")
+
+
 def test_a_worker_ends_within_its_grace_while_postgresql_is_frozen(
     durable_server: Server, postgres_ground: Ground
 ) -> None:

@@ -396,7 +396,8 @@ class Worker:
                 await self._fetcher.reconcile(kept=[(run.claim.id, run.claim.fence) for run in left])
                 await (self._lease.retire() if left else self._lease.end())
         except (HeadwayError, TimeoutError) as error:
-            log.warning("could not sign off: the lease will run out by itself", error=str(error))
+            reason = str(error) or "the database gave no answer"
+            log.warning("could not sign off: the lease will run out by itself", error=reason)
 
     def _leave_running(self, left: Sequence[Execution]) -> None:
         """Some plain functions did not return: their jobs stay running, and their keys taken, until they do or this

@@ -33,6 +33,11 @@ class _Request:
     def __init__(self, steps: Callable[[], Steps[Any]]) -> None:
         self.steps = steps
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.future is not None and self.future.done()
+
 
 class Writer:
     """Group commit. Every op has a savepoint of its own, so that one that fails fails alone.
@@ -155,7 +160,7 @@ class Writer:
                 if is_busy(error):
                     self._roll_back()
                     patience = patience or Patience(self._file.patience_s)
-                    if patience.wait():
+                    if patience.wait() and not all(request.is_given_up for request in group):
                         continue
                 elif len(group) > 1:
                     self._give_up()
@@ -189,8 +194,8 @@ class Writer:
 
     def _run_one(self, conn: Connection, request: _Request) -> bool:
         """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
-        if request.future is not None and request.future.done():
-            return False  # whoever asked for it has given up
+        if request.is_given_up:
+            return False
         try:
             request.value = drive(request.steps(), conn.run)
             request.error = None
