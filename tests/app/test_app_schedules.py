@@ -239,6 +239,36 @@ def test_after_an_outage_it_catches_up_as_it_was_told(
     assert ran[-1:] == ([("2026-05-17T13:00:00Z", "/")] if count else [])
 
 
+def test_a_schedule_that_catches_up_leaves_the_others_their_part(app: Headway, clock: Any, sync: Any) -> None:
+    app.create_schedule("old", every="1m", kind="sync", catch_up="all", catch_up_window="30d")
+    clock.advance(minutes(1_800))
+    app.create_schedule("young", every="1m", kind="sync")
+    clock.advance(minutes(1))
+    app.pause("nightly")
+    drain(app, "default")
+    fired = [fire.trigger_id for fire in reversed(app.fires(limit=10_000))]
+    young = app.get_schedule("young").id
+    assert (len(fired), fired.count(young)) == (1_802, 1)
+    assert fired.index(young) <= 1_000  # in the first round
+
+
+def test_what_is_too_far_behind_is_skipped_and_said(
+    app: Headway, clock: Any, sync: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.model.schedule.CATCH_UP", 5)
+    app.create_schedule("old", every="1m", kind="sync", catch_up="all")
+    clock.advance(minutes(60))
+    app.pause("nightly")
+    drain(app, "default")
+    *fired, gap = app.fires(schedule="old")
+    assert [fire.status for fire in fired] == ["enqueued"] * 5
+    assert (gap.status, gap.job_id) == ("skipped", None)
+    assert gap.error.startswith(
+        "skipped: all times from 2026-05-17T12:01:00+00:00 to before 2026-05-17T12:56:00+00:00; a schedule catches up"
+    )
+    assert app.get_schedule("old").error is None
+
+
 def test_with_overlap_skip_the_job_before_must_be_over(app: Headway, clock: Any, sync: Any) -> None:
     app.create_schedule("often", every="10m", kind="sync", overlap="skip")
     app.pause("nightly")

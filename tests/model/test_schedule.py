@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
+import msgspec
 import pytest
 
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from headway.model.schedule import MOST, jittered, next_time, plan, upcoming
+from headway.model.schedule import CATCH_UP, MOST, jittered, next_time, plan, upcoming
 from headway.model.trigger import NewTrigger
 
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
@@ -111,3 +112,24 @@ def test_jitter_is_the_same_for_everybody_and_within_its_bound() -> None:
     assert len(set(times)) > 150
     assert jittered("a", NOON, 60_000) == jittered("a", NOON, 60_000) != jittered("b", NOON, 60_000)
     assert jittered("a", NOON, 0) == NOON
+
+
+@pytest.mark.parametrize("timing", [{"every_ms": 1_000}, {"cron": "* * * * *"}])
+def test_what_is_too_much_to_catch_up_on_is_skipped_as_one(timing: Any) -> None:
+    long_ago = datetime(1970, 1, 1, tzinfo=UTC)
+    late = schedule(catch_up="all", catch_up_window_ms=10**14, next_fire_at=long_ago, **timing)
+    planned = plan(late, NOON, 5)
+    last = list(takewhile(lambda at: at <= NOON, upcoming(late, planned.times[0])))
+    assert 1 + len(last) == CATCH_UP
+    assert planned.next_fire_at == last[4]
+    assert (planned.skipped_from, planned.skipped_until) == (long_ago, planned.times[0])
+    goes_on = plan(msgspec.structs.replace(late, next_fire_at=planned.next_fire_at), NOON, 5)
+    assert (goes_on.times, goes_on.skipped_from) == (tuple(last[4:9]), None)
+
+
+def test_a_year_of_hours_is_caught_up_on() -> None:
+    late = schedule(
+        cron="0 * * * *", catch_up="all", catch_up_window_ms=10**11, next_fire_at=NOON - timedelta(days=365)
+    )
+    planned = plan(late, NOON)
+    assert (planned.times[0], planned.skipped_from) == (NOON - timedelta(days=365), None)

@@ -151,3 +151,40 @@ def test_a_crowd_of_others_events_does_not_hide_mine(db):
 def test_finding_nothing_is_nothing(db):
     due = db.due(kinds=["a"], declared=[new_id()])
     assert (due.now, due.schedules, due.events, due.next_due_ms, due.defined) == (db.now(), (), (), None, "0/0")
+
+
+def test_tenants_have_their_parts_of_what_is_due(db):
+    """However many one has, and however long ago they were due."""
+    for number in range(30):
+        db.schedule(tenant="acme", next_fire_at=db.now(), name=f"n{number}")
+    db.advance("1h")
+    beta = [db.schedule(tenant="beta", next_fire_at=db.now()).id for _ in range(3)]
+    default = db.schedule(next_fire_at=db.now()).id
+    db.advance("1s")
+    for _ in range(5):
+        due = [met.trigger for met in db.due(limit=9).schedules]
+        assert {each.id for each in due} >= {*beta, default}
+        assert [each.tenant for each in due].count("acme") == 3
+
+
+def test_tenants_have_their_parts_of_the_events(db):
+    for _ in range(30):
+        db.emit("paid", tenant="acme")
+    beta = [db.emit("paid", tenant="beta") for _ in range(3)]
+    default = db.emit("paid")
+    for _ in range(5):
+        due = [heard.event for heard in db.due(limit=9).events]
+        assert {each.id for each in due} >= {*beta, default}
+        assert [each.tenant for each in due].count("acme") == 3
+        assert [each.id for each in due] == sorted(each.id for each in due)
+
+
+def test_more_tenants_than_places_come_in_turn(db):
+    for number in range(12):
+        db.emit("paid", tenant=f"t{number}")
+        db.schedule(tenant=f"t{number}", next_fire_at=db.now())
+    db.advance("1s")
+    looks = [db.due(limit=3) for _ in range(60)]
+    assert all((len(due.events), len(due.schedules)) == (3, 3) for due in looks)
+    assert len({heard.event.tenant for due in looks for heard in due.events}) == 12
+    assert len({met.trigger.tenant for due in looks for met in due.schedules}) == 12

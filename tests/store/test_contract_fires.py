@@ -11,6 +11,8 @@ from trigger_words import firing, job_of, new_fire, new_schedule, refused
 
 from headway.errors import Duplicate
 from headway.model.ids import new_id
+from headway.model.job import NewJob
+from headway.model.trigger import Firing, NewFire
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
@@ -381,3 +383,20 @@ def test_a_declared_schedule_fires_like_any_other(db):
     assert fire.status == "enqueued"
     db.declare(new)
     assert db.trigger(new.id).next_fire_at == db.after(60_000)
+
+
+def test_times_that_are_not_caught_up_on_are_one_skipped_fire(db):
+    made = db.schedule(next_fire_at=db.now())
+    later = db.after(60_000)
+    gap = NewFire(id=new_id(), trigger_id=made.id, nominal_at=db.now(), error="skipped: too many", skipped=True)
+    fire = NewFire(id=new_id(), trigger_id=made.id, nominal_at=later, job=NewJob(id=new_id(), kind="mail"))
+    firing = Firing(
+        trigger_id=made.id, revision=made.revision, due_at=made.next_fire_at, next_fire_at=None, fires=(gap, fire)
+    )
+    written = db.run(db.ops.fire([firing]))
+    assert [(each.status, each.job_id is None, each.error) for each in written] == [
+        ("skipped", True, "skipped: too many"),
+        ("enqueued", False, None),
+    ]
+    (trigger,) = db.run(db.ops.triggers(tenant_id=None, type=None, name=made.name, event=None, limit=1, after=None))
+    assert (trigger.error, trigger.last_fired_at) == (None, later)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -17,6 +19,9 @@ ON_TIME = timedelta(seconds=60)
 """How late a time may be fired and still count as on time, where a schedule catches up on nothing."""
 MOST = 1_000
 """How many times one plan has at most; the others come with the next."""
+CATCH_UP = 10_000
+"""How many times a schedule that fires all that it missed catches up on at most: the last ones. A week of minutes."""
+_SHORTEST = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BACK = [timedelta(minutes=5), timedelta(hours=2), timedelta(days=2), timedelta(days=40), timedelta(days=800)]
 
@@ -50,6 +55,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     times: tuple[datetime, ...]
     next_fire_at: datetime | None
+    skipped_from: datetime | None = None  # the first of the times that are too many to catch up on
+    skipped_until: datetime | None = None  # the first time after these
 
 
 def next_time(timing: Timing, after: datetime) -> datetime | None:
@@ -83,7 +90,7 @@ def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
     """What a schedule that is due fires now, by its `catch_up`; `most` times at once.
 
     latest: the last time that has come. none: that one too, unless it is more than a minute late. all: every time
-    since, as far back as the window goes.
+    since, as far back as the window goes, but the last 10,000 only; those before are skipped.
     """
     due = schedule.next_fire_at
     if due is None or due > now:
@@ -96,13 +103,29 @@ def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
             return Plan((latest,), next_time(schedule, now))
         case "all":
             window = timedelta(milliseconds=schedule.catch_up_window_ms)
-            since = max(due - timedelta(microseconds=1), now - window)
-    times: list[datetime] = []
-    for time in upcoming(schedule, since):
-        if time > now or len(times) == most:
-            return Plan(tuple(times), time)
-        times.append(time)
-    return Plan(tuple(times), None)
+            since = due - timedelta(microseconds=1)
+            if window < now - since:
+                since = now - window
+    # fewer have come for sure in a shorter time: no need to count them
+    every = timedelta(milliseconds=schedule.every_ms) if schedule.every_ms is not None else _SHORTEST
+    looked_at = CATCH_UP if now - since > CATCH_UP * every else most
+    behind = list(islice(takewhile(lambda time: time <= now, upcoming(schedule, since)), looked_at + 1))
+    times = behind if len(behind) <= CATCH_UP else _last_times(schedule, since, now)
+    following = times[most] if len(times) > most else next_time(schedule, times[-1] if times else now)
+    if times is behind:
+        return Plan(tuple(times[:most]), following)
+    return Plan(tuple(times[:most]), following, skipped_from=behind[0], skipped_until=times[0])
+
+
+def _last_times(schedule: CatchingUp, since: datetime, now: datetime) -> list[datetime]:
+    """The last times that have come, as many as are caught up on; found from the end."""
+    back = timedelta(milliseconds=schedule.every_ms or 60_000) * CATCH_UP
+    while True:
+        start = max(since, now - back)
+        times = deque(takewhile(lambda time: time <= now, upcoming(schedule, start)), maxlen=CATCH_UP)
+        if len(times) == CATCH_UP or start == since:
+            return list(times)
+        back *= 2
 
 
 def _latest(schedule: CatchingUp, due: datetime, now: datetime) -> datetime:

@@ -144,6 +144,7 @@ class NewFire(msgspec.Struct, frozen=True, kw_only=True):
     job: NewJob | None = None  # None with an error: it failed; None without: an event's that its trigger does not want
     dedupe_key: str | None = None  # an event's: its digest
     error: str | None = None  # why there is no job
+    skipped: bool = False  # with an error: a schedule's times that are not caught up on
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from headway.errors import (
 )
 from headway.logs import get_logger
 from headway.model.ids import new_id
-from headway.model.schedule import Plan, plan
+from headway.model.schedule import CATCH_UP, Plan, plan
 from headway.model.trigger import Declaration, Due, Fire, Firing, Handling, Heard, Met, NewFire, Trigger
 from headway.store.ops import Op
 from headway.worker.lease import Lease
@@ -161,10 +161,12 @@ class Firer:
         limit = self._settings.payload_limit
         room = FIRES
         firings: list[Firing] = []
-        for met in due.schedules:
+        for place, met in enumerate(due.schedules):
             if room <= 0:
                 break  # the next round has them
-            firing = _firing(met, due.now, self._definitions, limit, room)
+            # one that catches up leaves the others their part
+            share = max(1, room // (len(due.schedules) - place))
+            firing = _firing(met, due.now, self._definitions, limit, share)
             room -= max(1, len(firing.fires))
             firings.append(firing)
             await asyncio.sleep(0)  # jobs here go on meanwhile
@@ -229,9 +231,15 @@ def _firing(met: Met, now: datetime, definitions: Definitions, limit: int, most:
         planned = Plan((), None)
     else:
         before = (trigger.last_fired_at, *planned.times)
-        fires = tuple(
-            _fire_at(met, time, last, definitions, now, limit)
-            for time, last in zip(planned.times, before, strict=False)
+        skipped: tuple[NewFire, ...] = ()
+        if planned.skipped_from is not None and planned.skipped_until is not None:
+            skipped = (_skipped(trigger.id, planned.skipped_from, planned.skipped_until),)
+        fires = (
+            *skipped,
+            *(
+                _fire_at(met, time, last, definitions, now, limit)
+                for time, last in zip(planned.times, before, strict=False)
+            ),
         )
     return Firing(
         trigger_id=trigger.id,
@@ -240,6 +248,15 @@ def _firing(met: Met, now: datetime, definitions: Definitions, limit: int, most:
         next_fire_at=planned.next_fire_at,
         fires=fires,
     )
+
+
+def _skipped(trigger_id: str, first: datetime, until: datetime) -> NewFire:
+    """One fire that stands for all the times that are too many to catch up on."""
+    reason = (
+        f"skipped: all times from {first.isoformat()} to before {until.isoformat()}; a schedule catches up on its last "
+        f"{CATCH_UP:,} times"
+    )
+    return NewFire(id=new_id(), trigger_id=trigger_id, nominal_at=first, error=reason, skipped=True)
 
 
 def _fire_at(
@@ -330,6 +347,8 @@ def _tell(fire: Fire, trigger: Trigger | None) -> None:
     said = {name: value for name, value in said.items() if value is not None}
     if fire.status == "failed":
         log.warning("a fire made no job", **said)
+    elif fire.status == "skipped" and fire.error is not None:
+        log.warning("a schedule is too far behind to catch up on all", **said)
     elif fire.status != "skipped" or fire.event_id is None:
         log.info(_SAID[fire.status], **said)
 

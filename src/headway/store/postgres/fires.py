@@ -186,7 +186,7 @@ def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> St
         for each in todo:
             place, fire, _, skips = each
             if fire.job is None:
-                verdicts[place] = ("failed", None)
+                verdicts[place] = ("skipped" if fire.skipped else "failed", None)
             elif fire.trigger_id in busy:
                 verdicts[place] = ("skipped", busy[fire.trigger_id])
             elif skips and any(fire.trigger_id == before.trigger_id for _, before, _, _ in now):
@@ -253,7 +253,7 @@ def _record(
             [fire.trigger_id for _, fire, _, _ in written],
             [status for _, _, status, _ in written],
             [job_id for _, _, _, job_id in written],
-            [fire.error if status == "failed" else None for _, fire, status, _ in written],
+            [fire.error if status == "failed" or fire.skipped else None for _, fire, status, _ in written],
             [fire.nominal_at for _, fire, _, _ in written],
             [event_id for event_id, _, _, _ in written],
             [fire.dedupe_key for _, fire, _, _ in written],

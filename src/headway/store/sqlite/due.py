@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -10,7 +11,7 @@ from headway.clock import from_micros
 from headway.model.event import Event
 from headway.model.template import Template
 from headway.model.trigger import Due, Heard, Met, Trigger
-from headway.store.ops import Op, Statement, Steps
+from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.events import read_events
 from headway.store.sqlite.op import SqliteOp, Verbs, json_list
 from headway.store.sqlite.sql import statements
@@ -19,6 +20,7 @@ from headway.store.sqlite.triggers import read_triggers
 
 _SQL = statements("due")
 _LEFT_TO_OTHERS_US = 600_000_000  # how long an event is that only others can handle
+_PROBED = 10_000  # tenants that one look asks for schedules
 
 
 class DueVerbs(Verbs):
@@ -32,6 +34,8 @@ class DueVerbs(Verbs):
             if next_due is not None and next_due <= now:
                 rows = yield Statement(_SQL["schedules"], (known, ours, now, limit))
                 ids = [trigger_id for (trigger_id,) in rows]
+                if len(ids) == limit:
+                    ids = (yield from _schedules_in_turn(known, ours, now, limit)) or ids
             heard = (yield from _hear(known, now, limit)) if pending else {}
             met = yield from _met({*ids, *(trigger_id for listeners in heard.values() for trigger_id in listeners)})
             events = yield from read_events(list(heard))
@@ -52,10 +56,53 @@ class DueVerbs(Verbs):
 def _hear(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
     """The oldest events that wait, each with the ids of the triggers on it, and which the caller cannot fire."""
     rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
+    if len(rows) == limit:
+        rows = (yield from _events_in_turn(kinds, now, limit)) or rows
     heard: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
     for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(heard)), kinds))):
         heard[event_id][trigger_id] = bool(computed)
     return heard
+
+
+# where more is due than one look gives, each tenant has its part: none waits for another's backlog
+
+
+def _schedules_in_turn(kinds: str, declared: str, now: int, limit: int) -> Steps[list[str]]:
+    owners = yield from _owners("due_owner", now, limit)
+    found: list[tuple[int, str]] = []
+    for owner in owners:
+        part = (kinds, declared, now, -(-limit // len(owners)), owner)
+        found += [(due, trigger_id) for trigger_id, due in (yield Statement(_SQL["schedules_of"], part))]
+    return [trigger_id for _, trigger_id in sorted(found)]
+
+
+def _events_in_turn(kinds: str, now: int, limit: int) -> Steps[Rows]:
+    owners = yield from _owners("event_owner", now, limit)
+    found: Rows = []
+    for owner in owners:
+        part = (kinds, -(-limit // len(owners)), now - _LEFT_TO_OTHERS_US, owner)
+        found += yield Statement(_SQL["events_of"], part)
+    return sorted(found)
+
+
+def _owners(probe: str, now: int, limit: int) -> Steps[list[str]]:
+    """Up to `limit` tenants that have something, beginning with any of them: who is many does not always come first."""
+    first = last = str(uuid.uuid4())
+    again = False
+    owners: list[str] = []
+    for _ in range(_PROBED):
+        rows = yield Statement(_SQL[probe], (last,))
+        if not rows or (again and rows[0][0] > first):
+            if again:
+                break
+            again, last = True, ""
+            continue
+        last, due = rows[0]
+        if due <= now:
+            owners.append(last)
+            if len(owners) == limit:
+                break
+    return owners
 
 
 def _met(ids: Iterable[str]) -> Steps[dict[str, Met]]:

@@ -199,7 +199,8 @@ def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | N
     written: list[Fire] = []
     for fire in fires:
         if fire.job is None:
-            written.append((yield from _write(fire, trigger, now, "failed", None, event_id=event_id)))
+            without: FireStatus = "skipped" if fire.skipped else "failed"
+            written.append((yield from _write(fire, trigger, now, without, None, event_id=event_id)))
         else:
             job = next(made)
             status: FireStatus = "enqueued" if job.created else "deduped"
@@ -211,7 +212,7 @@ def _write(
     fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
 ) -> Steps[Fire]:
     nominal = None if fire.nominal_at is None else to_micros(fire.nominal_at)
-    error = fire.error if status == "failed" else None
+    error = fire.error if status == "failed" or fire.skipped else None
     row = (fire.id, trigger.id, trigger.tenant_id, nominal, event_id, now, status, job_id, error)
     yield Statement(_SQL["put"], (*row, fire.dedupe_key))
     if status == "enqueued":

@@ -38,7 +38,7 @@ where tenant_id = ?1
 select count(*)
 from (
   select 1
-  from events indexed by events_quota
+  from events indexed by events_turn
   where tenant_id = ?1
     and status = 'pending'
   limit ?2

@@ -542,6 +542,9 @@ create table headway.triggers (
 create unique index triggers_name on headway.triggers (tenant_id, type, name);
 create index triggers_due on headway.triggers (next_fire_at)
   where enabled and type = 'schedule' and next_fire_at is not null;
+-- tenants in turn, where more is due than one look gives
+create index triggers_turn on headway.triggers (tenant_id, next_fire_at)
+  where enabled and type = 'schedule' and next_fire_at is not null;
 create index triggers_event on headway.triggers (tenant_id, event) where enabled and type = 'event';
 -- who listens to the ends of jobs; empty as a rule: whoever ends jobs looks here
 create index triggers_engine on headway.triggers (tenant_id, event)
@@ -598,7 +601,7 @@ create table headway.events (
   autovacuum_vacuum_cost_delay = 0
 );
 create index events_pending on headway.events (id) where status = 'pending';
-create index events_quota on headway.events (tenant_id) where status = 'pending';
+create index events_turn on headway.events (tenant_id, id) where status = 'pending';
 create index events_prune on headway.events (status, handled_at) where handled_at is not null;
 
 -- row-level security fails closed: no tenant, no rows. The owner is above it; definer functions filter themselves.

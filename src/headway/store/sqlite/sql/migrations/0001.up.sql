@@ -613,6 +613,12 @@ create table triggers (
   check (last_fired_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
+create index triggers_turn
+on triggers (tenant_id, next_fire_at)
+where enabled = 1
+  and type = 'schedule'
+  and next_fire_at is not null;
+
 create index triggers_due
 on triggers (next_fire_at)
 where enabled = 1
@@ -694,12 +700,12 @@ create table events (
   check (handled_at between 0 and 221845392000000000)
 ) strict, without rowid;
 
-create index events_pending
-on events (id)
+create index events_turn
+on events (tenant_id, id)
 where status = 'pending';
 
-create index events_quota
-on events (tenant_id)
+create index events_pending
+on events (id)
 where status = 'pending';
 
 create index events_prune
