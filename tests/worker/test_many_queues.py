@@ -34,14 +34,14 @@ def test_idle_queues_are_not_asked_one_by_one(shop: Workshop) -> None:
         before = counting.calls["claim"]
         await shop.until(lambda: counting.calls["claimable"] > 13)
         assert counting.calls["claim"] == before
-        jobs = [works.using(queue=f"q{number}").build() for number in (3, 77, 199)]
+        jobs = [works.using(queue=f"q{number}").build() for number in (3, 77, 999)]
         # as from elsewhere: nobody wakes this worker
         shop.store.run(shop.store.ops.enqueue(jobs))
         for job in jobs:
             await shop.until_status(job.id, "succeeded")
         return [job.id for job in jobs]
 
-    queues = {f"q{number}": 1 for number in range(200)}
+    queues = {f"q{number}": 1 for number in range(1_000)}
     _, summary = shop.while_working(shop.worker(store=store, queues=queues), story)
     assert summary == Summary(succeeded=3)
 

@@ -31,6 +31,7 @@ log = get_logger("headway.worker")
 UNKNOWN_KIND_MS = 30_000
 _NO_SLOTS_S = 1.0  # there is nothing to poll for; the first slot to become free brings the next round
 _MANY = 8  # so many queues that are due together are asked for in one statement, and not by a claim each
+_REST = 3  # times as long as a look at many queues took, until the next one
 _FEW = 4  # with so few slots a claim is no work that a settle should not wait for
 _ARRIVALS = 1_000
 _STILL_HELD_S = 1.0
@@ -150,8 +151,11 @@ class Fetcher:
         await self._return_mismatched()
         if not self._slots.asked:  # what a settle has just claimed is not known here yet
             await self._resolve_doubts()
-        await self._look_at_many()
-        while not self._closed and (lane := self._next()) is not None:
+        while not self._closed:
+            await self._look_at_many()  # each time: by the end of many claims the first queues are due again
+            lane = self._next()
+            if lane is None:
+                break
             await self._claim(lane)
         self._flushed = False
         if self._on_idle is not None and not self._closed and self._quiet() and await self._finds_nothing():
@@ -173,10 +177,12 @@ class Fetcher:
         if len(due) < _MANY or min(lane.poll_at for lane in due) > now:
             return
         found: list[str] = await self._reach.run(self._ops.claimable([lane.queue for lane in due]))
-        work, now, jitter = set(found), time.monotonic(), random.random()  # one for all: so they stay together
+        work, began, now = set(found), now, time.monotonic()
+        jitter = random.random()  # one for all: so they stay together
         for lane in due:
             lane.woken = lane.woken or lane.queue in work
-            lane.poll_at = now + self._interval(lane, now, jitter)
+            # where it takes long, by the number of queues, it is done less often
+            lane.poll_at = now + max(self._interval(lane, now, jitter), _REST * (now - began))
 
     def _rest_s(self) -> float:
         """How long until the next poll, if nothing brings the next round forward."""
