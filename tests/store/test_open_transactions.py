@@ -68,6 +68,27 @@ def test_more_lost_jobs_that_cannot_be_ended_now_than_a_batch_has_do_not_keep_th
         assert [db.status(job_id) for job_id in others] == ["scheduled"] * 3
 
 
+def test_more_lost_jobs_whose_keys_are_asked_for_than_a_batch_has_do_not_keep_the_others_out(db):
+    kept = [lost(db, unique_key=f"u{n}", unique_scope=AGAIN)[0] for n in range(4)]
+    others = lost(db, 3)
+    with closing(db.connect()) as user:
+        user.execute("begin")
+        if db.dialect == "postgres":
+            for n in range(4):
+                user.execute(
+                    "select headway.enqueue('mail', unique_key => %s, unique_scope => %s)", (f"u{n}", [*AGAIN])
+                )
+        for _ in range(3):
+            db.reap(limit=2)
+        if db.dialect == "postgres":
+            assert {db.status(job_id) for job_id in kept} == {"running"}
+            assert [db.status(job_id) for job_id in others] == ["scheduled"] * 3
+        user.execute("rollback")
+    while db.reap(limit=2):
+        pass
+    assert {db.status(job_id) for job_id in [*kept, *others]} == {"scheduled"}
+
+
 def test_jobs_are_given_back_beside_one_whose_unique_key_is_asked_for(db):
     keyed = db.start(unique_key="u", unique_scope=AGAIN)
     other = db.start()

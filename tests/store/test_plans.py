@@ -124,10 +124,10 @@ _POSTGRES_ROWS = [
                 when n % 10 = 0 then {{now}} + interval '1 day' end,
            {{now}}, {{now}}, null, null, null, null
       from generate_series({Crowd.queued.start}, {Crowd.queued.stop - 1}) n""",
-    f"""insert into headway.workers (id, started_at, heartbeat_at, lease_expires_at, lease_ms, pid, concurrency,
-                                     hostname, version, queues, kinds)
-    select ('01900000-0000-7000-9000-' || lpad(to_hex(n), 12, '0'))::uuid, {{now}}, {{now}},
-           {{now}} + case n when 0 then -1 else 1 end * interval '1 hour', 60000, n, 100, 'host', '1',
+    f"""insert into headway.workers (id, started_at, heartbeat_at, steady_since, lease_expires_at, lease_ms, late_ms,
+                                     pid, concurrency, hostname, version, queues, kinds)
+    select ('01900000-0000-7000-9000-' || lpad(to_hex(n), 12, '0'))::uuid, {{now}}, {{now}}, {{now}},
+           {{now}} + case n when 0 then -1 else 1 end * interval '1 hour', 60000, 60000, n, 100, 'host', '1',
            '{{"default": 100}}', '{{kind0}}'
       from generate_series(0, {WORKERS - 1}) n""",
     "select setval('headway.position', 4000000000)",
@@ -383,10 +383,10 @@ _SQLITE_ROWS = [
            {{now}}, {{now}}, null, null, null, null, {_LITE_REST}
       from s""",
     f"""{_SERIES.format(start=0, stop=WORKERS)}
-    insert into workers (id, hostname, pid, version, queues, kinds, concurrency, lease_ms, started_at, heartbeat_at,
-                         lease_expires_at, metadata)
+    insert into workers (id, hostname, pid, version, queues, kinds, concurrency, lease_ms, late_ms, started_at,
+                         heartbeat_at, steady_since, lease_expires_at, metadata)
     select printf('01900000-0000-7000-9000-%012x', n), 'host', n, '1', '{{"default":100}}', '["kind0"]', 100, 60000,
-           {{now}}, {{now}}, {{now}} + case n when 0 then -1 else 1 end * 3600000000, '{{}}'
+           60000, {{now}}, {{now}}, {{now}}, {{now}} + case n when 0 then -1 else 1 end * 3600000000, '{{}}'
       from s""",
     "update counters set value = 4000000000 where name = 'position'",
 ]

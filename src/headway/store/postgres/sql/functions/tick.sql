@@ -9,6 +9,11 @@ returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text,
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '250ms'
+-- one plan for ever, by the index of what is running and by primary key
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := headway.now();
@@ -16,6 +21,8 @@ declare
   v_dead uuid[];
   v_ids uuid[];
   v_id uuid;
+  v_left uuid[] := '{}';
+  v_more boolean;
 begin
   if p_by is null or exists (
        select
@@ -44,16 +51,26 @@ begin
      and (b.id = any (p_gone)
           or not exists (select from headway.workers w where w.id = b.id and w.lease_expires_at > v_over));
   perform from headway.jobs j where j.status = 'running' and j.worker_id is null limit 1;
-  if found or v_dead is not null then
+  v_more := found or v_dead is not null;
+  while v_more loop
+    -- two looks, each by the index of what is running, and no further than the limit
     v_ids := array(
       select j.id
         from headway.jobs j
-       where (j.worker_id = any (v_dead) or j.worker_id is null)
+       where j.worker_id = any (v_dead)
          and j.status = 'running'
-       -- so that those which cannot be ended do not keep the others out of the limit for ever
-       order by random()
+         and j.id <> all (v_left)
        limit p_limit
          for update skip locked);
+    v_ids := v_ids || array(
+      select j.id
+        from headway.jobs j
+       where j.worker_id is null
+         and j.status = 'running'
+         and j.id <> all (v_left)
+       limit p_limit - cardinality(v_ids)
+         for update skip locked);
+    v_more := false;
     begin
       return query select * from headway.lose(v_ids, v_now);
     exception when others then
@@ -61,16 +78,18 @@ begin
       foreach v_id in array v_ids loop
         begin
           return query select * from headway.lose(array[v_id], v_now);
-        exception
-          when lock_not_available or deadlock_detected then
-            null;
-          when others then
+        exception when others then
+          v_left := v_left || v_id;
+          if sqlstate not in ('55P03', '40P01') then
             return query
               select j.id, j.fence, j.kind, j.worker_id, null::text, sqlerrm from headway.jobs j where j.id = v_id;
+          end if;
         end;
       end loop;
+      -- those that cannot be ended now do not keep the others out of the limit
+      v_more := cardinality(v_ids) = p_limit and cardinality(v_left) < 10 * p_limit;
     end;
-  end if;
+  end loop;
 
   delete from headway.workers w
    where w.id in (
