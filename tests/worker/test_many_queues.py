@@ -33,7 +33,8 @@ def test_idle_queues_are_not_asked_one_by_one(shop: Workshop) -> None:
         await shop.until(lambda: counting.calls["claimable"] > 3)
         before = counting.calls["claim"]
         await shop.until(lambda: counting.calls["claimable"] > 13)
-        assert counting.calls["claim"] == before
+        # one by one it would be ten thousand; a few that are due alone are claimed from
+        assert counting.calls["claim"] - before < 500
         jobs = [works.using(queue=f"q{number}").build() for number in (3, 77, 999)]
         # as from elsewhere: nobody wakes this worker
         shop.store.run(shop.store.ops.enqueue(jobs))
