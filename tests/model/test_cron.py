@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -290,3 +291,30 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
 def test_what_is_no_zone_is_refused(name: str) -> None:
     with pytest.raises(InvalidJob, match="IANA"):
         zone(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("0 0 * * MON-SUN", "0 0 * * *"), ("0 0 * * sat-sun", "0 0 * * 0,6"), ("0 0 * * WED,fri-SUN", "0 0 * * 0,3,5,6")],
+)
+def test_a_week_may_end_with_sunday(text: str, same: str) -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    one = two = begin
+    for _ in range(20):
+        one, two = (cron.after(moment, zone("UTC")) for cron, moment in ((Cron(text), one), (Cron(same), two)))  # type: ignore[assignment, arg-type]
+        assert one == two
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0 22-6 * * *", "'22-6' runs backwards, and ranges go upwards: write 22-23,0-6"),
+        ("0 0 * * FRI-MON", "'FRI-MON' runs backwards, and ranges go upwards: write FRI-SAT,SUN-MON"),
+        ("0 0 * nov-FEB/2 *", "'nov-FEB/2' runs backwards"),
+        ("0 0 \u00b9 * *", "has a character that no field takes"),
+        ("0 0 \u0661 * *", "has a character that no field takes"),
+    ],
+)
+def test_what_cannot_be_read_says_why(text: str, message: str) -> None:
+    with pytest.raises(InvalidJob, match=re.escape(message)):
+        Cron(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -26,6 +27,19 @@ _FIELDS = {
     "month": "1-12, or JAN to DEC",
     "day-of-week": "0-7 (0 and 7 are Sunday), or SUN to SAT",
 }
+_RANGES: dict[str, tuple[int | str, int | str]] = {
+    "minute": (0, 59),
+    "hour": (0, 23),
+    "day-of-month": (1, 31),
+    "month": (1, 12),
+    "day-of-week": (0, 6),
+}
+_NAMES = {
+    name: str(number)
+    for names, first in (("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC", 1), ("SUN MON TUE WED THU FRI SAT", 0))
+    for number, name in enumerate(names.split(), first)
+}
+_SUNDAY_LAST = re.compile(r"\b(MON|TUE|WED|THU|FRI|SAT|[1-6])-SUN\b", re.IGNORECASE)  # a week ends with it, too
 _MINUTE = timedelta(minutes=1)
 _LONGEST_SHIFT = timedelta(hours=3)  # no zone has set its clock back by more since 1970
 
@@ -65,6 +79,9 @@ class Cron:
             raise InvalidJob(
                 f"cron={text!r} {said}: write minute hour day month weekday, like '0 2 * * *', or {', '.join(ALIASES)}"
             )
+        if not text.isascii():
+            raise InvalidJob(f"cron={text!r} has a character that no field takes: use digits, names and * , - / only")
+        fields[4] = _SUNDAY_LAST.sub(r"\1-7", fields[4])
         self._fields = " ".join(fields)
         self.by_clock = fields[0].startswith("*") or fields[1].startswith("*")
         try:
@@ -95,6 +112,14 @@ def _explained(fault: str, fields: list[str]) -> str:
     place = list(_FIELDS).index(name)
     if name == "day-of-month" and fields[place].isdigit() and 1 <= int(fields[place]) <= 31:
         return f"no month of {fields[3]} has a day {fields[place]}"
+    for part in fields[place].split(","):
+        start, _, end = part.partition("/")[0].partition("-")
+        first, last = _NAMES.get(start.upper(), start), _NAMES.get(end.upper(), end)
+        if first.isdecimal() and last.isdecimal() and int(first) > int(last):
+            lowest, highest = _RANGES[name]
+            if start.isalpha():
+                lowest, highest = ("JAN", "DEC") if name == "month" else ("SUN", "SAT")
+            return f"{part!r} runs backwards, and ranges go upwards: write {start}-{highest},{lowest}-{end}"
     return f"{fields[place]!r} is no {name}: use {_FIELDS[name]}"
 
 
