@@ -90,15 +90,44 @@ def test_what_a_handler_decides_is_no_error(app: Headway) -> None:
         assert app.get(decides.enqueue("cancel").id).status == "canceled"
 
 
-def test_what_is_not_due_or_not_committed_stays(app: Headway, own_connection: Any) -> None:
+def test_what_is_enqueued_in_a_transaction_runs_after_its_commit(app: Headway, own_connection: Any) -> None:
+    ran: list[str] = []
+
+    @app.job
+    def work(name: str) -> None:
+        ran.append(name)
+        if name == "breaks":
+            raise LookupError(name)
+
+    with inline(app):
+        job = work.using(conn=own_connection).enqueue("first")
+        app.counts()
+        assert ran == [], "it is not committed"
+        own_connection.execute("commit")
+        assert (app.get(job.id).status, ran) == ("succeeded", ["first"])
+        own_connection.execute("begin")
+        work.using(conn=own_connection).enqueue("never")
+        own_connection.execute("rollback")
+        own_connection.execute("begin")
+        work.using(conn=own_connection).enqueue("at the end")
+        own_connection.execute("commit")
+    assert ran == ["first", "at the end"]
+
+    def breaks() -> None:
+        own_connection.execute("begin")
+        work.using(conn=own_connection).enqueue("breaks")
+        own_connection.execute("commit")
+
+    with pytest.raises(LookupError, match="breaks"), inline(app):
+        breaks()
+
+
+def test_what_is_not_due_stays(app: Headway) -> None:
     @app.job
     def work() -> None: ...
 
     with inline(app):
         assert app.get(work.using(delay="1h").enqueue().id).status == "scheduled"
-        job = work.using(conn=own_connection).enqueue()
-        own_connection.execute("commit")
-        assert app.get(job.id).status == "queued"
         work.using(unique_key="one", delay="1h").enqueue()
         assert work.using(unique_key="one", delay="1h").enqueue().created is False
 

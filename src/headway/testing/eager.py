@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from headway.app import Headway, Verbs
 from headway.define import Cancel, Context, Retry, Snooze
@@ -16,7 +16,10 @@ from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.signal import NewSignal, Sent
+from headway.store.ops import Op
 from headway.testing.drained import adrain, drain
+
+T = TypeVar("T")
 
 _PAUSE_S = 0.005
 
@@ -36,8 +39,9 @@ def inline(app: Headway) -> Iterator[None]:
     rows, attempts and results are there to look at, what was waiting before runs too, and what handlers enqueue
     runs before the outermost enqueue returns. An error of a handler is recorded as ever (the job may be
     scheduled for its retry) and then raised to the caller; Retry, Snooze and Cancel are no errors. A job with a
-    delay is not due and stays scheduled. One enqueued with `conn=` is not committed yet and stays too. Jobs of a train,
-    of a group, or `after` others run in their order, as far as it lets them; what is limited or held stays.
+    delay is not due and stays scheduled. One enqueued with `conn=` runs after its transaction was committed: before the
+    app's next verb answers (`app.get`, `app.result`, another enqueue), and at the end of the block at the latest. Jobs
+    of a train, of a group, or `after` others run in their order, as far as it lets them; what is limited or held stays.
 
     A machine goes on until it waits, sleeps or is over, and a signal that it waits for lets it go on before `signal`
     returns. What its `handle` made an outcome of is no error, unless that is Stop.
@@ -49,10 +53,11 @@ def inline(app: Headway) -> Iterator[None]:
     app._middleware.insert(0, mode.watch)
     try:
         yield
+        mode.catch_up()
     finally:
         mode.active = False
         app._middleware.remove(mode.watch)
-        for name in ("_put", "_aput", "signal_many", "asignal_many", "tenant"):
+        for name in ("_put", "_aput", "_run", "_arun", "signal_many", "asignal_many", "tenant"):
             delattr(app, name)
 
 
@@ -61,6 +66,9 @@ class _Inline:
         self.active = True
         self._app = app
         self._raised: dict[str, BaseException] = {}  # by job id
+        self._catching_up = False
+        self._later: list[str] = []  # enqueued with conn=: until their transaction is committed
+        self._signaled: list[str] = []  # signals do not say whether theirs is: looked at again and again
 
     def take_over(self, verbs: Verbs) -> Verbs:
         """Replace what every enqueue goes through, in either colour, on this object alone."""
@@ -81,20 +89,62 @@ class _Inline:
         verbs._put = run_all  # type: ignore[method-assign]
         verbs._aput = arun_all  # type: ignore[method-assign]
         self._take_signals_over(verbs)
+        self._take_looks_over(verbs)
         return verbs
+
+    def _take_looks_over(self, verbs: Verbs) -> None:
+        """Whoever asks for anything finds what was committed meanwhile done."""
+        run, arun = verbs._run, verbs._arun
+
+        def look(op: Op[T]) -> T:
+            self.catch_up()
+            return run(op)
+
+        async def alook(op: Op[T]) -> T:
+            if new := self._committed():
+                with self._catching():
+                    jobs = await self._arun(new)
+                self._answer(jobs)
+            return await arun(op)
+
+        verbs._run = look  # type: ignore[method-assign]
+        verbs._arun = alook  # type: ignore[method-assign]
+
+    def catch_up(self) -> None:
+        """Run the jobs of transactions that are committed by now."""
+        if new := self._committed():
+            with self._catching():
+                _beside(lambda: self._answer(self._run(new)))
+
+    @contextmanager
+    def _catching(self) -> Iterator[None]:
+        self._catching_up = True
+        try:
+            yield
+        finally:
+            self._catching_up = False
+
+    def _committed(self) -> list[str]:
+        if self._catching_up or _enqueued.get() is not None or not (self._later or self._signaled):
+            return []
+        store = self._app.store
+        there = {job.id for job in store.run(store.ops.get([*self._later, *self._signaled], tenant_id=None))}
+        new = [job_id for job_id in (*self._later, *self._signaled) if job_id in there]
+        self._later = [job_id for job_id in self._later if job_id not in there]
+        return list(dict.fromkeys(new))
 
     def _take_signals_over(self, verbs: Verbs) -> None:
         send, asend = verbs.signal_many, verbs.asignal_many
 
         def send_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
             done = send(signals, conn=conn)
-            if woken := self._to_run([(each.job_id, each.created) for each in done], conn):
+            if woken := self._to_run([(each.job_id, each.created) for each in done], conn, enqueued=False):
                 _beside(lambda: self._answer(self._run(woken)))
             return done
 
         async def asend_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
             done = await asend(signals, conn=conn)
-            if woken := self._to_run([(each.job_id, each.created) for each in done], conn):
+            if woken := self._to_run([(each.job_id, each.created) for each in done], conn, enqueued=False):
                 self._answer(await self._arun(woken))
             return done
 
@@ -109,11 +159,14 @@ class _Inline:
             self._raised[ctx.job_id] = error
             raise
 
-    def _to_run(self, done: list[tuple[str, bool]], conn: Any) -> list[str]:
+    def _to_run(self, done: list[tuple[str, bool]], conn: Any, *, enqueued: bool = True) -> list[str]:
         """The jobs (of ids, and whether something came of it) that the caller shall run and answer for."""
-        if not self.active or conn is not None:
+        if not self.active:
             return []
         new = list(dict.fromkeys(job_id for job_id, created in done if created))
+        if conn is not None:
+            (self._later if enqueued else self._signaled).extend(new)
+            return []
         outer = _enqueued.get()
         if outer is None:
             return new
