@@ -76,6 +76,19 @@ class NotAllowed(HeadwayError):
     """The job's status, or the caller's role or tenant, does not allow this."""
 
 
+class JobFailed(HeadwayError):
+    """The job whose result was asked for has not succeeded; `status` is how it ended, `error` what it left."""
+
+    def __init__(self, message: str, *, status: str, error: str | None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error = error
+
+
+class NotFinished(HeadwayError):
+    """The job whose result was asked for is not over yet."""
+
+
 class LeaseLost(HeadwayError):
     """A worker's claim is no longer its own; nothing that it said was written."""
 

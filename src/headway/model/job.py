@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from headway.errors import JobFailed, NotFinished
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
 
@@ -276,6 +277,15 @@ class Outcome(msgspec.Struct, frozen=True):
     status: Status
     value: Any = None
     error: str | None = None
+
+    def unwrap(self) -> Any:
+        """What the job returned; raises `JobFailed` with its error if it ended otherwise, `NotFinished` before."""
+        if self.status == "succeeded":
+            return self.value
+        if self.status in UNFINISHED:
+            raise NotFinished(f"the job is {self.status}, not over yet: wait longer, app.result(id, timeout=…)")
+        error = self.error or "no reason given"
+        raise JobFailed(f"the job ended {self.status}: {error}", status=self.status, error=self.error)
 
 
 class AuditEntry(msgspec.Struct, frozen=True):

@@ -14,9 +14,13 @@ Backoff = Callable[[int], float | timedelta]
 
 
 def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
-    """The wait before the next execution: base × 2^(n-1), at most cap, times 0.75 to 1.25 by jitter in [0, 1)."""
+    """The wait before the next execution: base × 2^(n-1), times 0.75 to 1.25 by jitter in [0, 1), and never over cap.
+
+    At the cap it is 0.75 to 1 of it: were it cut, half of all jobs would come at the same time.
+    """
     doubled: int = base_ms * (1 << min(failures - 1, 40))
-    return round(min(doubled, cap_ms) * (0.75 + jitter / 2))
+    shortest, longest = 0.75 * min(doubled, cap_ms), min(1.25 * doubled, cap_ms)
+    return round(shortest + jitter * (longest - shortest))
 
 
 def succeeded(claim: Claim, result: str | None) -> Settlement:

@@ -105,5 +105,5 @@ def _lost(row: Row) -> Ending:
             error += f", {losses} times now: it may be what kills them (a poison pill)"
         return ending(job, "canceled" if job.canceling else "dead", loss=loss, error=error)
     # jitter over the whole range parts a poison pill from the neighbours it takes along
-    delay_ms = round(min(base_ms * (1 << min(max(losses - 1, 0), 40)), cap_ms) * random.uniform(0, 2))
+    delay_ms = round(min(2 * base_ms * (1 << min(max(losses - 1, 0), 40)), cap_ms) * random.random())
     return ending(job, "failed" if once else "scheduled", loss=loss, delay_ms=max(1, delay_ms), error=error)
