@@ -32,6 +32,7 @@ NAMES = (
     "grace",
     "database_timeout",
     "hints",
+    "strict_kinds",
     "payload_limit",
     "result_limit",
     "retention",
@@ -60,6 +61,7 @@ class Settings:
     idle_pace_ms: int = 100  # the pace once a queue had no work for a minute
     grace_ms: int = 30_000  # how long a stopping worker lets its jobs finish
     database_timeout_ms: int = 60_000  # how long a call waits for the database's answer
+    strict_kinds: bool | None = None  # whether an enqueue refuses unknown kinds; None: where the code defines some
     hints: bool = True  # whether an enqueue wakes workers in other processes of this machine
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from headway import Context, Enqueued, Headway, Job, Outcome
-from headway.errors import Duplicate, InvalidJob, NotAllowed, NotFound
+from headway.errors import Duplicate, InvalidJob, NotAllowed, NotFound, UnknownKind
 from headway.testing import drain
 
 Call = Callable[..., Any]
@@ -105,7 +105,15 @@ def test_a_kind_is_enqueued_by_name_known_here_or_not(app: Headway, welcome: Any
     known = call(app, "enqueue", "welcome", {"user_id": 7}, tenant="acme")
     job = call(app, "get", known.id)
     assert (job.queue, job.max_attempts, job.tenant) == ("mail", 3, "acme")
-    unknown = call(app, "enqueue", "elsewhere", {"any": ["thing"]}, queue="theirs", priority=1)
+    with pytest.raises(UnknownKind, match="did you mean welcome"):
+        call(app, "enqueue", "wlecome", {"user_id": 7})
+    with pytest.raises(UnknownKind, match="did you mean welcome"):
+        call(app.tenant("acme"), "enqueue", "wlecome", {"user_id": 7})
+    producer = Headway(app.url)  # has no code at all
+    unknown = call(producer, "enqueue", "elsewhere", {"any": ["thing"]}, queue="theirs", priority=1)
+    app.change_definition("elsewhere", queue="theirs")
+    assert call(app, "enqueue", "elsewhere", {}).created, "a definition is enough"
+    call(producer, "close")
     job = call(app, "get", unknown.id)
     assert (job.kind, job.queue, job.max_attempts, job.priority) == ("elsewhere", "theirs", 5, 1)
     assert job.payload == {"any": ["thing"]}
@@ -198,7 +206,7 @@ def test_what_is_not_there_is_not_found(app: Headway, call: Call) -> None:
         call(app, "change", missing, priority=1)
     with pytest.raises(NotFound, match=missing):
         call(app, "result", missing, timeout=0)
-    with pytest.raises(InvalidJob, match="'seven' is not a job id"):
+    with pytest.raises(NotFound, match="'seven' is not a job id"):
         call(app, "get", "seven")
 
 

@@ -103,8 +103,10 @@ CASES: list[tuple[str, Callable[[Headway], Any], type[HeadwayError], str]] = [
         UnknownKind,
         r'kind "wrok" is not defined here: did you mean work\?',
     ),
-    ("id", lambda app: app.get("seven"), InvalidJob, "'seven' is not a job id"),
-    ("no id", lambda app: app.cancel(None), InvalidJob, "None is not a job id"),
+    ("id", lambda app: app.get("seven"), NotFound, "'seven' is not a job id"),
+    ("id of a page", lambda app: app.jobs(before="seven"), InvalidJob, "before='seven' is not an id"),
+    ("no key", options(on_conflict="raise"), InvalidJob, "on_conflict='raise' does nothing without a key"),
+    ("no id", lambda app: app.cancel(None), NotFound, "None is not a job id"),
     ("nobody", lambda app: app.get(NOBODY), NotFound, f"there is no job {NOBODY}"),
     ("limit", lambda app: app.jobs(limit=0), InvalidJob, "limit=0 must be a whole number from 1 to 10,000"),
     ("status", lambda app: app.jobs(status="done"), InvalidJob, "status='done' does not exist"),
@@ -195,7 +197,7 @@ def test_the_limit_of_a_payload_is_the_apps(url: str) -> None:
     with pytest.raises(InvalidPayload, match="over the limit of 100"):
         work.enqueue("x" * 100)
     with pytest.raises(InvalidPayload, match="over the limit of 100"):
-        app.tenant("acme").enqueue("elsewhere", {"x": "x" * 100})
+        app.tenant("acme").enqueue("work", {"text": "x" * 100})
     with pytest.raises(InvalidPayload, match="over the limit of 100"):
         asyncio.run(work.aenqueue("x" * 100))
     job = app.enqueue("work", {"text": "x"})

@@ -30,6 +30,7 @@ def test_the_public_names_are_these() -> None:
         "Spawn",
         "Stop",
         "Train",
+        "amigrate",
         "migrate",
         "step",
     ]
@@ -47,8 +48,10 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "InvalidJob",
         "InvalidOutcome",
         "InvalidPayload",
+        "JobFailed",
         "LeaseLost",
         "NotAllowed",
+        "NotFinished",
         "NotFound",
         "QueueFull",
         "RenderError",
@@ -57,7 +60,9 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "SchemaOutdated",
         "SecretMissing",
         "StoreBusy",
+        "PayloadMismatch",
         "StoreError",
+        "StoreFailed",
         "StoreUnavailable",
         "UnknownKind",
     }

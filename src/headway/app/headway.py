@@ -63,6 +63,7 @@ class Headway(Verbs, PruneVerbs):
         grace: Duration | None = None,
         database_timeout: Duration | None = None,
         hints: bool | None = None,
+        strict_kinds: bool | None = None,
         concurrency: int | None = None,
         payload_limit: int | None = None,
         result_limit: int | None = None,
@@ -81,6 +82,7 @@ class Headway(Verbs, PruneVerbs):
             "grace": grace,
             "database_timeout": database_timeout,
             "hints": hints,
+            "strict_kinds": strict_kinds,
             "concurrency": concurrency,
             "payload_limit": payload_limit,
             "result_limit": result_limit,
@@ -290,6 +292,10 @@ class Headway(Verbs, PruneVerbs):
         return self.settings.payload_limit
 
     @property
+    def _strict_kinds(self) -> bool | None:  # type: ignore[override]
+        return self.settings.strict_kinds
+
+    @property
     def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]
         return self.settings.retention_ms
 
@@ -382,6 +388,10 @@ class _Tenant(Verbs):
     @property
     def payload_limit(self) -> int:  # type: ignore[override]
         return self._app.payload_limit
+
+    @property
+    def _strict_kinds(self) -> bool | None:  # type: ignore[override]
+        return self._app.settings.strict_kinds
 
     @property
     def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]

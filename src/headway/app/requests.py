@@ -15,16 +15,17 @@ from headway.app.results import Results
 from headway.app.tenants import TenantLookup, found
 from headway.app.why import Why, why
 from headway.clock import Clock, from_micros
+from headway.define import checks
 from headway.define.change import change_of
 from headway.define.checks import group_id
 from headway.define.cycles import check_acyclic
 from headway.define.definitions import Definitions
 from headway.define.options import UsingOptions
 from headway.define.registry import Registry
-from headway.errors import InvalidJob, NotAllowed, NotFound
+from headway.errors import InvalidJob, NotAllowed, NotFound, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
-from headway.model.ids import as_id, is_id, tenant_ref
+from headway.model.ids import as_id, given_id, is_id, tenant_ref
 from headway.model.job import Attempt, AuditEntry, Enqueued, Filter, Job, NewJob, Outcome
 from headway.model.status import STATUSES, Status
 from headway.store.ops import Op, Steps
@@ -45,6 +46,7 @@ class Requests(TenantLookup):
 
     clock: Clock
     payload_limit: int
+    _strict_kinds: bool | None
     _retention_ms: Mapping[str, int]
     _registry: Registry
     _wake: Wake
@@ -132,7 +134,19 @@ class Requests(TenantLookup):
             return kind
         if payload is not None and not isinstance(payload, Mapping):
             raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
+        if self._is_unknown(checks.name(kind, "kind")):
+            raise UnknownKind(
+                f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
+                "declared is known, too; strict_kinds=False takes any"
+            )
         return self._definitions.build(kind, payload or {}, given, now=self.clock.now(), limit=self.payload_limit)
+
+    def _is_unknown(self, kind: object) -> bool:
+        """Whether it names a kind that neither the code here nor any worker has defined, and this app is strict."""
+        if not isinstance(kind, str) or kind in self._registry or self._definitions.get(kind) is not None:
+            return False
+        strict = self._strict_kinds
+        return self._registry.has_code if strict is None else strict
 
     def _mine(self, job: NewJob) -> NewJob:
         if not isinstance(job, NewJob):
@@ -153,7 +167,7 @@ class Requests(TenantLookup):
         return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else missing(key))
 
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
-        before_id = None if before is None else as_id(before)
+        before_id = None if before is None else given_id(before, "before")
         size = _page_size(limit)
         ops = [
             self._store.ops.find(self._filter(each), limit=size, before_id=before_id) for each in _each_alone(filters)
@@ -188,7 +202,7 @@ class Requests(TenantLookup):
             if name in given and (not isinstance(given[name], datetime) or given[name].tzinfo is None):
                 raise InvalidJob(f"{name}={given[name]!r} must be a datetime with a zone")
         for name in {"retry_of", "parent_id"} & given.keys():
-            given[name] = as_id(given[name])
+            given[name] = given_id(given[name], name)
         if "group_id" in given:
             given["group_id"] = group_id(given["group_id"], "group_id")
         return Filter(tenant_id=self._narrowed(tenant), **given)

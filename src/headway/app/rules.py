@@ -15,7 +15,7 @@ from headway.define.firing import schedule_job
 from headway.define.triggers import changed_trigger
 from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms
-from headway.model.ids import as_id, new_id
+from headway.model.ids import given_id, new_id
 from headway.model.template import Template
 from headway.model.trigger import Fire, Met, NewFire, Trigger, TriggerType
 from headway.store.ops import Op, Steps
@@ -70,7 +70,7 @@ class Rules(Requests):
             name=None,
             event=event,
             limit=limit,
-            after=None if after is None else as_id(after),
+            after=None if after is None else given_id(after, "after"),
         )
 
     def _change_rule(
@@ -154,9 +154,9 @@ class Rules(Requests):
             op = self._store.ops.fires(
                 tenant_id=self._narrowed(tenant),
                 trigger_id=trigger_id,
-                event_id=None if event_id is None else as_id(event_id),
+                event_id=None if event_id is None else given_id(event_id, "event_id"),
                 limit=limit,
-                before=None if before is None else as_id(before),
+                before=None if before is None else given_id(before, "before"),
             )
             return (yield from op.steps())
 

@@ -20,6 +20,7 @@ _DURATIONS = (
     "grace",
     "database_timeout",
 )
+_SWITCHES = ("hints", "strict_kinds")
 _COUNTS = ("concurrency", "payload_limit", "result_limit")
 _DEFAULTS = Settings()
 
@@ -33,8 +34,9 @@ def settings(given: Mapping[str, Any]) -> Settings:
     for name in _COUNTS:
         if given.get(name) is not None:
             values[name] = _count(name, given[name])
-    if given.get("hints") is not None:
-        values["hints"] = _switch("hints", given["hints"])
+    for name in _SWITCHES:
+        if given.get(name) is not None:
+            values[name] = _switch(name, given[name])
     if given.get("retention") is not None:
         values["retention_ms"] = _DEFAULTS.retention_ms | ages(given["retention"])
     made = Settings(**values)

@@ -15,7 +15,7 @@ from headway.define.firing import template_job
 from headway.define.options import UsingOptions, check_stored_options
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
-from headway.model.ids import as_id, new_id
+from headway.model.ids import given_id, new_id
 from headway.model.job import Enqueued, NewJob
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.store.ops import Op, Steps
@@ -179,7 +179,7 @@ class TemplateVerbs(Requests):
             tenant_id=self._narrowed(tenant),
             name=None,
             limit=limit,
-            after=None if after is None else as_id(after),
+            after=None if after is None else given_id(after, "after"),
         )
 
     def _change_template(

@@ -53,15 +53,22 @@ class Verbs(
         """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
-        Raises `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`, `StoreUnavailable`.
+        Raises `UnknownKind`, `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`,
+        `StoreUnavailable`.
         """
         self.learn(options.get("conn"))
+        if self._is_unknown(kind):  # it may have been declared a moment ago
+            self._definitions.forget()
+            self.learn(options.get("conn"))
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     async def aenqueue(
         self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
         await self.alearn(options.get("conn"))
+        if self._is_unknown(kind):
+            self._definitions.forget()
+            await self.alearn(options.get("conn"))
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:

@@ -43,6 +43,8 @@ class CommandKind(Kind[..., Any]):
 
     _by_code = False
 
+    is_command = True
+
     def __init__(self, command: Command, *, binding: Binding | None = None) -> None:
         self.command = command
         self.description = command.description

@@ -11,11 +11,11 @@ from uuid import UUID
 
 from headway.clock import from_micros
 from headway.define import keys
-from headway.errors import InvalidJob, InvalidPayload
+from headway.errors import InvalidJob, InvalidPayload, NotFound
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
 from headway.model.ids import DEFAULT_TENANT_ID, as_id, known_id, tenant_ref
-from headway.model.job import Enqueued, Job, NewJob
+from headway.model.job import Enqueued, Job, NewJob, OnConflict
 from headway.model.rate import COUNT_LIMIT, parse_rate
 from headway.model.status import STATUSES, UNFINISHED
 
@@ -117,6 +117,12 @@ def moment(value: Any, option: str) -> dict[str, Any]:
     return {option: value}
 
 
+def conflict(on_conflict: OnConflict, key: str | None) -> None:
+    """Raises `InvalidJob` for a job that asks to be refused over a key that it does not have."""
+    if on_conflict == "raise" and key is None:
+        raise InvalidJob("on_conflict='raise' does nothing without a key: give unique_key= or idempotency_key=, too")
+
+
 def expiry(expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None) -> None:
     """Refuses a job that would expire before it may run; `now` in microseconds, or None."""
     if expires_at is None:
@@ -201,7 +207,7 @@ def _job_id(value: Any, option: str) -> str:
         return value.id
     try:
         return as_id(value)
-    except InvalidJob:
+    except NotFound:
         message = f"{option} has {value!r}, which is no job: give what enqueue() or build() gave, or an id"
         raise InvalidJob(message) from None
 
@@ -215,7 +221,7 @@ def group_id(value: Any, what: str = "group") -> str:
     found: Any = value if isinstance(value, Enqueued | Job | NewJob) else getattr(value, "id", value)
     try:
         return as_id(found)
-    except InvalidJob:
+    except NotFound:
         raise InvalidJob(f"{what}={value!r} is no group: give what app.group(…) gave, or its id, a UUID") from None
 
 

@@ -75,6 +75,11 @@ class Definitions:
         for kind in self._registry:
             kind.redefine(_redefined(self._known.get(kind.name)))
 
+    @property
+    def names(self) -> list[str]:
+        """The kinds that are stored."""
+        return list(self._known)
+
     def get(self, kind: str) -> Definition | None:
         return self._known.get(kind)
 

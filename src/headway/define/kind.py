@@ -66,6 +66,7 @@ class Kind(Generic[P, R]):
     """
 
     is_machine: ClassVar[bool] = False
+    is_command: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
     _by_code: ClassVar[bool] = True  # what it does is a function's, and not a file's
@@ -233,6 +234,8 @@ class Kind(Generic[P, R]):
             schema, row = self.schema, redefined.laid_over(row, self._own_row)
         if schema is not None:
             schema.check(payload, self.name)
+        if options.on_conflict == "raise":
+            checks.conflict(options.on_conflict, options.unique_key or options.idempotency_key)
         if options.expires_at is not None:
             checks.expiry(options.expires_at, options.scheduled_for, options.delay_ms, self._binding.now())
         if self._keys:

@@ -213,6 +213,7 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     `now` is in microseconds; `default` are the options that the given ones are laid over.
     """
     merged = (default or _DEFAULT).merged(options)
+    checks.conflict(merged.on_conflict, merged.unique_key or merged.idempotency_key)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
     return msgspec.structs.replace(merged.row(checks.name(kind, "kind")), id=new_id(), payload=payload)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
@@ -222,7 +222,7 @@ class Registry:
         """The kind of this name; raises `UnknownKind` with the close ones."""
         kind = self._kinds.get(name)
         if kind is None:
-            raise UnknownKind(self._unknown(name))
+            raise UnknownKind(self.unknown(name))
         return kind
 
     def get(self, name: str) -> AnyKind | None:
@@ -289,12 +289,18 @@ class Registry:
             yield other
             yield from other._all_includes()
 
-    def _unknown(self, name: str) -> str:
-        if not self._kinds:
+    @property
+    def has_code(self) -> bool:
+        """Whether functions or machines are defined here; commands of headway.toml are no code."""
+        return any(not kind.is_command for kind in self._kinds.values())
+
+    def unknown(self, name: str, others: Iterable[str] = ()) -> str:
+        """That there is no such kind, with the close ones of those here and of the others."""
+        known = sorted({*self._kinds, *others})
+        if not known:
             return f'kind "{name}" is not defined here, and no other is: import the module that defines it'
-        close = difflib.get_close_matches(str(name), self._kinds, n=3)
+        close = difflib.get_close_matches(str(name), known, n=3)
         hint = f"did you mean {' or '.join(close)}? " if close else ""
-        known = list(self.names)
         shown = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
         return f'kind "{name}" is not defined here: {hint}The kinds known here are {shown}'
 

@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 
-from headway.errors import InvalidJob
+from headway.errors import InvalidJob, NotFound
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
@@ -51,13 +51,21 @@ def new_id() -> str:
 
 
 def as_id(value: str | uuid.UUID) -> str:
-    """The canonical text of an id; raises `InvalidJob` for what is not a UUID."""
+    """The canonical text of an id; raises `NotFound` for what is not a UUID: nothing has such an id."""
     if isinstance(value, uuid.UUID):
         return str(value)
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
-        raise InvalidJob(f"{value!r} is not a job id: ids are UUIDs, as job.id gives them") from None
+        raise NotFound(f"{value!r} is not a job id: ids are UUIDs, as job.id gives them") from None
+
+
+def given_id(value: str | uuid.UUID, name: str) -> str:
+    """The same for an id that only says where to look; raises `InvalidJob` naming the argument."""
+    try:
+        return as_id(value)
+    except NotFound:
+        raise InvalidJob(f"{name}={value!r} is not an id: ids are UUIDs, as job.id gives them") from None
 
 
 def tenant_ref(tenant: str | uuid.UUID) -> str:
