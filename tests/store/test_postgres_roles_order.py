@@ -155,7 +155,7 @@ FORBIDDEN = [
     "select headway.set_fair('default', true)",
     "select headway.let_in('{}')",
     "select headway.advance('{}', '{}', now())",
-    "select headway.stop_groups('{}', now())",
+    "select headway.stop_groups('{}', null, now())",
     "delete from headway.holds",
     "delete from headway.edges",
     "update headway.groups set stopped_at = now()",
