@@ -119,7 +119,7 @@ where tenant_id = ?1
   and instr(unique_scope, '"' || status || '"') > 0;
 
 -- name: newest
+-- what one batch has put in last has the last numbers
 select id
 from jobs
-order by rowid desc
-limit ?1;
+where rowid > (select max(rowid) from jobs) - ?1;

@@ -122,13 +122,17 @@ end
 $$;
 
 -- See that a tenant has its row. The caller may act for it: only one that may act for every tenant gets this far with an id
--- that is new. Raises HW004 where the name is another tenant's.
+-- that is new. Waits for nobody who adds the same tenant at the same moment: that transaction adds the row, or the next
+-- call does. Raises HW004 where the name is another tenant's.
 create function headway.name_tenant(p_tenant uuid, p_slug text, p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if exists (select from headway.tenants t where t.id = p_tenant) then
+    return;
+  end if;
+  if not pg_try_advisory_xact_lock(headway.lock_key('tenant ' || p_tenant)) then
     return;
   end if;
   insert into headway.tenants (id, slug, created_at)
