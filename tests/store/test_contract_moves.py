@@ -23,7 +23,11 @@ def move(db, job_id: str, to: str) -> None:
 
 def put(db, job_id: str, status: str) -> None:
     """Set a status past the trigger."""
-    text = f"update {{jobs}} set status = '{status}' where id = '{job_id}'"
+    worker, start = (f"'{new_id()}'", "created_at") if status == "running" else ("null", "null")
+    text = (
+        f"update {{jobs}} set status = '{status}', worker_id = {worker}, attempt_started_at = {start}"
+        f" where id = '{job_id}'"
+    )
     if db.dialect == "postgres":
         db.sql("do $$ begin set local session_replication_role = replica; " + text + "; end $$")
         return
@@ -61,7 +65,7 @@ def test_a_refused_move_changes_nothing(db):
     db.settle(claim, "succeeded")
     before = db.job(claim.id)
     with pytest.raises(Exception, match=REFUSAL):
-        db.sql("update {jobs} set status = 'running', priority = 1")
+        db.sql("update {jobs} set status = 'waiting', priority = 1")
     assert db.job(claim.id) == before
 
 
