@@ -27,7 +27,7 @@ from (
 );
 
 -- name: bytes
-select coalesce(sum(octet_length(payload)), 0)
+select coalesce(sum(length(cast(payload as blob))), 0)
 from jobs indexed by jobs_metered
 where tenant_id = ?1
   and metered = 1
