@@ -11,7 +11,7 @@ import pytest
 from tenant_words import tenant_id
 from trigger_words import ODD_JSON, handling, job_of, new_event, new_fire, refused
 
-from headway.errors import Duplicate, InvalidPayload
+from headway.errors import Duplicate, InvalidJob, InvalidPayload
 from headway.model.event import NewEvent
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 
@@ -423,6 +423,24 @@ def test_another_tenants_event_is_as_if_absent(db):
     assert db.event(event).status == "failed"
     assert len(db.fires(event_id=event, tenant_id=BETA)) == 1
     assert db.retry_events(event, tenant_id=BETA) == [event]
+
+
+@ALL_LIBRARIES
+def test_an_event_id_that_another_tenant_has_is_taken_and_no_more(db):
+    theirs = new_event("paid", {"n": 1}, tenant="beta")
+    db.emit_all([theirs])
+    before = db.events()
+    for tenant in ("acme", "default"):
+        mine = new_event("other", {"n": 2}, tenant=tenant)
+        same = msgspec.structs.replace(mine, id=theirs.id)
+        for batch in ([same], [mine, same]):
+            with pytest.raises(InvalidJob, match=f"^event id {theirs.id} is taken: give a new event an id of its own$"):
+                db.emit_all(batch)
+    assert db.events() == before
+    twice = msgspec.structs.replace(new_event("paid", tenant="acme"), id=mine.id)
+    with pytest.raises(InvalidJob, match=f"event id {mine.id} is taken"):
+        db.emit_all([mine, twice])
+    assert db.events() == before
 
 
 def test_a_fire_for_an_event_of_another_tenant_is_not_written(db, paid):

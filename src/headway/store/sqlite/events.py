@@ -40,6 +40,9 @@ class EventVerbs(Verbs):
                     for each in events
                 ],
             )
+            taken = yield Statement(_SQL["taken"], (json_list([(each.id, each.tenant_id) for each in events]),))
+            for (event_id,) in taken:
+                raise InvalidJob(f"event id {event_id} is taken: give a new event an id of its own")
             yield from check_events([each.tenant_id for each in events], len(events))
             return [each.id for each in events]
 

@@ -5,6 +5,16 @@ insert into events (id, tenant_id, name, payload, correlation_id, created_by, em
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending')
 on conflict do nothing;
 
+-- name: taken
+-- the first of these ids, each with its tenant, that is of another tenant's event
+select e.id
+from json_each(?1) as new
+join events as e
+  on e.id = new.value ->> 0
+where e.tenant_id <> new.value ->> 1
+order by e.id
+limit 1;
+
 -- name: failed
 select id, tenant_id, name
 from events

@@ -3,7 +3,7 @@
 
 -- Store events, all or none; one whose id is there already is left as it is. An array may be null, or shorter than p_ids.
 -- Locks nothing that others wait for. Raises HW003, HW004 (no name, one that is not valid, or that begins with "headway.":
--- those are the engine's), HW007 (a reference to a secret: whoever emits does not choose what the jobs are given).
+-- those are the engine's; an id that another tenant's event has), HW007 (a reference to a secret: whoever emits does not choose what the jobs are given).
 create function headway.emit_many(
   p_ids uuid[],
   p_names text[],
@@ -24,6 +24,7 @@ declare
   v_tenant uuid;
   v_slug text;
   v_name text;
+  v_taken uuid;
   v_metered uuid[];
   v_new integer;
 begin
@@ -67,6 +68,18 @@ begin
    order by u.id
   on conflict do nothing;
   get diagnostics v_new = row_count;
+  if v_new < cardinality(p_ids) then
+    select e.id
+      into v_taken
+      from unnest(p_ids, p_tenants) as u (id, tenant_id)
+      join headway.events e on e.id = u.id
+     where e.tenant_id <> coalesce(u.tenant_id, v_own)
+     order by e.id
+     limit 1;
+    if found then
+      raise exception 'event id % is taken: give a new event an id of its own', v_taken using errcode = 'HW004';
+    end if;
+  end if;
   if v_metered is not null and v_new > 0 then
     perform headway.check_events(v_metered, v_new);
   end if;
