@@ -23,10 +23,10 @@ def leave(what: What, ids: Iterable[str]) -> Steps[None]:
         yield Batch(_SQL["leave"], rows)
 
 
-def take() -> Steps[tuple[What, str] | None]:
-    """The arrival that came first, which is taken away."""
-    rows = yield Statement(_SQL["take"])
-    return (rows[0][0], rows[0][1]) if rows else None
+def take(after: str) -> Steps[tuple[What, str, str] | None]:
+    """The first arrival of the tenant that comes after this one, which is taken away, and that tenant."""
+    rows = yield Statement(_SQL["take"], (after,))
+    return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
 
 def any_left() -> Steps[bool]:

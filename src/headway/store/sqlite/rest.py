@@ -1,6 +1,8 @@
-"""The rest of what was too much for one transaction, in the order in which it was left."""
+"""The rest of what was too much for one transaction: tenants take turns, each in the order in which it was left."""
 
 from __future__ import annotations
+
+from uuid import uuid4
 
 import msgspec
 
@@ -16,9 +18,11 @@ from headway.store.sqlite.trains import clear_some
 def do_some(now: int) -> Steps[int]:
     """Do what is left, as much as a transaction should; gives how many arrivals that were."""
     done = ended = 0
-    while done + ended < pieces.PIECE and (arrival := (yield from pieces.take())) is not None:
+    tenant = str(uuid4())  # begin with any of them
+    while done + ended < pieces.PIECE and (arrival := (yield from pieces.take(tenant))) is not None:
+        what, key, tenant = arrival
         done += 1
-        ended += yield from _do(*arrival, now)
+        ended += yield from _do(what, key, now)
     return done
 
 

@@ -1,14 +1,29 @@
 -- Differs because writers are serial: what arrives is only the rest of what was too much for one transaction.
 
 -- name: leave
-insert into arrivals (what, id)
-values (?1, ?2)
+insert into arrivals (what, id, tenant_id)
+values (
+  ?1,
+  ?2,
+  coalesce(
+    case ?1
+      when 'clearing' then ?2 ->> 0
+      when 'stopping' then (select tenant_id from groups where id = ?2)
+      else (select tenant_id from jobs where id = ?2)
+    end,
+    ''
+  )
+)
 on conflict do nothing;
 
 -- name: take
+-- the first one of the next tenant in turn
 delete from arrivals
-where seq = (select min(seq) from arrivals)
-returning what, id;
+where seq = coalesce(
+  (select seq from arrivals indexed by arrivals_turn where tenant_id > ?1 order by tenant_id, seq limit 1),
+  (select seq from arrivals indexed by arrivals_turn order by tenant_id, seq limit 1)
+)
+returning what, id, tenant_id;
 
 -- name: any
 select exists (select 1 from arrivals);

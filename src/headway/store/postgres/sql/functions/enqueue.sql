@@ -471,8 +471,12 @@ begin
     raise exception 'after names job %, which does not exist (or is another tenant''s): nothing was enqueued', v_missing
       using errcode = 'HW004';
   end if;
-  insert into headway.arrivals (jobs)
-  select array_agg(u.id) from unnest(p_ids, p_afters) as u (id, after) where u.after is not null;
+  insert into headway.arrivals (tenant_id, jobs)
+  select j.tenant_id, array_agg(u.id)
+    from unnest(p_ids, p_afters) as u (id, after)
+    join headway.jobs j on j.id = u.id
+   where u.after is not null
+   group by j.tenant_id;
 end
 $$;
 

@@ -46,7 +46,8 @@ begin
     v_keys := p_left || v_keys;
   end if;
   if v_groups is not null then
-    insert into headway.arrivals (groups) values (v_groups);
+    insert into headway.arrivals (tenant_id, groups)
+    select g.tenant_id, array_agg(g.id) from headway.groups g where g.id = any (v_groups) group by g.tenant_id;
   end if;
   if v_trains is not null and p_settling then
     perform headway.advance(v_tenants, v_trains, p_now);
@@ -63,13 +64,13 @@ begin
     perform headway.tell(p_ids);
     perform headway.announce(p_ids, p_now);
     -- a machine that runs has no unfinished children: only one that ends while it waits leaves some
-    insert into headway.arrivals (orphaned)
-    select array_agg(j.id)
+    insert into headway.arrivals (tenant_id, orphaned)
+    select j.tenant_id, array_agg(j.id)
       from headway.jobs j
      where j.id = any (p_ids)
        and j.joining is not null
        and j.finished_at is not null
-    having count(*) > 0;
+     group by j.tenant_id;
   end if;
 end
 $$;
@@ -92,13 +93,13 @@ begin
   if not found then
     return;
   end if;
-  insert into headway.arrivals (ended)
-  select array_agg(distinct e.parent_id)
+  insert into headway.arrivals (tenant_id, ended)
+  select j.tenant_id, array_agg(distinct e.parent_id)
     from headway.edges e
     join headway.jobs j on j.id = e.parent_id
    where e.parent_id = any (p_ids)
      and (e.state = 'pending') is true
      and (j.finished_at is not null) is true
-  having count(*) > 0;
+   group by j.tenant_id;
 end
 $$;

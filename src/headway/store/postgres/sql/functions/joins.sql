@@ -358,7 +358,7 @@ begin
        and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
      order by j.id = v_group.callback_id desc);
   if cardinality(v_ids) > headway.piece() then
-    insert into headway.arrivals (stopping) values (array[p_group]);
+    insert into headway.arrivals (tenant_id, stopping) values (v_group.tenant_id, array[p_group]);
   end if;
   return query
     select c.id, c.status

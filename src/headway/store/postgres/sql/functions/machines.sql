@@ -82,7 +82,12 @@ begin
    order by u.child, u.machine, u.place
   on conflict do nothing;
   if cardinality(p_met) > 0 then
-    insert into headway.arrivals (ended) values (p_met);
+    insert into headway.arrivals (tenant_id, ended)
+    select m.tenant_id, array_agg(distinct u.child)
+      from unnest(p_machines, p_children) as u (machine, child)
+      join headway.jobs m on m.id = u.machine
+     where u.child = any (p_met)
+     group by m.tenant_id;
   end if;
 end
 $$;

@@ -86,15 +86,15 @@ as $$
      and j.on_canceled = 'hold'
      and j.status <> 'held'
   on conflict do nothing;
-  insert into headway.arrivals (keys)
-  select array_agg(k)
+  insert into headway.arrivals (tenant_id, keys)
+  select j.tenant_id, array_agg(k)
     from headway.jobs j
     cross join lateral unnest(headway.limit_keys(j)) k
    where j.id = p_id
      and j.status = 'queued'
      and j.limited_by is null
      and exists (select from headway.jobs w where w.limited_by = k)
-  having count(*) > 0
+   group by j.tenant_id
 $$;
 
 -- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,

@@ -80,7 +80,8 @@ begin
      where e.child_id = any (v_held)
        and e.fence = 0;
     -- one that is about to end does not see this
-    insert into headway.arrivals (jobs) values (v_held);
+    insert into headway.arrivals (tenant_id, jobs)
+    select j.tenant_id, array_agg(j.id) from headway.jobs j where j.id = any (v_held) group by j.tenant_id;
   end if;
 end
 $$;
@@ -168,8 +169,8 @@ begin
        and e.state <> 'pending'
        and c.id = e.parent_id
        and c.finished_at is null;
-    insert into headway.arrivals (signaled, jobs)
-    values (array[v_runs_as], case when v_pending then array[v_runs_as] end);
+    insert into headway.arrivals (tenant_id, signaled, jobs)
+    values (p_job.tenant_id, array[v_runs_as], case when v_pending then array[v_runs_as] end);
   end if;
   if p_job.train is not null then
     delete from headway.holds o
@@ -226,7 +227,11 @@ begin
     v_count := v_count + cardinality(v_found);
     v_back := (headway.retry_all(v_locked, p_now, p_actor, p_keep_place, true)).new;
     if v_count >= headway.piece() and v_back is not null or cardinality(v_locked) is distinct from cardinality(v_found) then
-      insert into headway.arrivals (revived) values (v_parents || v_back);
+      insert into headway.arrivals (tenant_id, revived)
+      select j.tenant_id, array_agg(j.id)
+        from headway.jobs j
+       where j.id = any (v_parents || v_back)
+       group by j.tenant_id;
       return;
     end if;
     v_parents := v_back;

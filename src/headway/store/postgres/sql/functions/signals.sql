@@ -114,10 +114,10 @@ begin
            as u (id, seq, job_id, tenant_id, name, payload, dedup_key)
      order by case when u.dedup_key is not null then u.job_id end, u.dedup_key, u.seq
     on conflict do nothing
-    returning s.job_id
+    returning s.job_id, s.tenant_id
   ), arrived as (
-    insert into headway.arrivals (signaled)
-    select array_agg(distinct m.job_id) from made m having count(*) > 0
+    insert into headway.arrivals (tenant_id, signaled)
+    select m.tenant_id, array_agg(distinct m.job_id) from made m group by m.tenant_id
   )
   select count(*) into v_made from made;
 

@@ -396,10 +396,10 @@ begin
          set state = case p_status when 'succeeded' then 'done' else 'failed' end
        where e.parent_id = any (v_joined)
          and e.state = 'pending'
-      returning e.child_id
+      returning e.child_id, e.tenant_id
     )
-    insert into headway.arrivals (jobs)
-    select array_agg(distinct t.child_id) from told t having count(*) > 0;
+    insert into headway.arrivals (tenant_id, jobs)
+    select t.tenant_id, array_agg(distinct t.child_id) from told t group by t.tenant_id;
     delete from headway.edges e where e.child_id = any (v_joined);
     delete from headway.edges e where e.parent_id = any (v_joined) and (e.state = 'done' or e.fence > 0);
   end if;

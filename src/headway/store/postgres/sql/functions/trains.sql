@@ -130,7 +130,8 @@ end
 $$;
 
 -- Look at what arrived: the only step that looks after the commit of whoever enqueued, canceled or ended something.
--- One at a time, waits for nobody, and costs one probe when nothing arrived. Gives how many arrivals it took.
+-- One at a time, waits for nobody, and costs one probe when nothing arrived. Where more arrived than it takes, tenants take
+-- turns. Gives how many arrivals it took.
 create function headway.couple(p_limit integer default 500) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -231,6 +232,44 @@ begin
 end
 $$;
 
+-- Up to p_limit arrivals (a few more where many tenants share them), each tenant's oldest. The tenants are found by one
+-- probe each, beginning with any of them.
+create function headway.arrivals_in_turn(p_limit integer) returns tid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_first uuid := gen_random_uuid();
+  v_last uuid := v_first;
+  v_found uuid;
+  v_owners uuid[] := '{}';
+  v_round integer := 1;
+begin
+  loop
+    select a.tenant_id into v_found from headway.arrivals a where a.tenant_id > v_last order by a.tenant_id limit 1;
+    if v_found is null or v_round = 2 and v_found > v_first then
+      exit when v_round = 2;
+      v_round := 2;
+      v_last := '00000000-0000-0000-0000-000000000000';
+      continue;
+    end if;
+    v_owners := v_owners || v_found;
+    exit when cardinality(v_owners) >= p_limit;
+    v_last := v_found;
+  end loop;
+  return array(
+    select s.ctid
+      from unnest(v_owners) as o (tenant_id)
+      cross join lateral (
+        select a.ctid
+          from headway.arrivals a
+         where a.tenant_id = o.tenant_id
+         order by a.id
+         limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)
+           for update skip locked) s);
+end
+$$;
+
 -- One round of it, under the gate.
 create function headway.couple_once(p_limit integer) returns integer
 language plpgsql
@@ -238,6 +277,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
+  -- nobody else takes arrivals, or changes one: a row stays where it is
+  v_rows tid[] := array(select a.ctid from headway.arrivals a limit p_limit);
   v_taken integer;
   v_tenants uuid[];
   v_trains text[];
@@ -251,19 +292,32 @@ declare
   v_stopping uuid[];
   v_clearing record;
 begin
+  if cardinality(v_rows) = p_limit then
+    v_rows := headway.arrivals_in_turn(p_limit);
+  end if;
   with taken as materialized (
     delete from headway.arrivals a
-     where a.id in (select o.id from headway.arrivals o order by o.id limit p_limit for update skip locked)
+     where a.ctid = any (array(select o.ctid from headway.arrivals o where o.ctid = any (v_rows) for update skip locked))
     returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived,
               a.stopping
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
-         (select array_agg(distinct u) from taken k, unnest(k.jobs) u),
-         (select array_agg(distinct u) from taken k, unnest(k.ended) u),
+         -- the first of each arrival first: what is one job comes before the rest of many
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.jobs) with ordinality as u (id, n)
+                   group by u.id) d),
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.ended) with ordinality as u (id, n)
+                   group by u.id) d),
          (select array_agg(u) from taken k, unnest(k.keys) u),
          (select array_agg(distinct u) from taken k, unnest(k.groups) u),
-         (select array_agg(distinct u) from taken k, unnest(k.signaled) u),
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.signaled) with ordinality as u (id, n)
+                   group by u.id) d),
          (select array_agg(distinct u) from taken k, unnest(k.orphaned) u),
          (select array_agg(distinct u) from taken k, unnest(k.revived) u),
          (select array_agg(distinct u) from taken k, unnest(k.stopping) u)

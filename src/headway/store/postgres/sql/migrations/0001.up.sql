@@ -294,8 +294,8 @@ create index audit_job on headway.audit (job_id, id);
 
 -- what is to be looked at once its transaction has committed: trains, jobs, keys of limits, groups to stop
 create table headway.arrivals (
-  id bigint generated always as identity primary key,
-  tenant_id uuid,
+  id bigint generated always as identity,
+  tenant_id uuid not null default 'ffffffff-ffff-ffff-ffff-ffffffffffff', -- of several tenants, who share one turn
   trains text[] collate "C",
   jobs uuid[], -- new ones with `after`
   ended uuid[], -- that others may wait for
@@ -304,7 +304,8 @@ create table headway.arrivals (
   stopping uuid[], -- of which the rest is to be canceled
   signaled uuid[], -- jobs that got a signal
   revived uuid[], -- jobs that run again, whose end had canceled others
-  orphaned uuid[] -- machines whose unfinished children are to be canceled
+  orphaned uuid[], -- machines whose unfinished children are to be canceled
+  primary key (tenant_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- rows to lock, in order of number: 0 for who couples, 1 to 1024 for keys of limits, and above for queues with a limit

@@ -396,8 +396,12 @@ create table arrivals (
   seq integer primary key,
   what text not null check (what in ('ended', 'stopping', 'orphaned', 'revived', 'clearing')),
   id text not null, -- of a job, a group, or tenant and train as JSON
+  tenant_id text not null,
   unique (what, id)
 ) strict;
+
+create index arrivals_turn
+on arrivals (tenant_id, seq);
 
 create table holds (
   tenant_id text not null,
