@@ -218,3 +218,27 @@ def test_a_key_that_is_not_committed_yet_is_not_waited_for(db, session, verb):
     assert (db.fires(), db.trigger(trigger.id), db.event(event).status) == ([], trigger, "pending")
     open_.rollback()
     assert [each.status for each in run()] == ["enqueued"]
+
+
+@POSTGRES
+def test_schedules_that_somebody_holds_do_not_hide_the_others(db, session):
+    """However many they are: a look goes past them."""
+    held = [db.schedule(next_fire_at=db.now()).id for _ in range(12)]
+    db.advance("1s")
+    free = [db.schedule(next_fire_at=db.now()).id for _ in range(2)]
+    db.advance("1s")
+    assert set(db.due_ids(limit=4)) < set(held)
+    holder = session()
+    holder.conn.execute("select from headway.triggers where id = any (%s::uuid[]) for update", (held,))
+    assert db.due_ids(limit=4) == free
+    holder.rollback()
+    assert set(db.due_ids(limit=4)) < set(held)
+
+
+@POSTGRES
+def test_two_that_look_what_is_due_see_the_same(db, session):
+    """What a look locks it shares with the others that look."""
+    made = [db.schedule(next_fire_at=db.now()).id for _ in range(6)]
+    other = session()
+    due = other.run(db.ops.due(kinds=[], declared=[], limit=4))
+    assert [met.trigger.id for met in due.schedules] == made[:4] == db.due_ids(limit=4)

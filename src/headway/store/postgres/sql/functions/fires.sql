@@ -2,10 +2,12 @@
 -- and see what is to be done (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
 
 -- What is to be fired now: the schedules that are due (those that code declared only if they are in p_declared) and the
--- events that wait, up to p_limit of each (a few more where many tenants share them), in order; how long until the next schedule is due; the kinds whose keys are
--- computed by code that the caller does not have (who knows p_kinds); and how many definitions there are, with the sum of
--- their revisions. A schedule of such a kind is left to others, and so is, for ten minutes, an event that meets no other
--- trigger. Writes and locks nothing; where nothing is due it is a few probes.
+-- events that wait, up to p_limit of each (a few more where many tenants share them), in order; how long until the next
+-- schedule is due; the kinds whose keys are computed by code that the caller does not have (who knows p_kinds); and how many
+-- definitions there are, with the sum of their revisions. A schedule of such a kind is left to others, and so is, for ten
+-- minutes, an event that meets no other trigger. Where nothing is due it is a few probes. Where more schedules
+-- are due than p_limit it looks past those that somebody has locked, by locks that it shares with others that look; else it
+-- locks nothing, and it never waits.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
 returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, computed text[], defined text)
 language plpgsql security definer
@@ -51,10 +53,11 @@ begin
        order by t.next_fire_at, t.id
        limit p_limit);
     if cardinality(schedules) = p_limit then
-      -- more than one look gives: each tenant has its part, so that none waits for another's backlog
+      -- more than one look gives: each tenant has its part, so that none waits for another's backlog; and what
+      -- somebody has locked, which cannot be fired now, hides nothing
       v_owners := headway.due_owners(v_now, p_limit);
     end if;
-    if cardinality(v_owners) > 1 then
+    if v_owners <> '{}' then
       schedules := array(
         select s.id
           from unnest(v_owners) as o (tenant_id)
@@ -70,7 +73,8 @@ begin
                and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id))
                     = any (v_computed)) is not true
              order by t.next_fire_at
-             limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)) s
+             limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)
+               for share of t skip locked) s
          order by s.next_fire_at, s.id);
     end if;
   end if;
