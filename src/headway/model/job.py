@@ -103,6 +103,11 @@ class Claim(msgspec.Struct, frozen=True):
     place: str | None = None  # JSON text of a `Place`, where it is a machine that has one
     attempt: int = 1  # the number of this execution of its step
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it was on its way from the database."""
+        return len(self.payload) + len(self.place or "") + len(self.meta or "")
+
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     """How one execution ended: the attempt's status, and where the job goes from here."""

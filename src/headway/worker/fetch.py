@@ -20,7 +20,7 @@ from headway.model.job import Claim
 from headway.worker.execution import Handler
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.pace import enough, interval, portion, spread
+from headway.worker.pace import enough, fitting, interval, portion, spread
 from headway.worker.reach import Reach
 from headway.worker.run import Runner
 from headway.worker.settle import Settler
@@ -42,10 +42,11 @@ _PATIENCE = 5
 class Lane:
     """What the fetcher knows of one queue."""
 
-    __slots__ = ("full", "poll_at", "queue", "woken", "worked_at")
+    __slots__ = ("full", "poll_at", "queue", "size", "woken", "worked_at")
 
-    def __init__(self, queue: str) -> None:
+    def __init__(self, queue: str, size: int) -> None:
         self.queue = queue
+        self.size = size  # bytes of a job, as the last claims brought them; at first as large as one may be
         self.full = False  # the last claim got all it asked for: there is more
         self.woken = False  # somebody in this process enqueued or promoted
         self.poll_at = 0.0
@@ -78,7 +79,7 @@ class Fetcher:
         self._settings = settings
         self._promote = promote
         self._on_idle = on_idle
-        self._lanes = {queue: Lane(queue) for queue in slots.caps}
+        self._lanes = {queue: Lane(queue, settings.payload_limit) for queue in slots.caps}
         self._turn = deque(self._lanes.values())
         self._backlog_limit = max(1_000, 2 * slots.total)
         self._waits_for_slots = False
@@ -238,13 +239,15 @@ class Fetcher:
         return len(claims)
 
     def _ask(self, lane: Lane) -> int:
-        return self._slots.ask(lane.queue, portion(self._slots.caps[lane.queue]))
+        return self._slots.ask(lane.queue, min(portion(self._slots.caps[lane.queue]), fitting(lane.size)))
 
     async def _claimed(self, lane: Lane, limit: int, claims: list[Claim], worker_id: str) -> None:
         now = time.monotonic()
         lane.full = len(claims) == limit
         if claims:
             lane.worked_at = now
+            size = sum([claim.size for claim in claims]) // len(claims)
+            lane.size = max(size, (lane.size + size) // 2)  # large ones count at once, small ones by and by
         lane.poll_at = now + self._interval(lane, now, random.random())
         if claims:
             await self._start(claims, worker_id, now)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 RECENT_S = 60.0
+ANSWER = 64 * 1_048_576
+"""How many bytes one claim should bring: all of it is in memory before the first of its jobs starts."""
 
 
 def interval(
@@ -47,6 +49,15 @@ def portion(slots: int) -> int:
     [1, 100, 250, 500, 1000]
     """
     return min(slots, max(100, slots // 2), 1_000)
+
+
+def fitting(size: int) -> int:
+    """How many jobs of so many bytes one claim may bring.
+
+    >>> [fitting(size) for size in (0, 1_000, 1_048_576, 10**9)]
+    [67108864, 67108, 64, 1]
+    """
+    return max(1, ANSWER // max(1, size))
 
 
 def enough(slots: int) -> int:
