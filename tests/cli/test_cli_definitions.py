@@ -65,6 +65,14 @@ def test_change_and_reset(cli: Cli, declared: Headway, folder: Path) -> None:
     assert cli.ok("definitions", "reset", "welcome") == "welcome: nothing of it was changed\n"
     assert cli.ok("definitions", "reset", "welcome", "queue") == "welcome: queue was not changed\n"
     assert "nothing to change" in cli.refused("definitions", "change", "welcome", code=2)
+    cli.ok("definitions", "change", "welcome", "--enqueuer-may", '{"timeout": "5m", "queue": ["mail"]}')
+    assert cli.json("definitions", "show", "welcome")["enqueuer_may"] == {"timeout": 300_000, "queue": ["mail"]}
+    assert "enqueuer_may  (changed here)" in cli.ok("definitions", "show", "welcome")
+    cli.ok("definitions", "change", "welcome", "--enqueuer-may", "none")
+    assert cli.json("definitions", "show", "welcome")["enqueuer_may"] == {}
+    assert "no restricted option" in cli.refused(
+        "definitions", "change", "welcome", "--enqueuer-may", '{"priority": true}', code=2
+    )
     assert "the schema cannot be used" in cli.refused(
         "definitions", "change", "welcome", "--schema", '{"type": "objec"}', code=2
     )

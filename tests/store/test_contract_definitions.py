@@ -20,6 +20,7 @@ CODE = NewDefinition(
     timeout_ms=1_001,
     max_attempts=2,
     queue="billing",
+    enqueuer_may='{"timeout": 300000, "queue": ["billing", "slow"]}',
     policy='{"priority": 3, "backoff_base_ms": 4, "train": "t"}',
     computed=True,
 )
@@ -30,6 +31,7 @@ OTHER = NewDefinition(
     timeout_ms=None,
     max_attempts=12,
     queue="elsewhere",
+    enqueuer_may='{"rate": [100, 60000]}',
     policy="{}",
     computed=False,
 )
@@ -39,6 +41,7 @@ OPERATOR = {
     "timeout_ms": 21,
     "max_attempts": 22,
     "queue": "q-23",
+    "enqueuer_may": '{"partition": true}',
 }
 
 
@@ -48,10 +51,14 @@ def values(definition):
 
 
 def said(new):
-    return {**{name: getattr(new, name) for name in FIELDS}, "schema": msgspec.json.decode(new.schema or "null")}
+    return {
+        **{name: getattr(new, name) for name in FIELDS},
+        "schema": msgspec.json.decode(new.schema or "null"),
+        "enqueuer_may": msgspec.json.decode(new.enqueuer_may),
+    }
 
 
-OPERATORS = {**OPERATOR, "schema": {"type": "string"}}
+OPERATORS = {**OPERATOR, "schema": {"type": "string"}, "enqueuer_may": {"partition": True}}
 
 
 # what the code says
@@ -87,6 +94,7 @@ def test_a_plain_definition_has_the_documented_defaults(db):
         "timeout_ms": None,
         "max_attempts": 5,
         "queue": "default",
+        "enqueuer_may": {},
     }
     assert (stored.policy, stored.computed, stored.active, stored.changed) == ({}, False, True, ())
 

@@ -8,6 +8,7 @@ from typing import Any
 from headway.app.requests import Requests, then
 from headway.define.checks import integer, timeout
 from headway.define.checks import name as checked_name
+from headway.define.enqueuer_may import bounds
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
@@ -16,7 +17,7 @@ from headway.store.ops import Op
 
 _SCHEMA_LIMIT = 262_144
 _PUBLIC = {"timeout_ms": "timeout"}
-_CHANGES = ("description", "schema", "timeout", "max_attempts", "queue", "active")
+_CHANGES = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may", "active")
 
 
 class DefinitionVerbs(Requests):
@@ -39,7 +40,7 @@ class DefinitionVerbs(Requests):
     def change_definition(
         self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
     ) -> Definition:
-        """Change description, schema, timeout, max_attempts, queue or active of a kind, for jobs enqueued from now on.
+        """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
         What is changed no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
         A kind that no worker has declared yet is made. Raises `InvalidJob`.
@@ -107,6 +108,8 @@ def _checked(option: str, value: Any) -> dict[str, Any]:
             return {option: integer(value, option, 1, 32_767)}
         case "queue":
             return {option: checked_name(value, option)}
+        case "enqueuer_may":
+            return {option: encode(bounds(value), limit=_SCHEMA_LIMIT, what=option)}
         case "active":
             if not isinstance(value, bool):
                 raise InvalidJob(f"active={value!r} must be True or False")

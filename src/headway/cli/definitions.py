@@ -18,7 +18,7 @@ from headway.cli.state import State, actor, pass_state
 if TYPE_CHECKING:
     from headway.model.definition import Definition
 
-_FIELDS = ("description", "schema", "timeout", "max_attempts", "queue")
+_FIELDS = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may")
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="See what is stored of kinds, and change it.")
@@ -115,7 +115,8 @@ def show(state: State, kind: str) -> None:
         ]
     )
     schema = "schema  (changed here)" if "schema" in changed else "schema"
-    blocks({schema: definition.schema, "policy": definition.policy})
+    enqueuer_may = "enqueuer_may  (changed here)" if "enqueuer_may" in changed else "enqueuer_may"
+    blocks({schema: definition.schema, enqueuer_may: definition.enqueuer_may or None, "policy": definition.policy})
     if not definition.active:
         note(f"new jobs of it are refused: {state.typed('definitions', 'activate', kind)}")
     if changed and definition.origin == "code":
@@ -131,6 +132,12 @@ def show(state: State, kind: str) -> None:
 @click.option(
     "--schema", type=JsonObject("none"), metavar="JSON|@FILE|none", help="The JSON Schema of its payload, or none."
 )
+@click.option(
+    "--enqueuer-may",
+    type=JsonObject("none"),
+    metavar="JSON|@FILE|none",
+    help="The options that untrusted enqueuers may set, with their bounds, or none.",
+)
 @pass_state
 def change(state: State, /, kind: str, **options: Any) -> None:
     """Change what is stored of a kind, for the jobs that are enqueued from now on; what is not given stays.
@@ -140,11 +147,14 @@ def change(state: State, /, kind: str, **options: Any) -> None:
     \b
     headway definitions change welcome --timeout 30s --max-attempts 3
     headway definitions change welcome --schema @welcome.schema.json
+    headway definitions change welcome --enqueuer-may '{"timeout": "5m", "queue": ["mail", "slow"]}'
     """
-    changes = taken_back(options, "timeout", "schema")
+    changes = taken_back(options, "timeout", "schema", "enqueuer_may")
     if not changes:
         raise Refused(
-            "there is nothing to change: give some of --description --queue --max-attempts --timeout --schema", WRONG
+            "there is nothing to change: give some of --description --queue --max-attempts --timeout --schema "
+            "--enqueuer-may",
+            WRONG,
         )
     changed = state.app.change_definition(kind, actor=actor(), **changes)
     if state.json:

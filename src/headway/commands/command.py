@@ -21,7 +21,7 @@ SAFE_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 """What a program has of PATH and LANG where its command says nothing of them."""
 KIND_OPTIONS = (
     *("queue", "priority", "max_attempts", "max_losses", "backoff", "delivery"),
-    *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst"),
+    *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst", "enqueuer_may"),
 )
 """What goes to the kind as it is, as in `@app.job(…)`."""
 KEYS = (

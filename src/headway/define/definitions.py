@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
 from headway.define.machine import MachineKind
 from headway.define.options import Options, new_job
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
+from headway.define.steps import Step
 from headway.errors import InvalidJob
 from headway.model.codec import encode
 from headway.model.definition import Definition, NewDefinition
@@ -35,6 +37,8 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     options = kind.options
     policy = {name: value for name in _POLICY if (value := getattr(options, name)) != getattr(_DEFAULTS, name)}
     schema = options.schema
+    start = kind.edition.steps[START] if isinstance(kind, MachineKind) else None
+    policy |= _made(options, start)
     return NewDefinition(
         kind=kind.name,
         description=_description(kind),
@@ -42,9 +46,18 @@ def definition_of(kind: AnyKind) -> NewDefinition:
         timeout_ms=options.timeout_ms,
         max_attempts=options.max_attempts,
         queue=options.queue,
+        enqueuer_may=msgspec.json.encode(options.enqueuer_may).decode(),
         policy=msgspec.json.encode(policy).decode(),
-        computed=bool(options.made_keys) or (isinstance(kind, MachineKind) and kind.edition.steps[START].moves),
+        computed=bool(options.made_keys) or (start is not None and start.moves),
     )
+
+
+def _made(options: Options, start: Step | None) -> dict[str, Any]:
+    """What its code gives each job beside its options, so that `model/restricted.py` lets it: keys, a step's queue."""
+    own: frozenset[str] = frozenset() if start is None else start.own & {"queue", "partition"}
+    keys = [key for key in KEYS if key in options.made_keys or key in own]
+    made: dict[str, Any] = {"made_keys": keys} if keys else {}
+    return made | {"start_queue": start.options.queue} if start is not None and "queue" in own else made
 
 
 class Definitions:
@@ -156,7 +169,9 @@ def _redefined(definition: Definition | None) -> Redefined | None:
     """What an operator changed of a kind, if anything."""
     if definition is None or not definition.changed:
         return None
-    changed: dict[str, Any] = {name: getattr(definition, name) for name in definition.changed if name != "description"}
+    changed: dict[str, Any] = {
+        name: getattr(definition, name) for name in definition.changed if name in Redefined.__struct_fields__
+    }
     if changed.get("schema") is not None:
         changed["schema"] = Schema(changed["schema"])
     return Redefined(**changed) if changed else None

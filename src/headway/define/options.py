@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.define import checks
+from headway.define import checks, enqueuer_may
 from headway.define.keys import KEYS, Key, KeyOf, Source
 from headway.define.schema import Schema
 from headway.errors import InvalidJob
@@ -57,6 +57,7 @@ class KindOptions(_Both, total=False):
     retry_on: Errors
     discard_on: Errors
     schema: Mapping[str, Any]
+    enqueuer_may: Mapping[str, Any]
 
 
 class UsingOptions(_Both, total=False):
@@ -136,6 +137,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: tuple[type[Exception], ...] | None = None  # None: all
     discard_on: tuple[type[Exception], ...] = ()
     schema: Schema | None = None
+    enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     conn: Any = None
     own_losses: bool = False  # max_losses was given, so that it no longer follows max_attempts
     own_scope: bool = False
@@ -298,6 +300,7 @@ _KIND: dict[str, checks.Check] = {
     "retry_on": checks.error_classes,
     "discard_on": checks.error_classes,
     "schema": lambda value, _option: {"schema": Schema(value)},
+    "enqueuer_may": lambda value, option: {option: enqueuer_may.bounds(value, option)},
 }
 _USING: dict[str, checks.Check] = {
     **_BOTH,

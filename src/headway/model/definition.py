@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue")
+FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue", "enqueuer_may")
 """What an operator may change; a field that was changed no longer follows the code."""
 
 
@@ -20,6 +20,7 @@ class NewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     max_attempts: int = 5
     queue: str = "default"
+    enqueuer_may: str = "{}"  # JSON text: the bounds of options that untrusted enqueuers may set
     policy: str = "{}"  # JSON text: the other fields of NewJob that the kind sets, where they are not the default
     computed: bool = False  # keys of its jobs are made by code: only a process that has the kind can enqueue it right
 
@@ -33,6 +34,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None
     max_attempts: int
     queue: str
+    enqueuer_may: dict[str, Any]  # which of model/restricted.py's options untrusted enqueuers may set: name to bound
     policy: dict[str, Any]
     computed: bool
     active: bool  # False: enqueues of it are refused; what is stored already runs
@@ -51,5 +53,6 @@ class DefinitionChange(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
     max_attempts: int | msgspec.UnsetType = msgspec.UNSET
     queue: str | msgspec.UnsetType = msgspec.UNSET
+    enqueuer_may: str | msgspec.UnsetType = msgspec.UNSET  # JSON text
     active: bool | msgspec.UnsetType = msgspec.UNSET
     reset: tuple[str, ...] = ()  # fields that follow the code again

@@ -63,13 +63,13 @@ _FIND_TRIGGERS = (
 """
 )
 _DEFINITIONS = """
-select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.queue, d.policy::text, d.computed,
-       d.active, d.changed, d.origin, d.revision, d.created_at, d.updated_at
+select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.queue, d.enqueuer_may::text,
+       d.policy::text, d.computed, d.active, d.changed, d.origin, d.revision, d.created_at, d.updated_at
   from headway.definitions d
  where $1::text[] is null or d.kind = any ($1)
  order by d.kind
 """
-_JSON = frozenset({"schema", "policy", "payload", "options", "when"})  # travel as they are written
+_JSON = frozenset({"schema", "policy", "enqueuer_may", "payload", "options", "when"})  # travel as they are written
 
 
 class TriggerOps:

@@ -27,10 +27,14 @@ class _Code(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None
     max_attempts: int
     queue: str
+    enqueuer_may: msgspec.Raw
 
     def values(self) -> dict[str, Any]:
         schema = bytes(self.schema).decode()
-        return {name: getattr(self, name) for name in FIELDS} | {"schema": None if schema == "null" else schema}
+        return {name: getattr(self, name) for name in FIELDS} | {
+            "schema": None if schema == "null" else schema,
+            "enqueuer_may": bytes(self.enqueuer_may).decode(),
+        }
 
 
 _decode_code = msgspec.json.Decoder(_Code).decode
@@ -114,6 +118,7 @@ def _said(said: NewDefinition) -> dict[str, Any]:
         timeout_ms=said.timeout_ms,
         max_attempts=said.max_attempts,
         queue=said.queue,
+        enqueuer_may=msgspec.Raw(said.enqueuer_may.encode()),
     )
     return values | {"code": msgspec.json.encode(code).decode()}
 

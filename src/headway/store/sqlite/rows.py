@@ -70,7 +70,7 @@ def to_worker(row: Row) -> Worker:
 
 
 def to_definition(row: Row) -> Definition:
-    values = _values(_DEFINITION, row, json=("schema", "policy", "changed"))
+    values = _values(_DEFINITION, row, json=("schema", "enqueuer_may", "policy", "changed"))
     values["computed"] = bool(values["computed"])
     values["active"] = bool(values["active"])
     values["changed"] = tuple(values["changed"])

@@ -33,7 +33,8 @@ begin
       headway.line, headway.renumber, headway.take_turns, headway.wake, headway.unpark, headway.deliver, headway.satisfied,
       headway.stop_children, headway.end_all_early, headway.began, headway.ready, headway.inbox, headway.announce, headway.check_active,
       headway.use_template, headway.unfinished, headway.changes, headway.not_valid, headway.check_json, headway.flaw,
-      headway.refuse_job, headway.left_to_others, headway.due_owners, headway.event_owners, headway.lose, headway.forget, headway.look_at, headway.look_at_each, headway.start, headway.busy_keys, headway.is_name, headway.check_new,
+      headway.refuse_job, headway.restrict, headway.restrict_queue, headway.restrict_timeout, headway.restrict_key, headway.bound, headway.refuse_option,
+      headway.restrict_stored, headway.restrict_change, headway.as_ms, headway.kind_made, headway.left_to_others, headway.due_owners, headway.event_owners, headway.lose, headway.forget, headway.look_at, headway.look_at_each, headway.start, headway.busy_keys, headway.is_name, headway.check_new,
       headway.grant_worker, headway.grant_app, headway.expire_reservations, headway.lock_key, headway.queue_lock, headway.limits_lock
       from %I', v_worker);
   execute format(

@@ -2,7 +2,7 @@
 
 -- name: read
 select
-  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, revision,
+  kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, active, changed, origin, revision,
   created_at, updated_at, code
 from definitions
 where ?1 is null
@@ -11,10 +11,10 @@ order by kind;
 
 -- name: put
 insert or replace into definitions (
-  kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, active, changed, origin, revision,
+  kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, active, changed, origin, revision,
   created_at, updated_at, code
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- name: delete
 delete from definitions

@@ -2,15 +2,15 @@
 -- no tenant's: whoever has a schema to check or a kind to enqueue reads them.
 
 -- Set what an operator wants of a kind, also of one that no code has written yet. p_change has only what is to be set:
--- description, schema, timeout_ms, max_attempts, queue, which no longer follow the code then; active; and reset, a list of
+-- description, schema, timeout_ms, max_attempts, queue, enqueuer_may, which no longer follow the code then; active; and reset, a list of
 -- those fields that follow it again, which goes first. Revision + 1. Locks the kind's row. Audited. Raises HW004.
 create function headway.change_definition(p_kind text, p_change json, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_fields constant text[] := '{description,schema,timeout_ms,max_attempts,queue}';
-  v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default"}';
+  v_fields constant text[] := '{description,schema,timeout_ms,max_attempts,queue,enqueuer_may}';
+  v_default constant json := '{"description": "", "schema": null, "timeout_ms": null, "max_attempts": 5, "queue": "default", "enqueuer_may": {}}';
   v_now timestamptz := headway.now();
   v_reset text[] := headway.texts((p_change -> 'reset')::jsonb);
   v_row headway.definitions;
@@ -35,7 +35,7 @@ begin
     (select json_object_agg(c.key, c.value)
        from json_each(p_change) as c (key, value)
       where c.key = any (v_fields) or c.key = 'active'));
-  perform headway.check_json('schema', v_row.schema);
+  perform headway.check_json('schema', v_row.schema), headway.check_json('enqueuer_may', v_row.enqueuer_may);
   update headway.definitions d
      set description = v_row.description,
          -- a json null would be a value
@@ -43,6 +43,7 @@ begin
          timeout_ms = v_row.timeout_ms,
          max_attempts = v_row.max_attempts,
          queue = v_row.queue,
+         enqueuer_may = v_row.enqueuer_may,
          active = v_row.active,
          changed = array(
            select f
@@ -107,17 +108,17 @@ declare
 begin
   perform pg_advisory_xact_lock(headway.lock_key('declare'));
   insert into headway.definitions as d (
-    kind, description, schema, timeout_ms, max_attempts, queue, policy, computed, origin, code, created_at, updated_at)
-  select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.policy, n.computed, 'code', n.code,
-         v_now, v_now
+    kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, origin, code, created_at, updated_at)
+  select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.enqueuer_may, n.policy, n.computed,
+         'code', n.code, v_now, v_now
     from (select g.kind, g.description, case when g.schema::text <> 'null' then g.schema end as schema, g.timeout_ms,
-                 g.max_attempts, g.queue, g.policy, g.computed,
+                 g.max_attempts, g.queue, g.enqueuer_may, g.policy, g.computed,
                  json_build_object(
                    'description', g.description, 'schema', g.schema, 'timeout_ms', g.timeout_ms,
-                   'max_attempts', g.max_attempts, 'queue', g.queue) as code
+                   'max_attempts', g.max_attempts, 'queue', g.queue, 'enqueuer_may', g.enqueuer_may) as code
             from json_to_recordset(p_definitions) as g (
                    kind text, description text, schema json, timeout_ms bigint, max_attempts integer, queue text,
-                   policy json, computed boolean)) n
+                   enqueuer_may json, policy json, computed boolean)) n
    order by n.kind
   on conflict (kind) do update
     set description = case when 'description' = any (d.changed) then d.description else excluded.description end,
@@ -125,6 +126,7 @@ begin
         timeout_ms = case when 'timeout_ms' = any (d.changed) then d.timeout_ms else excluded.timeout_ms end,
         max_attempts = case when 'max_attempts' = any (d.changed) then d.max_attempts else excluded.max_attempts end,
         queue = case when 'queue' = any (d.changed) then d.queue else excluded.queue end,
+        enqueuer_may = case when 'enqueuer_may' = any (d.changed) then d.enqueuer_may else excluded.enqueuer_may end,
         policy = excluded.policy,
         computed = excluded.computed,
         origin = 'code',

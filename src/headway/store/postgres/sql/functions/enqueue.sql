@@ -78,6 +78,7 @@ $$;
 -- A car goes in held, with an arrival for the next claim; in a transaction of its own, the first car of a train that
 -- shows no unfinished car and no hold goes in as its locomotive. p_alone says that this transaction ends with the call;
 -- else it is taken for one of its own where it is a single statement of the simple protocol, as psql's are.
+-- A caller that is not trusted sets queue, timeout, partition, concurrency and rate only as `restrict` says.
 -- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not
 -- active), HW004, HW005.
 create function headway.enqueue_many(
@@ -131,7 +132,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_own uuid := coalesce(headway.scope(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_scope uuid := headway.scope(null);
+  v_own uuid := coalesce(v_scope, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_tenant uuid;
   v_slug text;
   v_inserted bigint;
@@ -150,6 +152,25 @@ begin
     perform headway.check_json('payload', u.payload, 1048576), headway.check_json('meta', u.meta, 65536),
             headway.check_json('state', u.state, 1048576)
        from unnest(p_payloads, p_metas, p_states) as u (payload, meta, state);
+  end if;
+  if v_scope is not null then
+    -- not trusted: it sets restricted options only as the definitions say
+    select array_agg(r.queue order by u.place), array_agg(r.timeout_ms order by u.place),
+           array_agg(r.partition order by u.place), array_agg(r.concurrency order by u.place),
+           array_agg(r.concurrency_key order by u.place), array_agg(r.rate_count order by u.place),
+           array_agg(r.rate_period_ms order by u.place), array_agg(r.rate_burst order by u.place),
+           array_agg(r.rate_key order by u.place)
+      into p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms,
+           p_rate_bursts, p_rate_keys
+      from unnest(
+             p_kinds, p_places, p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys, p_rate_counts,
+             p_rate_periods_ms, p_rate_bursts, p_rate_keys)
+           with ordinality as u (
+             kind, machine, queue, timeout_ms, partition, concurrency, concurrency_key, rate_count,
+             rate_period_ms, rate_burst, rate_key, place)
+      cross join lateral headway.restrict(
+        u.kind, u.machine, u.queue, u.timeout_ms, u.partition, u.concurrency, u.concurrency_key, u.rate_count,
+        u.rate_period_ms, u.rate_burst, u.rate_key) r;
   end if;
   if p_tenants is not null then
     for v_tenant, v_slug in

@@ -52,11 +52,12 @@ $$;
 
 -- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
 -- The same as enqueue_many for a batch of one, without the price of two dozen arrays. checked: the caller has looked at
--- payload, meta and state himself, as the library does. Raises HW001, HW003, HW004, HW005.
+-- payload, meta and state himself, as the library does. queue is `default` where there is none; for a caller that is not
+-- trusted, restrict says what queue, timeout, partition, concurrency and rate it may set. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
-  queue text default 'default',
+  queue text default null,
   tenant uuid default null,
   slug text default null,
   id uuid default null,
@@ -111,10 +112,22 @@ declare
   v_metered boolean;
 -- one statement where it can be: every further expression is made ready anew in every transaction
 begin
-  if not checked then
-    -- the sizes that the library allows by default
-    perform headway.check_json('payload', payload, 1048576), headway.check_json('meta', meta, 65536),
-            headway.check_json('state', state, 1048576);
+  if not (checked and headway.trusted()) then
+    if not checked then
+      -- the sizes that the library allows by default
+      perform headway.check_json('payload', payload, 1048576), headway.check_json('meta', meta, 65536),
+              headway.check_json('state', state, 1048576);
+    end if;
+    if not headway.trusted() then
+      tenant := headway.scope(tenant);
+      select r.queue, r.timeout_ms * interval '1 millisecond', r.partition, r.concurrency, r.concurrency_key,
+             r.rate_count, r.rate_period_ms * interval '1 millisecond', r.rate_burst, r.rate_key
+        into queue, timeout, partition, concurrency, concurrency_key, rate_count, rate_period, rate_burst, rate_key
+        from headway.restrict(
+               kind, place, queue, (extract(epoch from timeout) * 1000)::bigint, partition, concurrency,
+               concurrency_key, rate_count, (extract(epoch from rate_period) * 1000)::bigint, rate_burst,
+               rate_key) r;
+    end if;
   end if;
   if tenant is not null then
     perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
@@ -129,7 +142,7 @@ begin
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
       version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
       template_id, template_revision, trigger_id)
-    select coalesce(id, headway.uuid7()), t.id, kind, queue, payload, priority, s.status, d.due,
+    select coalesce(id, headway.uuid7()), t.id, kind, t.queue, payload, priority, s.status, d.due,
            case when s.status = 'queued' then t.now end,
            case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
            expires_at, max_attempts, coalesce(max_losses, max_attempts),
@@ -139,7 +152,7 @@ begin
            trace_id, source, source_ref, created_by, meta, t.now,
            case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
                 then nullif(headway.metered(array[t.id], t.id) is not null, false) end,
-           (select true from headway.queues q where q.name = queue and q.fair),
+           (select true from headway.queues q where q.name = t.queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
            (place ->> 'version')::integer, place ->> 'step', state, headway.texts(place -> 'awaiting'),
@@ -147,9 +160,8 @@ begin
            place ->> 'home_queue', place ->> 'home_partition', (place ->> 'forked_from')::uuid,
            (place ->> 'parent_id')::uuid, (place ->> 'template_id')::uuid, (place ->> 'template_revision')::integer,
            (place ->> 'trigger_id')::uuid
-      from (select coalesce(case when headway.trusted() then tenant else headway.scope(tenant) end,
-                            'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
-                   headway.now() as now) t
+      from (select coalesce(tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
+                   coalesce(queue, 'default') as queue, headway.now() as now) t
       cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
       cross join lateral (
         select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s
@@ -166,7 +178,7 @@ begin
              else headway.refuse_job(id, f.rule)
            end
        and headway.is_name(kind)
-       and headway.is_name(queue)
+       and headway.is_name(t.queue)
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
             or place ?| '{parent_id,forked_from}')
     on conflict do nothing
@@ -198,7 +210,7 @@ begin
     v_seat := false;
     v_held := true;
   end loop;
-  if (headway.is_name(kind) and headway.is_name(queue)) is not true then
+  if (headway.is_name(kind) and headway.is_name(coalesce(queue, 'default'))) is not true then
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
   end if;

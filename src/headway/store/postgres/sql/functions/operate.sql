@@ -99,7 +99,7 @@ $$;
 
 -- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
 -- max_attempts, max_losses, timeout_ms, scheduled_for (null: now) or delay_ms, expires_at, payload (only while it
--- never ran).
+-- never ran). A caller that is not trusted sets queue and timeout_ms as `restrict_change` says.
 -- Gives the status after, or null if there is no such job. Raises HW001, HW003, HW004.
 create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns text
@@ -135,6 +135,9 @@ begin
   if v_set ? 'queue' and v_set ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' then
     raise exception 'queue name % is not valid: 1 to 128 letters, digits and . _ - : /', v_set ->> 'queue'
       using errcode = 'HW004';
+  end if;
+  if not headway.trusted() and v_set ?| '{queue,timeout_ms}' then
+    v_set := headway.restrict_change(v_job.kind, v_set);
   end if;
   if v_set ? 'scheduled_for' or v_set ? 'delay_ms' then
     v_job.scheduled_for := coalesce(

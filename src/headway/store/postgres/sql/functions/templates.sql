@@ -25,6 +25,9 @@ begin
     v_new.updated_at := v_now;
     perform headway.check_json('payload', v_new.payload);
     perform headway.check_json('options', v_new.options);
+    if not headway.trusted() then
+      v_new.options := headway.restrict_stored(v_new.kind, v_new.options);
+    end if;
     perform headway.name_tenant(v_new.tenant_id, coalesce(p_template ->> 'tenant', v_new.tenant_id::text), v_now);
     insert into headway.templates select v_new.* on conflict do nothing;
     v_made := found;
@@ -78,6 +81,13 @@ begin
     v_new := json_populate_record(v_old, p_change);
     perform headway.check_json('payload', v_new.payload);
     perform headway.check_json('options', v_new.options);
+    if not headway.trusted() and (v_new.kind, v_new.options::text) is distinct from (v_old.kind, v_old.options::text) then
+      v_new.options := headway.restrict_stored(v_new.kind, v_new.options);
+      update headway.triggers t
+         set options = headway.restrict_stored(v_new.kind, t.options)
+       where t.template_id = p_id
+         and v_new.kind <> v_old.kind;
+    end if;
     update headway.templates m
        set name = v_new.name,
            kind = v_new.kind,

@@ -43,6 +43,9 @@ begin
     perform headway.check_json('when', v_new."when");
     perform headway.name_tenant(v_new.tenant_id, coalesce(p_trigger ->> 'tenant', v_new.tenant_id::text), v_now);
     perform headway.use_template(v_new.template_id, v_new.tenant_id);
+    if not headway.trusted() then
+      v_new.options := headway.restrict_stored(headway.kind_made(v_new), v_new.options);
+    end if;
     perform from headway.triggers t where t.id = v_new.id or t.tenant_id = v_new.tenant_id and t.type = v_new.type and t.name = v_new.name;
     if not found then
       perform headway.check_schedules(v_new.tenant_id);
@@ -71,6 +74,11 @@ begin
     using errcode = 'HW001';
 end
 $$;
+
+-- The kind of the jobs that a trigger makes.
+create function headway.kind_made(p_trigger headway.triggers) returns text
+language sql stable
+as $$ select coalesce(p_trigger.kind, (select m.kind from headway.templates m where m.id = p_trigger.template_id)) $$;
 
 -- Hold the template that a trigger is to point at, so that it is not deleted meanwhile; null is none. Raises HW006.
 create function headway.use_template(p_template uuid, p_tenant uuid) returns void
@@ -127,6 +135,11 @@ begin
     perform headway.check_json('when', v_new."when");
     if v_new.template_id is distinct from v_old.template_id then
       perform headway.use_template(v_new.template_id, v_old.tenant_id);
+    end if;
+    if not headway.trusted()
+       and (v_new.kind, v_new.template_id, v_new.options::text)
+           is distinct from (v_old.kind, v_old.template_id, v_old.options::text) then
+      v_new.options := headway.restrict_stored(headway.kind_made(v_new), v_new.options);
     end if;
     update headway.triggers t
        set name = v_new.name,

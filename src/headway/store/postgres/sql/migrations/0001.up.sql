@@ -446,13 +446,14 @@ create table headway.definitions (
   changed text[] collate "C" not null default '{}', -- the fields that an operator set, in the order of model/definition.py
   schema json,
   policy json not null default '{}',
+  enqueuer_may json not null default '{}', -- the options that untrusted enqueuers may set, with their bounds
   code json, -- what the code said last of the fields that can be changed; null: nothing
   constraint definitions_origin check (origin in ('code', 'stored')),
   constraint definitions_numbers check (max_attempts > 0 and timeout_ms > 0),
   constraint definitions_names check (
     kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' and queue ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
   ),
-  constraint definitions_json check (json_typeof(policy) = 'object')
+  constraint definitions_json check (json_typeof(policy) = 'object' and json_typeof(enqueuer_may) = 'object')
 );
 -- empty as a rule: every enqueue looks here
 create index definitions_inactive on headway.definitions (kind) where not active;

@@ -523,6 +523,7 @@ create table definitions (
   timeout_ms integer,
   max_attempts integer not null,
   queue text not null,
+  enqueuer_may text not null,
   policy text not null,
   computed integer not null,
   active integer not null,

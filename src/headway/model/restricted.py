@@ -1,0 +1,136 @@
+"""Restricted options: an enqueuer that is not trusted sets them only where its kind's definition says so.
+
+Code in the process is trusted, and so are the owner and the workers of a PostgreSQL database. Logins of applications
+are not; `headway.restrict` on PostgreSQL is the same rule for them, with the same texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway.errors import NotAllowed
+from headway.model.definition import Definition
+
+RESTRICTED = ("queue", "timeout", "partition", "concurrency", "concurrency_key", "rate", "rate_key")
+"""What `enqueuer_may` can name. `concurrency` and `rate` bring their keys, and `rate` its burst, along."""
+TENANTS_KEY = "tenant"
+"""The key of a limit that an enqueuer changed without naming one: keys belong to a tenant, so nobody else shares it."""
+_POLICY = ("partition", "concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key")
+FIELDS = ("queue", "timeout_ms", *_POLICY)
+"""The fields of `NewJob` that these options set."""
+
+
+def restricted(kind: str, definition: Definition | None, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What these fields of a new job are when an untrusted enqueuer asks for some of them; raises `NotAllowed`.
+
+    What is not asked for, or None, is as the definition says. A kind without a definition allows nothing.
+    """
+    rule = _Rule(kind, definition, asked)
+    return {
+        "queue": rule.queue(),
+        "timeout_ms": rule.timeout_ms(),
+        "partition": rule.key("partition"),
+        **rule.concurrency(),
+        **rule.rate(),
+    }
+
+
+class _Rule:
+    def __init__(self, kind: str, definition: Definition | None, asked: Mapping[str, Any]) -> None:
+        self._kind = kind
+        self._defined = definition is not None
+        self._asked = {name: asked.get(name) for name in FIELDS}
+        policy = {} if definition is None else definition.policy
+        self._own: dict[str, Any] = {name: policy.get(name) for name in _POLICY}
+        self._own["queue"] = "default" if definition is None else definition.queue
+        self._own["timeout_ms"] = None if definition is None else definition.timeout_ms
+        self._may: Mapping[str, Any] = {} if definition is None else definition.enqueuer_may
+        self._made: list[str] = policy.get("made_keys", [])
+        self._start_queue: str | None = policy.get("start_queue")
+
+    def queue(self) -> str:
+        asked: str | None = self._asked["queue"]
+        if asked is not None and asked == self._start_queue:
+            return asked
+        if not self._differs("queue"):
+            return str(self._own["queue"])
+        bound = self._bound("queue")
+        if bound is not True and asked not in bound:
+            self._refuse("queue", f"one of {', '.join(bound)}", asked)
+        return str(asked)
+
+    def timeout_ms(self) -> int | None:
+        asked: int | None = self._asked["timeout_ms"]
+        if asked is None or not self._differs("timeout_ms"):
+            own: int | None = self._own["timeout_ms"]
+            return own
+        bound = self._bound("timeout")
+        if bound is not True and asked > bound:
+            self._refuse("timeout", f"at most {bound}ms", f"{asked}ms")
+        return asked
+
+    def key(self, option: str, limit: str | None = None) -> str | None:
+        """A key, which is always the tenant's; `limit` is the option that brings it along."""
+        if not self._differs(option):
+            own: str | None = self._own[option]
+            return own
+        if option not in self._made and limit not in self._may:
+            self._bound(option)
+        asked: str | None = self._asked[option]
+        return asked
+
+    def concurrency(self) -> dict[str, Any]:
+        asked: int | None = self._asked["concurrency"]
+        key = self.key("concurrency_key", "concurrency")
+        if asked is None or not self._differs("concurrency"):
+            return {"concurrency": self._own["concurrency"], "concurrency_key": key}
+        bound = self._bound("concurrency")
+        if bound is not True and asked > bound:
+            self._refuse("concurrency", f"at most {bound}", asked)
+        return {"concurrency": asked, "concurrency_key": key or TENANTS_KEY}
+
+    def rate(self) -> dict[str, Any]:
+        key = self.key("rate_key", "rate")
+        own = {name: self._own[name] for name in ("rate_count", "rate_period_ms", "rate_burst")}
+        changed = self._differs("rate_count") or self._differs("rate_period_ms")
+        if not changed and not self._differs("rate_burst"):
+            return own | {"rate_key": key}
+        bound = self._bound("rate")
+        rate = own | {"rate_burst": None} if changed else own
+        rate |= {name: asked for name in own if (asked := self._asked[name]) is not None}
+        count, period_ms, burst = rate["rate_count"], rate["rate_period_ms"], rate["rate_burst"]
+        if bound is not True and count is not None and period_ms is not None:
+            most, in_ms = bound
+            # a greater count in a longer time would be the same rate, but all at once
+            if count * in_ms > most * period_ms or max(count, burst or 0) > most:
+                with_burst = "" if burst is None else f" with a burst of {burst}"
+                self._refuse("rate", f"at most {most} in {in_ms}ms", f"{count} in {period_ms}ms{with_burst}")
+        return rate | {"rate_key": key or TENANTS_KEY}
+
+    def _differs(self, field: str) -> bool:
+        asked = self._asked[field]
+        return asked is not None and asked != self._own[field]
+
+    def _bound(self, option: str) -> Any:
+        if option not in self._may:
+            raise NotAllowed(_unmentioned(self._kind, option, defined=self._defined))
+        return self._may[option]
+
+    def _refuse(self, option: str, bound: str, asked: object) -> None:
+        raise NotAllowed(
+            f'kind "{self._kind}" lets its enqueuers set {option} to {bound}, not to {asked}: nothing was written'
+        )
+
+
+def _unmentioned(kind: str, option: str, *, defined: bool) -> str:
+    """Why an option is refused that the definition does not let enqueuers set."""
+    if not defined:
+        return (
+            f'kind "{kind}" has no definition that lets its enqueuers set {option}: nothing was written; '
+            "a worker that has the kind writes one at its start"
+        )
+    return (
+        f'kind "{kind}" does not let its enqueuers set {option}: nothing was written; leave it out, or allow it by '
+        "enqueuer_may in the kind's definition"
+    )
