@@ -497,6 +497,14 @@ def test_events_that_nobody_wants_hold_up_nobody(app: Headway, ran: list[Any], s
     assert app.events(status="pending") == []
 
 
+def test_events_of_tenants_in_turn_are_all_handled(app: Headway, sync: Any) -> None:
+    """A look whose parts are not all used is no sign that nothing is left."""
+    app.tenant("acme").emit_many(app.tenant("acme").build_event("nobody.listens", {"n": n}) for n in range(350))
+    app.emit("nobody.listens")
+    app.run(until_idle=True)
+    assert app.events(status="pending") == []
+
+
 def test_more_events_than_one_look_takes_are_all_handled(app: Headway, ran: list[Any], sync: Any) -> None:
     resync(app, dedupe_window=0)
     app.emit_many(app.build_event("provider.folder.updated", {"folder": str(n)}) for n in range(500))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -151,7 +152,8 @@ class Firer:
         for fire in fires:
             _tell(fire, triggers.get(fire.trigger_id))
         more = (
-            max(len(due.schedules), len(due.events)) == BATCH
+            _is_cut([met.trigger.tenant_id for met in due.schedules])
+            or _is_cut([heard.event.tenant_id for heard in due.events])
             or len(firings) < len(due.schedules)
             or any(each.next_fire_at is not None and each.next_fire_at <= due.now for each in firings)
         )
@@ -204,6 +206,12 @@ class Firer:
             if _is_away(error) or isinstance(error, StoreBusy):
                 raise
             return await self._reach.run(verb([_refused(part, error)]))
+
+
+def _is_cut(tenants: Sequence[str]) -> bool:
+    """Whether a look may have left something: tenants share it, and one of them got all of its part."""
+    counts = Counter(tenants)
+    return bool(counts) and max(counts.values()) * len(counts) >= BATCH
 
 
 def _what(due: Due) -> list[object]:
