@@ -65,7 +65,7 @@ def test_rows_sequences_and_the_held_time_are_put_back(reused: ReusedDatabases, 
         app.enqueue("mail", {"n": 1}, tenant="acme", train="t")
         app.close()
         with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute("update headway.tenants set slug = 'other' where slug = 'default'")
+            conn.execute("update headway.tenants set created_at = created_at + interval '1 day'")
             conn.execute(
                 "create or replace function headway.now() returns timestamptz language sql volatile"
                 " as $$ select timestamptz '2031-01-01Z' $$"

@@ -26,7 +26,7 @@ from headway.model.retry import succeeded
 from headway.model.status import MOVES
 from headway.store.ops import Op
 from headway.store.run import drive
-from headway.store.sqlite import SqliteStore, faults, migrate
+from headway.store.sqlite import SqliteStore, migrate
 from headway.store.sqlite.connection import connect
 from headway.store.sqlite.reads import read_version
 from headway.store.sqlite.sql import FOLDER
@@ -360,13 +360,13 @@ def test_a_writer_waits_for_another_process(store, path, library):
     assert len(done) == 1
 
 
-def test_a_file_that_stays_locked_is_unavailable_and_says_why(store, path, library, monkeypatch):
-    enqueue(store)
-    monkeypatch.setattr(faults.Patience.__init__, "__defaults__", (0.2,))
-    with Locked(path, library), pytest.raises(StoreUnavailable, match="holds a write transaction open"):
+def test_a_file_that_stays_locked_is_unavailable_and_says_why(path, library):
+    with closing(SqliteStore(str(path), library=library, timeout_s=0.2)) as store:
         enqueue(store)
-    assert len(enqueue(store)) == 1
-    assert count(store) == 2
+        with Locked(path, library), pytest.raises(StoreUnavailable, match="holds a write transaction open"):
+            enqueue(store)
+        assert len(enqueue(store)) == 1
+        assert count(store) == 2
 
 
 def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
