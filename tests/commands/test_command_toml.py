@@ -24,6 +24,7 @@ priority = 7
 max_attempts = 3
 backoff = ["10s", "1h"]
 concurrency = 1
+enqueuer_may = { timeout = "1h", queue = ["maintenance", "slow"] }
 timeout = "30m"
 kill_grace = "20s"
 cwd = "/var/backups"
@@ -57,6 +58,7 @@ def test_a_command_is_a_kind_with_its_options_and_a_strict_schema() -> None:
         3_600_000,
         1,
     )
+    assert kind.options.enqueuer_may == {"timeout": 3_600_000, "queue": ["maintenance", "slow"]}
     assert (command.program, command.cwd, command.env) == ("/usr/bin/pg_dump", "/var/backups", ("TZ",))
     assert (command.kill_grace_ms, command.success_codes, command.retry_codes) == (20_000, {0, 2}, {1, -9})
     assert (command.stdout_tail, command.stderr_tail, command.max_output) == (16_384, 1_000, 10 << 20)

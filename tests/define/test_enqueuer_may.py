@@ -69,10 +69,14 @@ def test_a_definition_says_what_enqueuers_may_set_and_what_the_code_makes() -> N
     assert policy == {"rate_count": 1, "rate_period_ms": 1_000, "made_keys": ["partition", "rate_key"]}
 
 
-def test_a_machine_has_it_too_and_tells_the_queue_of_its_first_step() -> None:
+def test_a_machine_has_it_too_and_tells_the_queues_of_its_steps() -> None:
     class Approval(Machine, version=1, queue="approvals", enqueuer_may={"queue": ["slow"]}):
         @step(queue="intake")
         def start(self, ctx: Any) -> None:
+            del ctx
+
+        @step(queue="far", partition="p")
+        def later(self, ctx: Any) -> None:
             del ctx
 
     registry = Registry()
@@ -80,4 +84,4 @@ def test_a_machine_has_it_too_and_tells_the_queue_of_its_first_step() -> None:
     (kind,) = registry
     definition = definition_of(kind)
     assert msgspec.json.decode(definition.enqueuer_may) == {"queue": ["slow"]}
-    assert msgspec.json.decode(definition.policy) == {"start_queue": "intake"}
+    assert msgspec.json.decode(definition.policy) == {"step_queues": ["far", "intake"], "made_keys": ["partition"]}

@@ -133,8 +133,10 @@ def test_a_limit_of_its_own_is_kept_in_the_tenants_bucket() -> None:
     assert restricted("send", keyed, asked)["rate_key"] == "k"
 
 
-def test_keys_that_the_code_makes_may_be_given_and_the_queue_of_a_first_step() -> None:
-    made = a_definition(policy=TWENTY_A_SECOND | {"made_keys": ["partition", "rate_key"], "start_queue": "intake"})
+def test_keys_that_the_code_makes_may_be_given_and_the_queues_of_steps() -> None:
+    made = a_definition(
+        policy=TWENTY_A_SECOND | {"made_keys": ["partition", "rate_key"], "step_queues": ["intake", "far"]}
+    )
     asked = {"queue": "intake", "partition": "p", "rate_key": "r"}
     assert restricted("send", made, asked).items() >= asked.items()
     with pytest.raises(NotAllowed, match="set concurrency_key"):

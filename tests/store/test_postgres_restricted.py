@@ -12,7 +12,7 @@ import pytest
 from psycopg.types.json import Json
 from test_postgres_roles import Roles
 
-from headway import Headway
+from headway import Done, Headway, Machine, Next, step
 from headway.errors import NotAllowed
 from headway.model.restricted import FIELDS, restricted
 from headway.testing import drain
@@ -34,6 +34,7 @@ class Site:
             concurrency=50,
         )(_nothing)
         self.app.job(name="keyed", partition="p-{n}", concurrency=1, concurrency_key="{n}")(_keyed)
+        self.app.machine(Walk)
         drain(self.app)
         self.owner = psycopg.connect(roles.url, autocommit=True)
         self.acme = psycopg.connect(roles.url_of("acme"), autocommit=True)
@@ -60,6 +61,20 @@ class Site:
 
 def _nothing() -> None:
     pass
+
+
+class Walk(Machine, queue="home", name="walk"):
+    n: int = 0
+
+    @step(queue="intake")
+    def start(self, ctx: Any) -> Any:
+        del ctx
+        return Next("later")
+
+    @step(queue="far")
+    def later(self, ctx: Any) -> Any:
+        del ctx
+        return Done()
 
 
 def _keyed(n: int) -> None:
@@ -149,6 +164,22 @@ def test_the_library_under_the_app_role_enqueues_the_kinds_it_has(site: Site) ->
         site.app.change_definition("send", queue="post", timeout="7s")
         job = acme.get(send.using(tenant="acme").enqueue().id)
         assert (job.queue, job.timeout_ms) == ("post", 7_000)
+    finally:
+        web.close()
+
+
+def test_a_machine_begins_and_forks_in_the_queues_of_its_steps(site: Site) -> None:
+    web = Headway(site.roles.url_of("acme"))
+    web.machine(Walk)
+    acme = web.tenant("acme")
+    try:
+        job = acme.get(acme.enqueue("walk").id)
+        assert (job.queue, job.home_queue) == ("intake", "home")
+        drain(site.app)
+        forked = acme.get(acme.fork(job.id).id)
+        assert (forked.queue, forked.home_queue) == ("far", "home")
+        with pytest.raises(NotAllowed, match='kind "walk" does not let its enqueuers set queue'):
+            acme.enqueue("walk", queue="mail")
     finally:
         web.close()
 
@@ -245,7 +276,7 @@ def test_sql_and_model_agree_on_every_mixture(site: Site) -> None:
             for name, values in _SOME.items()
             if name not in ("queue", "timeout_ms") and chance.random() < 0.4
         }
-        made = {"made_keys": ["rate_key"], "start_queue": "b"} if chance.random() < 0.3 else {}
+        made = {"made_keys": ["rate_key"], "step_queues": ["b"]} if chance.random() < 0.3 else {}
         may = {name: chance.choice([True, bound]) for name, bound in _BOUNDS.items() if chance.random() < 0.6}
         site.owner.execute("delete from headway.definitions where kind = 'x'")
         if chance.random() < 0.95:

@@ -15,7 +15,6 @@ from headway.define.machine import MachineKind
 from headway.define.options import Options, new_job
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
-from headway.define.steps import Step
 from headway.errors import InvalidJob
 from headway.model.codec import encode
 from headway.model.definition import Definition, NewDefinition
@@ -38,7 +37,7 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     policy = {name: value for name in _POLICY if (value := getattr(options, name)) != getattr(_DEFAULTS, name)}
     schema = options.schema
     start = kind.edition.steps[START] if isinstance(kind, MachineKind) else None
-    policy |= _made(options, start)
+    policy |= _made(kind)
     return NewDefinition(
         kind=kind.name,
         description=_description(kind),
@@ -52,12 +51,13 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     )
 
 
-def _made(options: Options, start: Step | None) -> dict[str, Any]:
-    """What its code gives each job beside its options, so that `model/restricted.py` lets it: keys, a step's queue."""
-    own: frozenset[str] = frozenset() if start is None else start.own & {"queue", "partition"}
-    keys = [key for key in KEYS if key in options.made_keys or key in own]
-    made: dict[str, Any] = {"made_keys": keys} if keys else {}
-    return made | {"start_queue": start.options.queue} if start is not None and "queue" in own else made
+def _made(kind: AnyKind) -> dict[str, Any]:
+    """What its code gives each job beside its options, so that `model/restricted.py` lets it: keys, queues of steps."""
+    editions = kind.editions.values() if isinstance(kind, MachineKind) else ()
+    steps = [step for edition in editions for step in edition.steps.values()]
+    keys = [key for key in KEYS if key in kind.options.made_keys or any(key in step.own for step in steps)]
+    queues = sorted({step.options.queue for step in steps if "queue" in step.own})
+    return ({"made_keys": keys} if keys else {}) | ({"step_queues": queues} if queues else {})
 
 
 class Definitions:

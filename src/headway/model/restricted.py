@@ -47,11 +47,11 @@ class _Rule:
         self._own["timeout_ms"] = None if definition is None else definition.timeout_ms
         self._may: Mapping[str, Any] = {} if definition is None else definition.enqueuer_may
         self._made: list[str] = policy.get("made_keys", [])
-        self._start_queue: str | None = policy.get("start_queue")
+        self._step_queues: list[str] = policy.get("step_queues", [])
 
     def queue(self) -> str:
         asked: str | None = self._asked["queue"]
-        if asked is not None and asked == self._start_queue:
+        if asked is not None and asked in self._step_queues:
             return asked
         if not self._differs("queue"):
             return str(self._own["queue"])

@@ -89,7 +89,7 @@ as $$
 declare
   v_bound jsonb;
 begin
-  if p_queue = p_own.policy ->> 'start_queue' then
+  if (p_own.policy -> 'step_queues')::jsonb ? p_queue then
     return p_queue;
   end if;
   if p_queue is null or p_queue in (p_own.queue, p_own.code ->> 'queue') then
