@@ -309,7 +309,7 @@ def test_change_changes_and_takes_back(cli: Cli, app: Headway) -> None:
 @pytest.mark.parametrize("verb", ["show", "why", "cancel", "retry"])
 def test_an_id_must_be_long_enough_and_known(cli: Cli, app: Headway, verb: str) -> None:
     made = app.enqueue("bill", {})
-    assert "ids are UUIDs" in cli.refused("jobs", verb, made.id[:5], code=2)
+    assert "give at least 6 digits" in cli.refused("jobs", verb, made.id[:5], code=2)
     assert "there is no job" in cli.refused("jobs", verb, new_id(), code=1)
 
 

@@ -34,7 +34,7 @@ def test_the_beginning_of_an_id_will_do(cli: Cli, either: Headway) -> None:
     assert job in said
     assert other in said
     assert "there is no job whose id begins with 000000" in cli.refused("jobs", "show", "000000", code=1)
-    assert "is not a job id" in cli.refused("jobs", "show", "fffff", code=1)  # too short to mean one
+    assert "give at least 6 digits" in cli.refused("jobs", "show", "fffff", code=2)
     assert "is not a job id" in cli.refused("jobs", "show", "nonsense", code=1)
 
 

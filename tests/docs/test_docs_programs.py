@@ -40,11 +40,11 @@ PRINTS = {
     ),
     "approval.py": (
         "good: waiting, succeeded, succeeded, succeeded\n"
-        "bad: dead, dead, succeeded, succeeded\n"
+        "bad: failed, dead, succeeded, succeeded\n"
         "disputed: waiting, succeeded, succeeded, succeeded\n"
         "good: succeeded, approved by Ada, Grace\n"
-        "bad: dead, 1 of 3 reviews failed\n"
-        "disputed: dead, Grace said no\n"
+        "bad: failed, 1 of 3 reviews failed\n"
+        "disputed: failed, Grace said no\n"
     ),
     "saga.py": (
         "trip 1: book flight\n"
@@ -56,7 +56,7 @@ PRINTS = {
         "trip 2: book hotel\n"
         "trip 2: undo hotel\n"
         "trip 2: undo flight\n"
-        "trip 2: dead, undone: the trip could not be booked\n"
+        "trip 2: failed, undone: the trip could not be booked\n"
         "  start → hotel → car → compensate → compensate → compensate\n"
     ),
     "nightly_sync/nightly_sync.py": (

@@ -61,7 +61,7 @@ def test_lines_of_any_library_carry_the_fields_of_their_job(shop: Workshop, conf
         "kind": "through_stdlib",
         "attempt": 1,
         "worker_id": worker_id,
-        "tenant_id": jobs[0].tenant_id,
+        "tenant_id": shop.get(jobs[0].id).tenant_id,
         "trace_id": "t1",
     }
     assert (stdlib["level"], stdlib["logger"]) == ("warning", "some.library")

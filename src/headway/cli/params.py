@@ -24,6 +24,7 @@ SOURCES = ("manual", "event", "schedule", "system")
 
 _SHOWN = 10
 _BEGINNING = re.compile("[0-9a-f]{6,31}")
+_TOO_SHORT = re.compile("[0-9a-f]{1,5}")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -151,6 +152,8 @@ class JobId(click.ParamType[Any]):
         from headway.cli.state import State
 
         digits = value.replace("-", "").lower()
+        if _TOO_SHORT.fullmatch(digits):
+            self.fail(f"{value!r} is too short to mean one job: give at least 6 digits of its id", param, ctx)
         if ctx is None or ctx.resilient_parsing or not _BEGINNING.fullmatch(digits):
             return value  # whole, or wrong: whoever takes it says so
         state = ctx.find_object(State)

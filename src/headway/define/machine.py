@@ -28,6 +28,7 @@ from headway.model.signal import NewSignal, Sent
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _place = msgspec.json.Decoder(Place)
+_AROUND = 3  # levels: the place, its signals, each of them
 _NOWHERE = Place()
 
 
@@ -298,10 +299,12 @@ class MachineKind(Kind[..., Any]):
 def _read_place(claim: Claim) -> Place:
     if claim.place is None:
         return _NOWHERE
+    what = "place of this machine, with its state and its signals,"
+    codec.refuse_deep(claim.place, what, around=_AROUND)
     try:
         return _place.decode(claim.place)
     except codec.FAULTS as error:
-        raise codec.unread("place of this machine, with its state and its signals,", error) from error
+        raise codec.unread(what, error) from error
 
 
 def _check_handle(machine: type[Machine], kind: str) -> None:

@@ -30,6 +30,7 @@ _NO_LIMIT = 1 << 62
 
 
 _received = msgspec.json.Decoder(tuple[Received, ...])
+_AROUND = 3  # levels: the place, its signals, each of them
 
 
 class Visit:
@@ -190,6 +191,7 @@ class Visit:
 def _read_inbox(signals: str | None) -> tuple[Received, ...]:
     if signals is None:
         return ()
+    codec.refuse_deep(signals, "inbox of this machine", around=_AROUND)
     try:
         return _received.decode(signals)
     except codec.FAULTS as error:

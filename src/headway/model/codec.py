@@ -56,7 +56,7 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
         or (b"null" in text and not _reads_back(text, value))
         or _TIME_WITHOUT_ZONE.search(text)
         or _LONG_NUMBER.search(text)
-        or _too_deep(text)
+        or _too_deep(text, DEEPEST)
     ):
         fault = _find(value, 1)
         if fault is not None:
@@ -87,9 +87,14 @@ def decode(text: str | bytes, type: Any = Any, *, what: str = "payload") -> Any:
 def read(text: str | bytes, *, what: str = "payload") -> Any:
     """The same for text that others may have stored: what is deeper than `encode` allows is refused too, for how deep
     it may be read depends on who reads it."""
-    if _too_deep(text.encode() if isinstance(text, str) else text):
-        raise InvalidPayload(f"the {what} cannot be read at $: it is nested deeper than {DEEPEST} levels")
+    refuse_deep(text, what)
     return decode(text, what=what)
+
+
+def refuse_deep(text: str | bytes, what: str, *, around: int = 0) -> None:
+    """Raises `InvalidPayload` for text that is deeper than `encode` allows and so many levels around that."""
+    if _too_deep(text.encode() if isinstance(text, str) else text, DEEPEST + around):
+        raise InvalidPayload(f"the {what} cannot be read at $: it is nested deeper than {DEEPEST} levels")
 
 
 def unread(what: str, error: Exception) -> InvalidPayload:
@@ -182,12 +187,12 @@ def _reads_back(text: bytes, value: object) -> bool:
         return False
 
 
-def _too_deep(text: bytes) -> bool:
-    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+def _too_deep(text: bytes, most: int) -> bool:
+    if text.count(b"[") + text.count(b"{") <= most:
         return False
     # only the brackets outside strings, all of one shape: each round of replacing peels exactly one level
     brackets = _STRING.sub(b"", text).translate(_BRACKETS, _NOT_BRACKETS)
-    for _ in range(DEEPEST):
+    for _ in range(most):
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return False
