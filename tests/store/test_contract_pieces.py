@@ -52,6 +52,15 @@ def test_a_fan_out_whose_parent_is_canceled_ends_in_pieces(db, make):
     assert db.job(grandchild).error == f"canceled because job {children[-1]} is canceled"
 
 
+def test_no_parent_is_forgotten_beside_one_with_many_dependents(db, make):
+    parents = db.enqueue_ids(6)
+    for parent in parents:
+        fan_out(db, make, parent, many=7)
+    db.cancel(*parents)
+    go_on(db)
+    assert count(db, "canceled") == 6 + 6 * 7
+
+
 def test_a_fan_out_whose_parent_succeeds_goes_in_pieces(db, make):
     parent = db.start(queue="parents")
     fan_out(db, make, parent.id)

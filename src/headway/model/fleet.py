@@ -84,11 +84,13 @@ class Reaped(msgspec.Struct, frozen=True):
 
 
 class Promoted(msgspec.Struct, frozen=True):
-    """How many due jobs were queued and how many expired ones canceled; `next_due_ms` until the next is due."""
+    """How many due jobs were queued and how many expired ones canceled; `next_due_ms` until the next is due; how many
+    arrivals were looked at, where that is not done at once."""
 
     queued: int
     expired: int
     next_due_ms: int | None
+    coupled: int = 0
 
 
 class Swept(msgspec.Struct, frozen=True):

@@ -60,16 +60,17 @@ class Ticker:
 
     async def promote(self) -> int:
         """Queue all that is due now; gives how much it was."""
-        queued = 0
+        queued = coupled = 0
         # one at a time: two would skip each other's rows, and both could end before all of them are queued
         async with self._promotes:
             while True:
                 promoted = await self._reach.run(self._ops.promote(limit=BATCH))
                 queued += promoted.queued
+                coupled += promoted.coupled
                 self._next_due_ms = promoted.next_due_ms
                 if promoted.queued + promoted.expired < BATCH:
                     break
-        if queued:
+        if queued or coupled:
             self._on_promoted()
         return queued
 

@@ -79,19 +79,22 @@ begin
     insert into headway.arrivals (orphaned) values (v_stopped);
   end if;
 
-  -- more wait for it than are looked at in one go
+  -- more wait for those that are over than are looked at in one go
   insert into headway.arrivals (ended)
-  select array_agg(d.id)
-    from unnest(v_decided) as d (id)
-   where (select 1 from headway.edges e where e.parent_id = d.id and e.state = 'pending' limit 1) is not null
+  select array_agg(p.id)
+    from unnest(v_parents, v_statuses) as p (id, status)
+   where p.status in ('succeeded', 'dead', 'canceled', 'failed')
+     and (select 1 from headway.edges e where e.parent_id = p.id and e.state = 'pending' limit 1) is not null
   having count(*) > 0;
 
-  -- somebody holds the parent's row, or it is another one now: look again
+  -- somebody holds the parent's row, or it is gone or another one now: look again
   insert into headway.arrivals (ended)
   select array_agg(a.id)
     from (select a.id from unnest(v_asked) as a (id)
           except select l.id from unnest(v_parents) as l (id)
-          except select d.id from unnest(v_decided) as d (id)
+          except select d.id
+                   from unnest(v_decided) as d (id)
+                  where (select 1 from headway.edges e where e.parent_id = d.id and e.state = 'pending' limit 1) is null
           union all select m.id from unnest(v_moved) as m (id)) a
   having count(*) > 0;
 

@@ -153,7 +153,7 @@ $$;
 -- Queue the scheduled jobs that are due, in order of their time, and the machines whose await has timed out, and end what
 -- expired. Finding nothing, it writes nothing. Skips rows that others hold.
 create function headway.promote(p_limit integer)
-returns table (queued integer, expired integer, next_due_ms bigint)
+returns table (queued integer, expired integer, next_due_ms bigint, coupled integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
@@ -169,7 +169,8 @@ declare
   v_busy uuid[] := '{}';  -- what somebody's open transaction is in the way of
   v_before integer;
 begin
-  perform headway.couple();
+  -- a claim at the same moment passes by what this has locked: its worker is told to look again
+  coupled := headway.couple();
   begin
     perform headway.refill(v_now);
   exception when others then

@@ -158,8 +158,9 @@ begin
   for i in 1 .. 5 loop
     v_round := headway.couple_once(p_limit);
     v_taken := v_taken + v_round;
-    -- whoever claims waits for this
-    exit when v_round = 0 or clock_timestamp() > v_until;
+    -- whoever claims waits for this; but what was settled just now must get to who waits for it, also where the first
+    -- round of a session takes long
+    exit when v_round = 0 or (i >= 3 and clock_timestamp() > v_until);
   end loop;
   return v_taken;
 end
