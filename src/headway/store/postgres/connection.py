@@ -27,6 +27,10 @@ class Connection(psycopg.Connection[Any]):
     """For threads. `timeout_s` is how long the server may be silent while it owes an answer."""
 
     timeout_s: float | None = TIMEOUT_S
+
+    def __del__(self, *_: Any) -> None:
+        """It ends with the app that nobody closed: libpq's part closes itself, in the process that opened it."""
+
     place: Any = None  # in the pool; whoever loses the connection gives it back
 
     def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
@@ -51,6 +55,9 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for event loops."""
 
     timeout_s: float | None = TIMEOUT_S
+
+    def __del__(self, *_: Any) -> None:
+        """It ends with the app that nobody closed: libpq's part closes itself, in the process that opened it."""
 
     async def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
         try:
