@@ -228,10 +228,12 @@ def test_a_mass_retry_runs_what_waits_for_others_after_them_and_behind_live_work
     drain(app)
     live = welcome.enqueue(3)
     assert app.retry_jobs(kind="welcome", status="succeeded", keep_place=keep_place) == 2
+    # positions, not start times: a claim passes over a row that a promote has locked at that moment
+    places = {job.id: app.get(job.id).position or 0 for job in (first, live)}
+    assert (places[first.id] < places[live.id]) is keep_place
     assert drain(app, concurrency=1).succeeded == 3
-    at = {job.id: app.attempts(job.id)[-1].started_at for job in (first, second, live)}
-    assert at[first.id] < at[second.id]
-    assert (at[first.id] < at[live.id]) is keep_place
+    started = [app.attempts(job.id)[-1].started_at for job in (first, second)]
+    assert started == sorted(started)
 
 
 def test_a_handler_sees_its_context(app: Headway) -> None:
