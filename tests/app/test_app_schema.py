@@ -24,7 +24,7 @@ from headway import Headway
 from headway.errors import ConfigError, SchemaMissing, SchemaOutdated
 from headway.store.postgres import migrate as postgres_migrate
 from headway.store.postgres import store as postgres_store
-from headway.store.sqlite import migrate as sqlite_migrate
+from headway.store.sqlite.engine import migrate as sqlite_migrate
 from headway.testing import drain
 
 

@@ -16,7 +16,7 @@ import pytest
 from headway import Headway
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
-from headway.store.sqlite.migrate import VERSION
+from headway.store.sqlite.engine.migrate import VERSION
 
 Cli = Any
 Start = Callable[..., "subprocess.Popen[str]"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.store.sqlite import pieces
+from headway.store.sqlite.order import postponed
 
 PIECE = 4
 _SIZE = "create or replace function headway.piece() returns integer language sql immutable as 'select {}'"
@@ -12,7 +12,7 @@ _SIZE = "create or replace function headway.piece() returns integer language sql
 
 @pytest.fixture(autouse=True)
 def small_pieces(db, monkeypatch):
-    monkeypatch.setattr(pieces, "PIECE", PIECE)
+    monkeypatch.setattr(postponed, "PIECE", PIECE)
     if db.dialect == "postgres":
         db.store.side.execute(_SIZE.format(PIECE))
         yield

@@ -6,7 +6,7 @@ import pytest
 from tenant_words import tenant_id
 
 from headway.model.ids import new_id
-from headway.store.sqlite import pieces
+from headway.store.sqlite.order import postponed
 
 _FLOOD = {
     "postgres": (
@@ -30,7 +30,7 @@ def look(db, limit: int = 4) -> None:
 
 @pytest.mark.parametrize("owner", ["acme", None], ids=["one tenant's", "several tenants'"])
 def test_a_flood_of_arrivals_holds_up_no_other_tenant(db, make, monkeypatch, owner):
-    monkeypatch.setattr(pieces, "PIECE", 4)
+    monkeypatch.setattr(postponed, "PIECE", 4)
     nobody = "" if db.dialect == "sqlite" else "ffffffff-ffff-ffff-ffff-ffffffffffff"
     db.sql(_FLOOD[db.dialect].format(nobody if owner is None else tenant_id(owner), new_id()))
     parent = db.enqueue(tenant="beta").id

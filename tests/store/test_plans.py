@@ -430,12 +430,13 @@ def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, w
     assert steps <= 100_000, f"{steps} steps"
 
 
-HOT = ["claim", "enqueue", "settle", "machines", "signals", "children", "reap", "cancel", "tick", "fleet"]
+HOT = ["jobs/claim", "jobs/enqueue", "jobs/settle", "jobs/reap", "jobs/cancel", "jobs/promote"]
+HOT += ["machines/turns", "machines/signals", "machines/children", "fleet/workers"]
 
 
 @pytest.mark.parametrize("file", HOT)
 def test_no_statement_of_a_hot_verb_scans_a_table_on_sqlite(sqlite_crowd, file):
-    from headway.store.sqlite.sql import statements
+    from headway.store.sqlite.engine.statements import statements
 
     _, conn = sqlite_crowd
     for name, sql in statements(file).items():

@@ -15,16 +15,18 @@ import sqlalchemy as sa
 import headway
 from headway import Headway
 from headway.errors import ConfigError, StoreError
-from headway.store.sqlite import migrate
-from headway.store.sqlite.connection import connect
-from headway.store.sqlite.newcomer import _INSERTS
-from headway.store.sqlite.prefix import _made, prefixed, renamed
-from headway.store.sqlite.sql import FOLDER, statements
+from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine.connection import connect
+from headway.store.sqlite.engine.prefix import _made, prefixed, renamed
+from headway.store.sqlite.engine.statements import ROOT, statements
+from headway.store.sqlite.jobs.insert import _INSERTS
 from headway.testing import drain
 
 PREFIX = "headway_"
 TEXTS = {
-    f"{path.stem}.{name}": text for path in sorted(FOLDER.glob("*.sql")) for name, text in statements(path.stem).items()
+    f"{path.parent.name}/{path.stem}.{name}": text
+    for path in sorted(ROOT.glob("*/*.sql"))
+    for name, text in statements(f"{path.parent.name}/{path.stem}").items()
 } | {f"of_rows.{name}": text for name, text in _INSERTS.items()}
 
 
@@ -56,7 +58,7 @@ def test_every_statement_finds_its_tables(file: Path, name: str) -> None:
 
 
 def test_every_table_is_looked_for_among_those_of_the_application() -> None:
-    named = re.findall(r"'(\w+)'", TEXTS["migrate.strangers"])
+    named = re.findall(r"'(\w+)'", TEXTS["engine/migrate.strangers"])
     assert set(named) - {"table", "view"} == {name for name, what in _made().items() if what == "table"}
 
 

@@ -26,10 +26,11 @@ from headway.model.retry import succeeded
 from headway.model.status import MOVES
 from headway.store.ops import Op
 from headway.store.run import drive
-from headway.store.sqlite import SqliteStore, migrate
-from headway.store.sqlite.connection import connect
-from headway.store.sqlite.reads import read_version
-from headway.store.sqlite.sql import FOLDER
+from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine.connection import connect
+from headway.store.sqlite.engine.statements import ROOT
+from headway.store.sqlite.jobs.reads import read_version
 
 LIBRARIES = ("apsw", "stdlib")
 
@@ -120,7 +121,7 @@ class Locked:
 
     def __init__(self, path: Path, library: str) -> None:
         self._process = process(
-            "from headway.store.sqlite.connection import connect\n"
+            "from headway.store.sqlite.engine.connection import connect\n"
             "conn = connect(sys.argv[1], sys.argv[2])\n"
             "conn.execute('begin immediate')\n"
             "print('locked', flush=True)\n"
@@ -618,7 +619,7 @@ def test_a_fork_beside_a_busy_writer_leaves_the_child_a_store_that_works(store):
 
 
 def test_the_moves_of_the_trigger_are_those_of_the_model():
-    text = (FOLDER / "migrations" / "0001.up.sql").read_text()
+    text = (ROOT / "engine/migrations" / "0001.up.sql").read_text()
     assert {(a, b) for a, b in re.findall(r";(\w+)>(\w+);", text)} == MOVES
 
 

@@ -27,7 +27,7 @@ def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
         raise ConfigError(f"{show_url(url)!r} is not a database URL: {_EXAMPLES}")
     match scheme:
         case "sqlite" | "sqlite+stdlib":
-            from headway.store.sqlite.connection import Library
+            from headway.store.sqlite.engine.connection import Library
             from headway.store.sqlite.store import SqliteStore
 
             path, prefix = _file(url)
@@ -72,7 +72,7 @@ def checked(url: str, source: str = "the database URL") -> str:
 
 def _file(url: str) -> tuple[str, str]:
     """The path of a SQLite file, and the prefix of the tables in it."""
-    from headway.store.sqlite.prefix import check_prefix
+    from headway.store.sqlite.engine.prefix import check_prefix
 
     parts = urlsplit(url)
     if parts.netloc:

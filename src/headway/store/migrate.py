@@ -10,8 +10,8 @@ from headway.store.foreign.identify import is_sqlite
 from headway.store.ops import Op
 from headway.store.postgres import migrate as postgres
 from headway.store.run import Store, adrive, drive
-from headway.store.sqlite import migrate as sqlite
-from headway.store.sqlite.prefix import check_prefix, under
+from headway.store.sqlite.engine import migrate as sqlite
+from headway.store.sqlite.engine.prefix import check_prefix, under
 from headway.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from headway.clock import Clock, SystemClock
 from headway.errors import StoreError, StoreUnavailable
 from headway.store.ops import Op, Ops
 from headway.store.run import Store, adrive, drive
-from headway.store.sqlite import migrate
-from headway.store.sqlite.connection import Library
-from headway.store.sqlite.faults import PATIENCE_S, no_answer
-from headway.store.sqlite.file import File, Gate
-from headway.store.sqlite.op import SqliteOp
+from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine.connection import Library
+from headway.store.sqlite.engine.errors import PATIENCE_S, no_answer
+from headway.store.sqlite.engine.file import File, Gate
+from headway.store.sqlite.engine.pool import Readers
+from headway.store.sqlite.engine.prefix import under
+from headway.store.sqlite.engine.verbs import SqliteOp
+from headway.store.sqlite.engine.writer import Writer
 from headway.store.sqlite.ops import SqliteOps
-from headway.store.sqlite.prefix import under
-from headway.store.sqlite.readers import Readers
-from headway.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""The file and its connections: opening, reading, writing, migrating."""

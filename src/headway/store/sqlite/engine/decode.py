@@ -1,0 +1,140 @@
+"""Turns rows into the values of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.clock import from_micros
+from headway.errors import InvalidPayload
+from headway.model import codec
+from headway.model.definition import Definition
+from headway.model.event import Event
+from headway.model.fleet import Worker
+from headway.model.job import Attempt, AuditEntry, Claim, Job
+from headway.model.machine import Child
+from headway.model.signal import Signal
+from headway.model.status import whole_scope
+from headway.model.template import Template
+from headway.model.trigger import Fire, Trigger
+from headway.store.ops import Row
+from headway.store.sqlite.machines.inbox import to_match, to_names
+
+_decode = msgspec.json.Decoder().decode
+
+_JOB = Job.__struct_fields__
+_ATTEMPT = Attempt.__struct_fields__
+_WORKER = Worker.__struct_fields__
+_SIGNAL = Signal.__struct_fields__
+_DEFINITION = Definition.__struct_fields__
+_TEMPLATE = Template.__struct_fields__
+_TRIGGER = Trigger.__struct_fields__
+_FIRE = Fire.__struct_fields__
+_EVENT = Event.__struct_fields__
+
+
+def to_job(row: Row) -> Job:
+    values = _values(_JOB, row, json=("payload", "result", "meta", "state"))
+    scope = show_json(values["unique_scope"])
+    values["unique_scope"] = whole_scope(scope if isinstance(scope, list) else ())
+    values["pending"] = bool(values["pending"])
+    values["awaiting"] = to_names(values["awaiting"])
+    values["match"] = to_match(values["match"])
+    return Job(**values)
+
+
+def to_claim(row: Row, begin: int, place: str | None = None) -> Claim:
+    """The claim whose columns begin there; the last column is not one of them."""
+    values = [*row[begin:-3], bool(row[-2]), place, row[-3]]
+    return Claim(*values)
+
+
+def to_attempt(row: Row) -> Attempt:
+    return Attempt(**_values(_ATTEMPT, row, json=("state",)))
+
+
+def to_signal(row: Row) -> Signal:
+    return Signal(**_values(_SIGNAL, row, json=("payload",)))
+
+
+def to_child(row: Row) -> Child:
+    job_id, kind, status, result, error = row
+    return Child(id=job_id, kind=kind, status=status, result=show_json(result, "result"), error=error)
+
+
+def to_worker(row: Row) -> Worker:
+    values = _values(_WORKER, row, json=("queues", "kinds", "metadata"))
+    values["kinds"] = tuple(values["kinds"])
+    return Worker(**values)
+
+
+def to_definition(row: Row) -> Definition:
+    values = _values(_DEFINITION, row, json=("schema", "enqueuer_may", "policy", "changed"))
+    values["computed"] = bool(values["computed"])
+    values["active"] = bool(values["active"])
+    values["changed"] = tuple(values["changed"])
+    return Definition(**values)
+
+
+def to_template(row: Row) -> Template:
+    """A template; what cannot be read of its objects is given as its text."""
+    values = _values(_TEMPLATE, row, json=())
+    for name in ("payload", "options"):
+        values[name], _ = read_json(values[name])
+    return Template(**values)
+
+
+def to_trigger(row: Row) -> Trigger:
+    """A trigger; what cannot be read of its objects is given as its text."""
+    values = _values(_TRIGGER, row, json=())
+    for name in ("payload", "options", "when"):
+        values[name], _ = read_json(values[name])
+    values["enabled"] = bool(values["enabled"])
+    return Trigger(**values)
+
+
+def to_fire(row: Row) -> Fire:
+    return Fire(**_values(_FIRE, row, json=()))
+
+
+def to_event(row: Row) -> tuple[Event, str | None]:
+    """An event, and why its payload cannot be read, which then is given as its text."""
+    values = _values(_EVENT, row, json=())
+    values["payload"], fault = read_json(values["payload"])
+    return Event(**values), fault
+
+
+def to_audit(row: Row) -> AuditEntry:
+    at, *rest = row
+    return AuditEntry(from_micros(at), *rest)
+
+
+def show_json(text: str | None, what: str = "value") -> Any:
+    """What this text stands for, or why it cannot be read."""
+    try:
+        return None if text is None else _decode(text)
+    except codec.FAULTS:
+        return codec.shown(text, what=what)
+
+
+def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | None]:
+    """What this text stands for; or, where it cannot be read, the text itself and why.
+
+    SQL of others may have stored it: numbers beyond a double, half a surrogate pair, thousands of levels.
+    """
+    try:
+        return codec.read(stored, what=what), None
+    except InvalidPayload as error:
+        text = stored if isinstance(stored, str) else stored.decode("utf-8", "replace")
+        return text, str(error)
+
+
+def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...]) -> dict[str, Any]:
+    values = dict(zip(names, row, strict=True))
+    for name, value in values.items():
+        if value is not None and (name.endswith("_at") or name == "scheduled_for"):
+            values[name] = from_micros(value)
+    for name in json:
+        values[name] = show_json(values[name], name)
+    return values

@@ -1,0 +1,225 @@
+"""The database file in this process: opening it, and keeping SQLite out of every fork."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import closing
+from types import TracebackType
+
+from headway.errors import StoreError
+from headway.logs import get_logger
+from headway.store.run import drive
+from headway.store.sqlite.engine import migrate
+from headway.store.sqlite.engine.connection import Connection, Library, connect, library_errors
+from headway.store.sqlite.engine.errors import PATIENCE_S, Patience, explain, is_busy
+from headway.store.sqlite.engine.prefix import prefixed, under
+from headway.store.sqlite.jobs.reads import read_version
+
+log = get_logger("headway.store")
+
+Identity = tuple[int, int]
+
+_files: weakref.WeakSet[File] = weakref.WeakSet()
+_files_lock = threading.Lock()
+
+
+class File:
+    """Opens connections to one file with one library; the first one makes the schema where there is none."""
+
+    def __init__(self, path: str, library: Library, patience_s: float = PATIENCE_S, prefix: str = "") -> None:
+        self.path = path
+        self.prefix = prefix
+        self.patience_s = patience_s
+        self.library: Library = library
+        self.errors = library_errors(library)
+        self.gate = Gate()
+        self._opened: Identity | None = None
+        self._log: Identity | None = None  # of that file: its -wal
+
+    def open(self, patience_s: float | None = None) -> Connection:
+        """A connection to a file with this version of the schema."""
+        return self._patiently(self._open, patience_s)
+
+    def open_bare(self) -> Connection | None:
+        """A connection to the file as it is; None where there is none."""
+        if not os.path.exists(self.path):
+            return None
+        return self._patiently(lambda: self._connect(create=False))
+
+    def open_for_migration(self) -> Connection:
+        """A connection to the file, which is made if need be; its schema may be of any version."""
+        return self._patiently(lambda: self._connect(create=True))
+
+    def is_blank(self) -> bool:
+        """Whether nobody has committed a schema to the file; asked without any lock."""
+        try:
+            with closing(connect(self.path, self.library, create=False)) as conn:
+                return drive(read_version(), under(self.prefix, conn.run)) == 0
+        except self.errors:
+            return False
+
+    def open_empty(self) -> Connection:
+        """A connection to an empty store that nobody else sees."""
+        conn = prefixed(connect("", self.library), self.prefix)
+        migrate.migrate(conn)
+        return conn
+
+    def closed(self) -> None:
+        """Say that no connection of this process is open any more."""
+        self._opened = self._log = None
+
+    def identity(self) -> Identity | None:
+        """Which file has the path now: a file that was moved away or deleted is no place to commit to."""
+        return _identity(self.path)
+
+    def explain(self, error: Exception) -> StoreError:
+        """An error of the library in our words."""
+        return explain(error, self.path, self.patience_s)
+
+    def _patiently(self, open_: Callable[[], Connection], patience_s: float | None = None) -> Connection:
+        patience = Patience(self.patience_s if patience_s is None else patience_s)
+        while True:
+            try:
+                return open_()
+            except self.errors as error:
+                if not (is_busy(error) and patience.wait()):
+                    raise self.explain(error) from error
+
+    def _open(self) -> Connection:
+        conn = self._connect(create=True)
+        try:
+            migrate.ensure(conn, self.path, self.prefix)
+        except BaseException:
+            conn.close()
+            raise
+        self._log = _identity(f"{self.path}-wal")  # not before: the first read or write makes it
+        return conn
+
+    def _connect(self, *, create: bool) -> Connection:
+        _check_place(self.path)
+        self._check_moved()
+        self._claim()
+        conn = connect(self.path, self.library, create=create)
+        try:
+            conn.execute("pragma busy_timeout = 0")  # `Patience` waits, fairer than SQLite's growing pauses
+            ((mode,),) = conn.execute("pragma journal_mode")
+            if mode != "wal":
+                ((mode,),) = conn.execute("pragma journal_mode = wal")
+            if mode != "wal":
+                raise StoreError(
+                    f"{self.path} cannot have a write-ahead log (its journal mode stays {mode}): "
+                    "its file system has no shared memory; put the file on a local disk"
+                )
+            conn.execute("pragma synchronous = full")
+            conn.execute("pragma foreign_keys = off")
+            conn.execute("pragma cache_size = -16000")
+            conn.execute("pragma temp_store = memory")
+            conn.execute("pragma journal_size_limit = 67108864")
+        except BaseException:
+            conn.close()
+            raise
+        self._claim()
+        return prefixed(conn, self.prefix)
+
+    def _check_moved(self) -> None:
+        """Say that the file was deleted or replaced while connections of this process were open."""
+        found = self.identity()
+        if self._opened is None or found == self._opened:
+            return
+        if found is None:
+            log.warning(
+                "the database file was deleted while it was in use, and its jobs with it: a new one is made",
+                database=self.path,
+            )
+        else:
+            log.warning(
+                "the database file was replaced while it was in use: the new one is used from now on",
+                database=self.path,
+                old_log=self._set_log_aside(),
+            )
+        self._opened = self._log = None
+
+    def _set_log_aside(self) -> str | None:
+        """Part the new file from the old one's log: SQLite would take it for the new one's, and write pages of the one
+        into the other. Gives where it is now, for whoever moved the old file and wants its last transactions."""
+        own = f"{self.path}-wal"
+        if self._log is None or _identity(own) != self._log:
+            return None
+        aside = f"{own}.replaced-{self._log[1]}"
+        try:
+            os.rename(own, aside)
+            if _identity(aside) != self._log:  # another process was quicker, and this is the new file's
+                os.rename(aside, own)
+                return None
+            os.rename(f"{self.path}-shm", f"{self.path}-shm.replaced-{self._log[1]}")
+        except FileNotFoundError:
+            return None
+        return aside
+
+    def _claim(self) -> None:
+        """Say that this process uses this library for this file; refuse a second one."""
+        identity = self.identity()
+        if identity is None:
+            return
+        with _files_lock:
+            for other in _files:
+                if other._opened == identity and other.library != self.library:
+                    raise StoreError(
+                        f"{self.path} is open in this process with {other.library} already, and cannot be "
+                        f"opened with {self.library} too: two SQLite libraries on one file in one process "
+                        "lose committed data. Use one of sqlite:///… and sqlite+stdlib:///… throughout"
+                    )
+            self._opened = identity
+            _files.add(self)
+
+
+class Gate:
+    """Counts the threads that read, so that a fork happens while there are none."""
+
+    def __init__(self) -> None:
+        self._free = threading.Condition(threading.Lock())
+        self._inside = 0
+
+    def __enter__(self) -> None:
+        with self._free:
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._free:
+            self._inside -= 1
+            if not self._inside:
+                self._free.notify_all()
+
+    def shut(self, timeout: float) -> bool:
+        """Let nobody in until `open`; False if somebody is still inside."""
+        self._free.acquire()
+        return self._free.wait_for(lambda: not self._inside, timeout)
+
+    def open(self) -> None:
+        self._free.release()
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _check_place(path: str) -> None:
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise StoreError(f"{path} cannot be made: there is no directory {folder}. Make it with: mkdir -p {folder}")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        raise StoreError(f"{path} is not a file: give Headway the path of a file to keep its jobs in")

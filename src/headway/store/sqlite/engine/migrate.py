@@ -1,0 +1,157 @@
+"""The schema's numbered migrations: which there are, which would run, and running them."""
+
+from __future__ import annotations
+
+import re
+import sqlite3  # only to split scripts: it opens nothing here
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headway.errors import ConfigError, SchemaOutdated, StoreError
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.run import drive
+from headway.store.sqlite.engine.connection import Connection
+from headway.store.sqlite.engine.prefix import renamed
+from headway.store.sqlite.engine.statements import ROOT, statements
+from headway.store.sqlite.jobs.reads import read_version
+
+_SQL = statements("engine/migrate")
+_FOLDER = ROOT / "engine/migrations"
+VERSION = max(int(path.name.split(".")[0]) for path in _FOLDER.glob("*.up.sql"))
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step, from one version to the next or the one before."""
+
+    before: int
+    after: int
+
+    @property
+    def title(self) -> str:
+        if self.after > self.before:
+            return f"migrate up to version {self.after}"
+        return f"migrate down from version {self.before}"
+
+    def script(self, prefix: str = "") -> str:
+        """Its SQL text, for people and for other tools."""
+        texts = (_inline(statement) for statement in self.statements())
+        return "\n\n".join(f"{renamed(text, prefix) if prefix else text};" for text in texts) + "\n"
+
+    def statements(self) -> Steps[None]:
+        """What it runs, with its note in `schema_version`."""
+        up = self.after > self.before
+        if self.before == 0:
+            yield Statement(_SQL["table"])
+        name = f"{self.after:04}.up.sql" if up else f"{self.before:04}.down.sql"
+        for sql in split((_FOLDER / name).read_text("utf-8")):
+            yield Statement(sql)
+        if up:
+            yield Statement(_SQL["record"], (self.after,))
+        elif self.after == 0:
+            yield Statement(_SQL["drop"])
+        else:
+            yield Statement(_SQL["forget"], (self.before,))
+
+
+def plan(current: int, to: int | None = None) -> list[Migration]:
+    """The steps from one version to another (default: this library's), up or down."""
+    target = VERSION if to is None else to
+    if not 0 <= target <= VERSION:
+        raise ConfigError(f"there is no schema version {target}: this library knows 0 to {VERSION}")
+    if current > VERSION:
+        raise newer(current)
+    way = 1 if target > current else -1
+    return [Migration(at, at + way) for at in range(current, target, way)]
+
+
+def migration(to: int | None = None) -> Steps[list[str]]:
+    """Move the schema to a version inside the transaction that is open; gives what was done, a line each."""
+    # looked up under the lock: another process may have migrated since
+    before = yield from read_version()
+    steps = plan(before, to)
+    if before == 0 and steps:
+        yield from _refuse_strangers()
+    for step in steps:
+        yield from step.statements()
+    return [step.title for step in steps]
+
+
+def migrate(conn: Connection, to: int | None = None) -> list[str]:
+    """The same in a transaction of its own."""
+    conn.execute("begin immediate", ())
+    try:
+        done = drive(migration(to), conn.run)
+        conn.execute("commit", ())
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("rollback")
+        raise
+    return done
+
+
+def ensure(conn: Connection, path: str, prefix: str = "") -> None:
+    """Make the schema in a new file; raises `SchemaOutdated` where it is of another version."""
+    found = drive(read_version(), conn.run)
+    if found == 0:
+        migrate(conn)
+    else:
+        _judge(found, path, prefix)
+
+
+def prepare(path: str, prefix: str = "") -> Steps[bool]:
+    """The same inside a caller's transaction; True if the schema was there, and will be whatever becomes of that."""
+    found = yield from read_version()
+    if found == 0:
+        yield from migration()
+        return False
+    _judge(found, path, prefix)
+    return True
+
+
+def _judge(found: int, path: str, prefix: str) -> None:
+    if found < VERSION:
+        url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
+        raise SchemaOutdated(
+            f"{path} has schema version {found}, and this library needs {VERSION}: "
+            f"stop the workers, then run: headway --url {url} migrate"
+        )
+    if found > VERSION:
+        raise newer(found, path)
+
+
+def newer(found: int, path: str = "the file") -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{path} has schema version {found}, made by a newer Headway; this library knows {VERSION} at most: "
+        "upgrade it here with pip install --upgrade headway"
+    )
+
+
+def split(text: str) -> Iterator[str]:
+    """The statements of a script, without the comments around them."""
+    statement = ""
+    for line in text.splitlines():
+        if not statement and (not line.strip() or line.startswith("--")):
+            continue
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement.strip().removesuffix(";")
+            statement = ""
+    if statement.strip():
+        raise StoreError(f"a migration ends inside a statement: {statement.strip()[:80]}")
+
+
+def _inline(statement: Statement | Batch) -> str:
+    """A statement as text: the parameters here are version numbers only."""
+    assert isinstance(statement, Statement)
+    return re.sub(r"\?(\d+)", lambda match: str(int(statement.params[int(match[1]) - 1])), statement.sql)
+
+
+def _refuse_strangers() -> Steps[None]:
+    rows = yield Statement(_SQL["strangers"])
+    if rows:
+        names = ", ".join(sorted(row[0] for row in rows))
+        raise StoreError(
+            f"this database already has tables of Headway's names that Headway did not make ({names}): "
+            "give Headway a file of its own, or its tables a prefix with sqlite:///file.db?prefix=headway_"
+        )

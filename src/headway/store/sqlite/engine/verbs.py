@@ -1,0 +1,66 @@
+"""What the SQLite store's verbs have in common: their clock, and ops that look before they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from headway.clock import Clock, to_micros
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+
+T = TypeVar("T")
+
+_SQL = statements("jobs/positions")
+_encode = msgspec.json.Encoder().encode
+
+
+class SqliteOp(Op[T], frozen=True):
+    """An op with what only this store needs to know.
+
+    A SQLite file has one write lock for everybody, so a worker that polls an empty queue must not take it.
+    `probe` runs first, on a read connection: what it gives is the op's answer, and only None makes the store
+    run `steps` under the write lock, where they look again. An op with `absent` reads the file as it is, with
+    any schema or none; `absent` is its answer where there is no file.
+    """
+
+    probe: Callable[[], Steps[T | None]] | None = None
+    absent: T | None = None
+
+
+class Verbs:
+    """The base of the verbs: they take the time from here, once per run."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+
+def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[str, str]]) -> str:
+    """A JSON array for `json_each`."""
+    return _encode(values).decode()
+
+
+def given(change: msgspec.Struct, but: Sequence[str] = ()) -> dict[str, Any]:
+    """The values that a change sets, as they are stored."""
+    values = {name: getattr(change, name) for name in change.__struct_fields__ if name not in but}
+    return {
+        name: to_micros(value) if isinstance(value, datetime) else value
+        for name, value in values.items()
+        if value is not msgspec.UNSET
+    }
+
+
+def positions(count: int) -> Steps[list[int]]:
+    """The next `count` positions, a gap of 1024 apart, in order."""
+    if not count:
+        return []
+    rows = yield Statement(_SQL["next"], (count,))
+    return spread(rows[0][0], count)
+
+
+def spread(last: int, count: int) -> list[int]:
+    """The `count` positions up to the last one."""
+    return [last - 1024 * back for back in range(count - 1, -1, -1)]

@@ -1,0 +1,270 @@
+"""The one writer of a process: runs all waiting ops in one transaction and answers them after its commit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from headway.errors import HeadwayError, StoreError
+from headway.store.ops import Steps
+from headway.store.run import drive
+from headway.store.sqlite.engine.connection import Connection
+from headway.store.sqlite.engine.errors import Patience, is_busy, is_of_the_file
+from headway.store.sqlite.engine.file import File, Identity
+
+T = TypeVar("T")
+
+_LARGEST_GROUP = 256
+
+
+class _Request:
+    """One op on its way through the writer; `done` is for a waiting thread, `future` for an event loop."""
+
+    value: Any = None
+    error: BaseException | None = None
+    done: threading.Lock | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Any] | None = None
+
+    def __init__(self, steps: Callable[[], Steps[Any]]) -> None:
+        self.steps = steps
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.future is not None and self.future.done()
+
+
+class Writer:
+    """Group commit. Every op has a savepoint of its own, so that one that fails fails alone.
+
+    A thread writes what waits in the queue, so that an event loop never waits for a disk. A caller that finds
+    nobody writing and nobody waiting writes its own op itself, which spares it two changes of thread; it never
+    writes those of others, so that a signal that interrupts it fails nothing but its own op.
+    """
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._turn = threading.Lock()  # whoever holds it may use the connection
+        self._next = False  # the thread waits for its turn, with ops in hand
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._conn: Connection | None = None
+        self._identity: Identity | None = None
+
+    def run(self, steps: Callable[[], Steps[T]]) -> T:
+        """Run an op and wait for its commit."""
+        request = _Request(steps)
+        if self._next or self._turn.locked() or not self._queue.empty():
+            request.done = threading.Lock()
+            request.done.acquire()
+            self._submit(request)
+            request.done.acquire()
+        else:
+            with self._turn:
+                self._write([request])
+        if request.error is not None:
+            raise request.error
+        value: T = request.value
+        return value
+
+    async def arun(self, steps: Callable[[], Steps[T]]) -> T:
+        """The same without blocking the event loop."""
+        request = _Request(steps)
+        request.loop = asyncio.get_running_loop()
+        request.future = request.loop.create_future()
+        self._submit(request)
+        value: T = await request.future
+        return value
+
+    def stop(self) -> None:
+        """Run what waits, then end the thread and close the connection."""
+        with self._starting:
+            if self._thread is not None:
+                self._queue.put(None)
+                self._thread.join()
+                self._thread = None
+        with self._turn:
+            self.disconnect()
+        if not self._queue.empty():
+            self._start()  # somebody came in behind the last
+
+    def hold(self, timeout: float) -> bool:
+        """Let nobody write until `let_go`; False if somebody still does."""
+        return self._turn.acquire(timeout=timeout)
+
+    def let_go(self) -> None:
+        self._turn.release()
+
+    def disconnect(self) -> None:
+        """Close the connection; the next op opens a new one."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    def _submit(self, request: _Request) -> None:
+        self._queue.put(request)
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="headway-sqlite-writer", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            group, going = self._next_group()
+            if group:
+                self._next = True
+                with self._turn:
+                    self._next = False
+                    self._write(group)
+                _answer(group)
+
+    def _next_group(self) -> tuple[list[_Request], bool]:
+        """Everything that waits, once something does; False when the writer shall stop after it."""
+        group: list[_Request] = []
+        request = self._queue.get()
+        try:
+            while request is not None:
+                group.append(request)
+                if len(group) == _LARGEST_GROUP:
+                    return group, True
+                request = self._queue.get_nowait()
+        except Empty:
+            return group, True
+        return group, False
+
+    def _write(self, group: list[_Request]) -> None:
+        """Run the group to its commit; leaves a value or an error in each request, and never raises."""
+        patience: Patience | None = None
+        while True:
+            try:
+                conn = self._connected()
+                conn.execute("begin immediate")
+                done = self._run_one(conn, group[0]) if len(group) == 1 else self._run_each(conn, group)
+                if done and self._file.identity() != self._identity:
+                    self._give_up()  # the file was replaced meanwhile, and a commit to the old one is no commit
+                    continue
+                conn.execute("commit" if done else "rollback")
+                return
+            except self._file.errors as error:
+                if is_busy(error):
+                    self._roll_back()
+                    patience = patience or Patience(self._file.patience_s)
+                    if patience.wait() and not all(request.is_given_up for request in group):
+                        continue
+                elif len(group) > 1:
+                    self._give_up()
+                    self._write_apart(group)
+                    return
+                failure: BaseException = self._file.explain(error)
+                failure.__cause__ = error
+            except BaseException as error:
+                failure = error
+            self._give_up()
+            for request in group:
+                request.error = failure if len(group) == 1 else _copy_of(failure)
+            return
+
+    def _write_apart(self, group: list[_Request]) -> None:
+        """Each for itself after the file failed the group: the disk may lack room for one of them only."""
+        for request in group:
+            self._write([request])
+
+    def _run_each(self, conn: Connection, group: list[_Request]) -> bool:
+        """Run the ops; False if there is nothing to commit of any."""
+        done = False
+        for request in group:
+            conn.execute("savepoint op")
+            if self._run_one(conn, request):
+                done = True
+            else:
+                conn.execute("rollback to op")
+            conn.execute("release op")
+        return done
+
+    def _run_one(self, conn: Connection, request: _Request) -> bool:
+        """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
+        if request.is_given_up:
+            return False
+        try:
+            request.value = drive(request.steps(), conn.run)
+            request.error = None
+            return True
+        except self._file.errors as error:
+            if is_of_the_file(error):
+                raise
+            request.error = self._file.explain(error)
+            request.error.__cause__ = error
+        except Exception as error:
+            request.error = error
+        return False
+
+    def _connected(self) -> Connection:
+        identity = self._file.identity()
+        if self._conn is not None and identity != self._identity:
+            self.disconnect()
+        if self._conn is None:
+            self._conn = self._file.open()
+            self._identity = self._file.identity()
+        return self._conn
+
+    def _give_up(self) -> None:
+        self._roll_back()
+        self._disconnect_quietly()
+
+    def _roll_back(self) -> None:
+        try:
+            if self._conn is not None and self._conn.in_transaction:
+                self._conn.execute("rollback")
+        except self._file.errors:
+            self._disconnect_quietly()  # closing rolls back as well
+
+    def _disconnect_quietly(self) -> None:
+        with suppress(self._file.errors):  # the failure that led here is the one to show
+            self.disconnect()
+
+
+def _answer(group: list[_Request]) -> None:
+    loops: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in group:
+        if request.done is not None:
+            request.done.release()
+        elif request.loop is not None:
+            loops.setdefault(request.loop, []).append(request)
+    for loop, requests in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, requests)
+        except RuntimeError:
+            continue  # that loop is closed, so nobody waits any more
+
+
+def _resolve(requests: list[_Request]) -> None:
+    for request in requests:
+        assert request.future is not None
+        if request.future.done():
+            continue
+        if request.error is not None:
+            request.future.set_exception(request.error)
+        else:
+            request.future.set_result(request.value)
+
+
+def _copy_of(failure: BaseException) -> BaseException:
+    """One error for each caller: raising one object in several threads mixes their tracebacks."""
+    copy: BaseException = (
+        type(failure)(*failure.args)
+        if isinstance(failure, HeadwayError)
+        else StoreError(f"the group failed: {failure}")
+    )
+    copy.__cause__ = failure.__cause__ or failure
+    return copy

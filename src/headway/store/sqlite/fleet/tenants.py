@@ -1,0 +1,76 @@
+"""Tenants: names are looked up here, and what is new gets its row."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from headway.errors import InvalidJob
+from headway.model.ids import DEFAULT_TENANT_ID, is_id, tenant_ref
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+
+_SQL = statements("fleet/tenants")
+
+
+class Owned(Protocol):
+    """What a tenant owns, and how that was named."""
+
+    @property
+    def tenant(self) -> str | None: ...
+
+    @property
+    def tenant_id(self) -> str: ...
+
+
+class TenantVerbs(Verbs):
+    def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
+        def steps() -> Steps[dict[str, str]]:
+            return dict((yield Statement(_SQL["names"], (json_list(ids),))))
+
+        return SqliteOp(steps, writes=False)
+
+    def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
+        def look() -> Steps[dict[str, str]]:
+            return dict((yield Statement(_SQL["named"], (json_list(names),))))
+
+        def probe() -> Steps[dict[str, str] | None]:
+            found = yield from look()
+            return found if len(found) == len(set(names)) else None
+
+        if not create:
+            return SqliteOp(look, writes=False)
+        return SqliteOp(lambda: named(names, self._clock.now()), writes=True, probe=probe)
+
+
+def named(names: Iterable[str], now: int) -> Steps[dict[str, str]]:
+    """The ids of the tenants of these names; what is new becomes one."""
+    found: dict[str, str] = dict((yield Statement(_SQL["named"], (json_list(sorted(names)),))))
+    new = {name: name if is_id(name) else str(uuid.uuid4()) for name in names if name not in found}
+    yield from _add({tenant_id: None if is_id(name) else tenant_ref(name) for name, tenant_id in new.items()}, now)
+    return {**found, **new}
+
+
+def name_tenants(owned: Iterable[Owned], now: int) -> Steps[None]:
+    """See that the tenants of these have their rows; the default one has its own from the start."""
+    others = {each.tenant_id: each.tenant for each in owned if each.tenant_id != DEFAULT_TENANT_ID}
+    if others:
+        known = {tenant_id for (tenant_id,) in (yield Statement(_SQL["known"], (json_list(list(others)),)))}
+        new = {key: None if slug is None or is_id(slug) else slug for key, slug in others.items() if key not in known}
+        yield from _add(new, now)
+
+
+def _add(new: Mapping[str, str | None], now: int) -> Steps[None]:
+    """Add tenants, by id, with their names."""
+    if not new:
+        return
+    slugs = [slug for slug in new.values() if slug is not None]
+    for slug, retired in (yield Statement(_SQL["taken"], (json_list(slugs),))):
+        if retired:
+            raise InvalidJob(
+                f'tenant name "{slug}" belonged to a tenant that was renamed or deleted: names are never used again'
+            )
+        raise InvalidJob(f'tenant name "{slug}" is another tenant\'s: nothing was written')
+    yield Batch(_SQL["add"], [(tenant_id, slug, now) for tenant_id, slug in new.items()])

@@ -1,0 +1,150 @@
+"""Claim, and what a worker asks and says about the jobs it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headway.errors import LeaseLost
+from headway.model.job import Claim, Report
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.claim_limited import claim_guarded, claim_one, end_superseded
+from headway.store.sqlite.machines.places import to_claims
+from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.rates import refill
+
+_SQL = statements("jobs/claim")
+
+
+class _Found(msgspec.Struct, frozen=True, array_like=True):
+    """What a look at a queue found."""
+
+    registered: int
+    closed: int  # paused or reserved
+    work: int
+    refills: int  # a rate allows starts of those aside
+    arrived: int  # the rest of something that is done in pieces
+    fair: int
+    guarded: int
+    limits: int  # some kind or tenant has one
+    max_running: int | None
+
+
+class ClaimVerbs(Verbs):
+    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
+        def probe() -> Steps[list[Claim] | None]:
+            now = self._clock.now()
+            found = yield from _look(worker_id, queue, now)
+            if found.closed or not (found.work or found.refills or found.arrived):
+                return []
+            return None if (yield from _room(found, queue, limit)) > 0 else []
+
+        def steps() -> Steps[list[Claim]]:
+            now = self._clock.now()
+            found = yield from _look(worker_id, queue, now)
+            if not found.closed and (found.refills or (found.arrived and not found.work)):
+                yield from refill(now)
+                if not found.work:
+                    yield from do_some(now)
+                found = yield from _look(worker_id, queue, now)
+            if found.closed or not found.work:
+                return []
+            room = yield from _room(found, queue, limit)
+            counted = found.max_running is not None
+            if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
+                return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
+            rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
+            if len(rows) < limit:
+                left = yield Statement(_SQL["left"], (queue, now, limit))
+                yield from end_superseded([rowid for (rowid,) in left], now)
+            rows.sort()  # by priority, position, id: returning has no order
+            return (yield from to_claims(rows, 2))
+
+        return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
+
+    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
+        names = json_list(queues)
+
+        def steps() -> Steps[list[str]]:
+            rows = yield Statement(_SQL["claimable"], (names, self._clock.now()))
+            return [name for (name,) in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
+        def steps() -> Steps[Claim | None]:
+            now = self._clock.now()
+            ((registered,),) = yield Statement(_SQL["registered"], (worker_id,))
+            _check_registered(worker_id, registered)
+            rows = yield Statement(_SQL["queue_of"], (job_id,))
+            if not rows:
+                return None
+            queue = rows[0][0]
+            ((reserved,),) = yield Statement(_SQL["reserved"], (queue, reservation_id, now))
+            if reserved:
+                return None
+            limits = yield Statement(_SQL["most"], (queue,))
+            counted = bool(limits) and limits[0][0] is not None
+            if counted:
+                ((running,),) = yield Statement(_SQL["running_limited"], (queue,))
+                if running >= limits[0][0]:
+                    return None
+            return (yield from claim_one(worker_id, job_id, now, counted=counted))
+
+        return SqliteOp(steps, writes=True, repeatable=False)
+
+    def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
+        def steps() -> Steps[list[tuple[str, int]]]:
+            rows = yield Statement(_SQL["running"], (worker_id,))
+            return [(job_id, fence) for job_id, fence in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
+        def steps() -> Steps[list[tuple[str, int]]]:
+            if reports:
+                yield Batch(
+                    _SQL["report"],
+                    [(said.id, said.fence, said.progress, said.note, said.tail, said.tail_end) for said in reports],
+                )
+            return (yield from canceling(worker_id))
+
+        return SqliteOp(steps, writes=bool(reports))
+
+
+def canceling(worker_id: str) -> Steps[list[tuple[str, int]]]:
+    """The (id, fence) of the worker's running jobs that were asked to stop."""
+    rows = yield Statement(_SQL["canceling"], (worker_id,))
+    return [(job_id, fence) for job_id, fence in rows]
+
+
+def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
+    rows = yield Statement(_SQL["probe"], (worker_id, queue, now))
+    found = _Found(*rows[0])
+    _check_registered(worker_id, found.registered)
+    return found
+
+
+def _concerned(queue: str, limit: int, now: int) -> Steps[bool]:
+    """Whether a limit of a kind or tenant minds one of the jobs that would be taken."""
+    ((concerned,),) = yield Statement(_SQL["concerned"], (queue, now, limit))
+    return bool(concerned)
+
+
+def _room(found: _Found, queue: str, limit: int) -> Steps[int]:
+    """How many may be taken, by the limit of the queue itself."""
+    if found.max_running is None:
+        return limit
+    ((running,),) = yield Statement(_SQL["running_limited"], (queue,))
+    return min(limit, found.max_running - int(running))
+
+
+def _check_registered(worker_id: str, registered: int) -> None:
+    if not registered:
+        raise LeaseLost(
+            f"worker {worker_id} is not registered (any more): its lease ran out and it was reaped; "
+            "register again under a new id"
+        )

@@ -1,0 +1,134 @@
+"""The claim of a queue that is fair or has partitions or limits to mind: what a full key blocks is put aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.job import Claim
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.unique import holder_of_key, supersede
+from headway.store.sqlite.machines.places import to_claims
+from headway.store.sqlite.order.capacity import Candidate, Room, look_for_room, write_buckets
+from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.fair import pick_in_turn, serve
+from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.limited import let_in, put_aside
+
+_SQL = statements("jobs/claim")
+_ROUNDS = 10
+_LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # so many are looked at in a round once something is in the way
+
+
+def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool) -> Steps[list[Claim]]:
+    """Take up to `limit` jobs, none over a limit; `counted`: the queue has a limit of its own, which `limit` minds."""
+    claims: list[Claim] = []
+    width = limit
+    for _ in range(_ROUNDS if limit > 0 else 0):
+        jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
+        if not jobs:
+            break
+        room = yield from look_for_room(jobs, now)
+        chosen, blocked = _choose(jobs, room, limit - len(claims))
+        taken = yield from _take(worker_id, chosen, room, now, counted=counted)
+        claims += taken
+        if fair and taken:
+            yield serve(queue, taken[-1].tenant_id)
+        yield from _put_aside(blocked, chosen, room, now)
+        passed = yield from _end_superseded(chosen, taken, now)
+        if len(claims) >= limit or not (blocked or passed):
+            break
+        width = max(limit - len(claims), min(_MOST_WIDTH, max(_LEAST_WIDTH, 2 * width)))
+    return claims
+
+
+def claim_one(worker_id: str, job_id: str, now: int, *, counted: bool) -> Steps[Claim | None]:
+    """Take exactly this job, if nothing is in its way."""
+    rows = yield Statement(_SQL["candidate"], (job_id, now))
+    if not rows:
+        return None
+    job = Candidate(*rows[0])
+    room = yield from look_for_room([job], now)
+    if room.full(job) is not None:
+        return None
+    room.take(job)
+    taken = yield from _take(worker_id, [job], room, now, counted=counted)
+    yield from write_buckets(room, [job], [], now)
+    yield from _end_superseded([job], taken, now)
+    return taken[0] if taken else None
+
+
+def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
+    rows = yield Statement(_SQL["candidates"], (queue, now, count))
+    return [Candidate(*row) for row in rows]
+
+
+def _choose(jobs: Sequence[Candidate], room: Room, limit: int) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
+    """Those that may start, in order, and those before the last of them that may not, with the key that is full."""
+    chosen: list[Candidate] = []
+    blocked: list[tuple[Candidate, str]] = []
+    for job in jobs:
+        if len(chosen) == limit:
+            break
+        key = room.full(job)
+        if key is None:
+            room.take(job)
+            chosen.append(job)
+        else:
+            blocked.append((job, key))
+    return chosen, blocked
+
+
+def _take(worker_id: str, jobs: Sequence[Candidate], room: Room, now: int, *, counted: bool) -> Steps[list[Claim]]:
+    """Set these running; gives their claims in order. One that would enter a taken unique scope stays behind."""
+    found: dict[int, Claim] = {}
+    by_mark: dict[int, list[int]] = {}
+    for job in jobs:
+        by_mark.setdefault(1 if counted else room.mark(job), []).append(job.rowid)
+    for mark, rowids in by_mark.items():
+        rows = yield Statement(_SQL["take_these"], (worker_id, json_list(rowids), now, mark))
+        claims = yield from to_claims(rows, 1)
+        found |= {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
+    return [found[job.rowid] for job in jobs if job.rowid in found]
+
+
+def _put_aside(
+    blocked: Sequence[tuple[Candidate, str]], chosen: Sequence[Candidate], room: Room, now: int
+) -> Steps[None]:
+    yield from write_buckets(room, chosen, [job for job, key in blocked if key.startswith("r:")], now)
+    if not blocked:
+        return
+    yield from put_aside([(job.rowid, key) for job, key in blocked])
+    # it may have been let in for another of its keys, which has room: somebody else may go instead
+    freed: dict[str, int] = {}
+    for job, full in blocked:
+        for key in room.open_keys(job):
+            if key != full:
+                freed[key] = freed.get(key, 0) + 1
+    if freed:
+        yield from let_in(freed)
+
+
+def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: int) -> Steps[int]:
+    """End those that may not run because another with their unique key does; gives how many."""
+    if len(taken) == len(chosen):
+        return 0
+    running = {claim.id for claim in taken}
+    left = [job for job in chosen if job.id not in running]
+    return (yield from end_superseded([job.rowid for job in left], now))
+
+
+def end_superseded(rowids: Sequence[int], now: int) -> Steps[int]:
+    """End those of these queued jobs whose unique key another holds; every claim would look at them."""
+    ended: list[Left] = []
+    tied = (yield from ties(rowids)) if rowids else {}
+    for rowid, job in tied.items():
+        holder = yield from holder_of_key(rowid)
+        if holder is not None:
+            ((key,),) = yield Statement(_SQL["unique_key"], (rowid,))
+            yield supersede(rowid, key, holder, now)
+            ended.append(Left(job, "canceled"))
+    if ended:
+        yield from follow(ended, now=now)
+    return len(ended)

@@ -1,0 +1,176 @@
+"""New jobs as rows, and who each of them is once some met an existing job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+
+from headway.clock import to_micros
+from headway.errors import Duplicate, InvalidJob
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Enqueued, NewJob
+from headway.model.machine import Place
+from headway.model.outcome import Match
+from headway.model.status import Status
+from headway.store.ops import Batch, Row, Statement, Steps
+from headway.store.sqlite.engine.statements import of_rows, statements
+from headway.store.sqlite.engine.verbs import json_list
+
+_SQL = statements("jobs/enqueue")
+
+_AT_ONCE = 16  # rows of an insert; SQLite of old takes 999 parameters
+_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied", "insert_placed")}
+
+_scope_text = lru_cache(maxsize=256)(json_list)
+
+
+def starts_at(job: NewJob, now: int) -> int | None:
+    if job.scheduled_for is not None:
+        return to_micros(job.scheduled_for)
+    return None if job.delay_ms is None else now + job.delay_ms * 1000
+
+
+def starts_at_once(job: NewJob) -> bool:
+    """Whether it may start now, and is of the tenant that has its row from the start."""
+    return job.delay_ms is None and job.scheduled_for is None and job.tenant_id == DEFAULT_TENANT_ID
+
+
+def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
+    return (
+        job.id,
+        job.tenant_id,
+        job.kind,
+        job.queue,
+        status,
+        job.priority,
+        position,
+        job.max_attempts,
+        job.max_losses,
+        job.backoff_base_ms,
+        job.backoff_cap_ms,
+        job.timeout_ms,
+        job.delivery,
+        job.idempotency_key,
+        job.unique_key,
+        _scope_text(job.unique_scope) if job.unique_key is not None else "[]",
+        scheduled_for,
+        None if job.expires_at is None else to_micros(job.expires_at),
+        now,
+        now if status == "queued" else None,
+        job.correlation_id,
+        job.trace_id,
+        job.source,
+        job.source_ref,
+        job.created_by,
+        job.payload,
+        job.meta,
+        job.template_id,
+        job.template_revision,
+        job.trigger_id,
+    )
+
+
+def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool) -> Row:
+    """The row with what ties the job to others."""
+    return (
+        *row,
+        job.train,
+        None if job.on_canceled == "advance" else job.on_canceled,
+        None if job.on_dead == "advance" else job.on_dead,
+        job.partition,
+        job.concurrency,
+        job.concurrency_key,
+        job.rate_count,
+        job.rate_period_ms,
+        job.rate_burst,
+        job.rate_key,
+        job.group_id,
+        bool(job.after),
+        metered,
+        fair,
+    )
+
+
+def placed_row(row: Row, place: Place | None, parent_id: str | None) -> Row:
+    """The row with where the machine begins; `parent_id` is the machine that spawns it now, if one does."""
+    if place is None:
+        return (*row, *(None,) * 10, parent_id)
+    return (
+        *row,
+        place.version,
+        place.step,
+        bytes(place.state).decode() or None,
+        names_text(place.awaiting),
+        match_flag(place.match),
+        place.joining,
+        place.woken,
+        place.home_queue,
+        place.home_partition,
+        place.forked_from,
+        parent_id or place.parent_id,
+    )
+
+
+def names_text(names: Sequence[str]) -> str | None:
+    """The signals that a machine awaits, as they are stored."""
+    return json_list(names) if names else None
+
+
+def match_flag(match: Match) -> int | None:
+    return 1 if match == "all" else None
+
+
+def insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
+    """Run this insert for all rows; gives how many of them were new."""
+    if len(rows) == 1:
+        yield Statement(_SQL[name], rows[0])
+        ((new,),) = yield Statement(_SQL["changes"])
+        return int(new)
+    ((before,),) = yield Statement(_SQL["total_changes"])
+    whole = len(rows) - len(rows) % _AT_ONCE
+    if whole:
+        blocks = [tuple(chain(*rows[first : first + _AT_ONCE])) for first in range(0, whole, _AT_ONCE)]
+        yield Batch(_INSERTS[name], blocks)
+    yield Batch(_SQL[name], rows[whole:])
+    ((after,),) = yield Statement(_SQL["total_changes"])
+    return int(after - before)
+
+
+def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:
+    """The status of those of these jobs that exist, by id and tenant."""
+    rows = yield Statement(_SQL["present"], (json_list(ids),))
+    return {(job_id, tenant): status for job_id, tenant, status in rows}
+
+
+def answers(jobs: Sequence[NewJob], new: int) -> Steps[list[Enqueued]]:
+    """Who each job is: its own row, or the one that it met. So many rows went in last, and they are the new ones."""
+    found = yield from present([job.id for job in jobs])
+    made = {job_id for (job_id,) in (yield Statement(_SQL["newest"], (new,)))} if new else set()
+    given = []
+    for job in jobs:
+        status = found.get((job.id, job.tenant_id))
+        if status is not None:
+            given.append(Enqueued(job.id, status, job.id in made))
+            made.discard(job.id)  # of an id that comes twice, the first is the new one
+        else:
+            given.append((yield from _existing(job)))
+    return given
+
+
+def _existing(job: NewJob) -> Steps[Enqueued]:
+    for name in ("idempotency_key", "unique_key"):
+        key = getattr(job, name)
+        if key is None:
+            continue
+        rows = yield Statement(_SQL[f"by_{name}"], (job.tenant_id, job.kind, key))
+        if rows:
+            job_id, status = rows[0]
+            if name == "unique_key" and job.on_conflict == "raise":
+                raise Duplicate(
+                    f'unique key "{key}" of kind {job.kind} is taken by job {job_id} ({status}): '
+                    "nothing was enqueued; on_conflict='return' gives that job instead",
+                    job_id,
+                )
+            return Enqueued(job_id, status, False)
+    raise InvalidJob(f"job id {job.id} is taken: give a new job an id of its own")

@@ -1,0 +1,158 @@
+"""The periodic duties: promote what is due, cancel what expired, prune what is old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from headway.model.fleet import Promoted
+from headway.model.status import Status
+from headway.store.ops import Batch, Op, Rows, Statement, Steps
+from headway.store.sqlite.engine.row_by_row import each_alone
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list, positions
+from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.jobs.unique import holder_of_key, supersede
+from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
+from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.postponed import any_left
+from headway.store.sqlite.order.rates import next_refill, refill
+
+_SQL = statements("jobs/promote")
+_JOINS = statements("order/joins")
+_GROUPS = statements("order/groups")
+_SIGNALS = statements("machines/signals")
+
+
+class TickVerbs(Verbs):
+    def promote(self, *, limit: int) -> Op[Promoted]:
+        def probe() -> Steps[Promoted | None]:
+            now = self._clock.now()
+            ((due, expired, late, *next_due),) = yield Statement(_SQL["probe"], (now,))
+            next_token = yield from next_refill()
+            refills = next_token is not None and next_token <= now
+            if due or expired or late or refills or (yield from any_left()):
+                return None
+            return Promoted(0, 0, _wait_ms(now, *next_due, next_token))
+
+        def steps(each: _Each = _all_at_once) -> Steps[Promoted]:
+            now = self._clock.now()
+            yield from do_some(now)
+            yield from refill(now)
+            rows = yield Statement(_SQL["expired"], (now, limit))
+            expired = yield from each("expiring", rows, lambda some: _expire(some, now))
+            rows = yield Statement(_SQL["due"], (now, limit))
+            queued = yield from each("promoting", rows, lambda some: _queue_due(some, now))
+            rows = yield from late_rows(now, limit)
+            queued += yield from each("timing out", rows, lambda some: _time_out(some, now))
+            (next_due,) = yield Statement(_SQL["next_due"])
+            next_token = now if (yield from any_left()) else (yield from next_refill())
+            return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
+
+        def alone() -> Steps[Promoted]:
+            promoted = yield from steps(_one_by_one)
+            # what failed is due still: nobody is to look for it at once, again and again
+            wait_ms = promoted.next_due_ms
+            return msgspec.structs.replace(promoted, next_due_ms=None if wait_ms is None else max(1_000, wait_ms))
+
+        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(alone, writes=True))
+
+    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        def probe() -> Steps[int | None]:
+            ((found,),) = yield Statement(_SQL["audit_probe"], (self._clock.now() - older_than_ms * 1000,))
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            before = self._clock.now() - older_than_ms * 1000
+            return len((yield Statement(_SQL["prune_audit"], (before, limit))))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
+        def probe() -> Steps[int | None]:
+            before = self._clock.now() - older_than_ms * 1000
+            ((found,),) = yield Statement(_SQL["prune_probe"], (status, before))
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            before = self._clock.now() - older_than_ms * 1000
+            rows = yield Statement(_SQL["prune"], (status, before, limit))
+            if rows:
+                yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
+                yield from _prune_ties(rows)
+            return len(rows)
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+
+_Each = Callable[[str, Rows, Callable[[Rows], Steps[int]]], Steps[int]]
+
+
+def _all_at_once(_duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> Steps[int]:
+    return (yield from work(rows))
+
+
+def _one_by_one(duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> Steps[int]:
+    done, _ = yield from each_alone(duty, rows, work)
+    return sum(done)
+
+
+def _expire(rows: Rows, now: int) -> Steps[int]:
+    if rows:
+        tied = yield from ties(rowid for (rowid,) in rows)
+        ended = yield from end_early(tied.values(), "expired", now)
+        yield from follow(ended, now=now)
+    return len(rows)
+
+
+def _queue_due(rows: Rows, now: int) -> Steps[int]:
+    places = iter((yield from positions(sum(row[1] for row in rows))))
+    due = []
+    ended: list[Left] = []
+    for rowid, first, key, asks in rows:
+        move = (rowid, now, next(places) if first else None)
+        holder = (yield from holder_of_key(rowid)) if asks else None
+        if holder is not None:
+            tied = yield from ties([rowid])
+            yield supersede(rowid, key, holder, now)
+            ended.append(Left(tied[rowid], "canceled"))
+        elif asks:
+            # not in the batch: the next with this key must find it taken
+            yield Statement(_SQL["queue"], move)
+        else:
+            due.append(move)
+    if due:
+        yield Batch(_SQL["queue"], due)
+    if ended:
+        yield from follow(ended, now=now)
+    return len(rows) - len(ended)
+
+
+def _time_out(rows: Rows, now: int) -> Steps[int]:
+    """Queue the machines whose await has timed out."""
+    late = [Waiting(*row) for row in rows]
+    ended = yield from wake(late, "timeout", now)
+    if ended:
+        yield from follow(ended, now=now)
+    return len(late) - len(ended)
+
+
+def _prune_ties(rows: Rows) -> Steps[None]:
+    """Remove what tied these jobs to others, as far as nobody needs it any more."""
+    ids = [job_id for job_id, _ in rows]
+    groups = {group_id for _, group_id in rows if group_id is not None}
+    ((edges, signals),) = yield Statement(_JOINS["any"])
+    if signals:
+        yield Batch(_SIGNALS["prune"], [(job_id,) for job_id in ids])
+    if edges:
+        yield Statement(_JOINS["prune_children"], (json_list(ids),))
+        yield Statement(_JOINS["prune_parents"], (json_list(ids),))
+    yield Statement(_GROUPS["prune"], (json_list(sorted(groups)), json_list(ids)))
+
+
+def _wait_ms(now: int, *moments: int | None) -> int | None:
+    times = [at for at in moments if at is not None]
+    return max(0, -((now - min(times)) // 1000)) if times else None

@@ -1,0 +1,109 @@
+"""Reap: ends the executions that were lost with their worker, and removes that worker."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from headway.model.fleet import Reaped
+from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
+from headway.store.sqlite.engine.row_by_row import each_alone
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.ending import Ending, Open, ending, write_endings
+from headway.store.sqlite.machines.places import attempt_of_machine, write_attempts
+
+_SQL = statements("jobs/reap")
+_ATTEMPT = statements("jobs/settle")["attempt"]
+_OPEN = len(Open.__struct_fields__)
+
+
+class ReapVerbs(Verbs):
+    def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
+        names = json_list(gone)
+
+        def probe() -> Steps[list[Reaped] | None]:
+            over = yield from _over(by, self._clock.now())
+            ((expired, orphaned),) = yield Statement(_SQL["probe"], (over, names))
+            return None if expired or orphaned else []
+
+        def steps() -> Steps[list[Reaped]]:
+            now = self._clock.now()
+            over = yield from _over(by, now)
+            rows = yield Statement(_SQL["pick"], (over, names, limit, False))
+            reaped = yield from _lose(rows, now)
+            yield Statement(_SQL["remove"], (over, names))
+            return reaped
+
+        def each() -> Steps[list[Reaped]]:
+            now = self._clock.now()
+            over = yield from _over(by, now)
+            rows = yield Statement(_SQL["pick"], (over, names, limit, True))
+            done, failed = yield from each_alone("reaping", rows, lambda row: _lose(row, now))
+            yield Statement(_SQL["remove"], (over, names))
+            faults = [Reaped(row[1], row[2], row[_OPEN], row[3], None, reason) for row, reason in failed]
+            return [one for reaped in done for one in reaped] + faults
+
+        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
+
+    def retire(self, worker_id: str) -> Op[None]:
+        def steps() -> Steps[None]:
+            yield Statement(_SQL["retire"], (worker_id,))
+
+        return SqliteOp(steps, writes=True)
+
+    def unregister(self, worker_id: str) -> Op[None]:
+        def steps() -> Steps[None]:
+            # what it still held has no registered worker now, and so is reaped next
+            yield Statement(_SQL["unregister"], (worker_id,))
+
+        return SqliteOp(steps, writes=True)
+
+
+def _over(by: str | None, now: int) -> Steps[int]:
+    """Up to when a lease must have ended to be over: now; never, where the reaper itself was not heard in time."""
+    if by is None:
+        return now
+    ((steady,),) = yield Statement(_SQL["steady"], (by, now))
+    return now if steady else 0
+
+
+def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
+    if not rows:
+        return []
+    endings = [_lost(row) for row in rows]
+    yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings if not end.job.machine])
+    yield from write_attempts([attempt_of_machine(_attempt(end, now), end, None) for end in endings if end.job.machine])
+    yield from write_endings(endings, now)
+    return [
+        Reaped(end.job.id, end.job.fence, row[_OPEN], end.job.worker_id, end.to)
+        for row, end in zip(rows, endings, strict=True)
+    ]
+
+
+def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
+    job = end.job
+    return (
+        job.id, job.fence, "lost", job.started_at, now, job.worker_id, end.error, None, job.log_tail, None,
+        None,
+    )  # fmt: skip
+
+
+def _lost(row: Row) -> Ending:
+    """Where a job goes that was lost with its worker: a loss is charged on a budget of its own, unless the worker was
+    stopping."""
+    job = Open(*row[:_OPEN])
+    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
+    loss = 0 if stopping else 1
+    losses += loss
+    gone = worker or job.worker_id
+    error = f"lost with its worker {gone}" if gone else "it was running without a worker"
+    once = delivery == "at_most_once"
+    if loss and (losses >= max_losses or (once and tries + losses >= max_attempts)):
+        if not job.canceling:
+            error += f", {losses} times now: it may be what kills them (a poison pill)"
+        return ending(job, "canceled" if job.canceling else "dead", loss=loss, error=error)
+    # jitter over the whole range parts a poison pill from the neighbours it takes along
+    delay_ms = round(min(2 * base_ms * (1 << min(max(losses - 1, 0), 40)), cap_ms) * random.random())
+    return ending(job, "failed" if once else "scheduled", loss=loss, delay_ms=max(1, delay_ms), error=error)

@@ -1,0 +1,192 @@
+"""Retry: finished jobs run again with a full budget, in their order: after those that they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headway.errors import Duplicate
+from headway.model.status import Status
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list, positions
+from headway.store.sqlite.jobs.change import refuse_taken
+from headway.store.sqlite.jobs.ending import write_fresh_copy
+from headway.store.sqlite.jobs.unique import covers
+from headway.store.sqlite.machines.children import await_again
+from headway.store.sqlite.machines.inbox import move_inboxes
+from headway.store.sqlite.machines.wake import wake_signaled
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.departures import Left, TrainKey
+from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.next_car import unhold
+
+_SQL = statements("jobs/change")
+_JOINS = statements("order/joins")
+_GROUPS = statements("order/groups")
+_GIVE_BACK = statements("machines/signals")["give_back"]
+
+
+class RetryVerbs(Verbs):
+    def retry(
+        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+    ) -> Op[dict[str, str]]:
+        def steps() -> Steps[dict[str, str]]:
+            now = self._clock.now()
+            return (yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place))
+
+        return SqliteOp(steps, writes=True)
+
+
+def retry_jobs(
+    ids: Sequence[str], now: int, *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+) -> Steps[dict[str, str]]:
+    """Let the finished ones of these jobs run again, those that wait for others (`after`) after these, and bring back
+    what their end had canceled; gives job id → id that will run. Raises `Duplicate`."""
+    jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
+    again = _Again(now, actor, keep_place)
+    runs = yield from again.retry(jobs)
+    yield from again.revive(list(runs.values()))
+    yield from again.follow()
+    return runs
+
+
+def revive_more(job_id: str, now: int) -> Steps[int]:
+    """Bring back more of what the end of this job, which runs again, had canceled; gives how many."""
+    again = _Again(now, None, False)
+    back = yield from again.revive([job_id])
+    yield from again.follow()
+    return back
+
+
+class _Again:
+    """The jobs that one call lets run again, round by round."""
+
+    def __init__(self, now: int, actor: str | None, keep_place: bool) -> None:
+        self._now = now
+        self._actor = actor
+        self._keep_place = keep_place
+        self._held: list[str] = []
+        self._waiting: list[str] = []
+        self._trains: list[TrainKey] = []
+
+    def retry(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
+        """Put these back, all before it is decided who waits for whom; `leave_taken`: not those whose key is taken."""
+        if not jobs:
+            return {}
+        behind = yield from self._behind_others(jobs)
+        runs: dict[str, str] = {}
+        for job in jobs:
+            try:
+                runs[job.id] = yield from self._one(job, held=job.id in behind)
+            except Duplicate:
+                if not leave_taken:
+                    raise
+        for old, new in runs.items():
+            if new != old:
+                yield from _hand_on(old, new)
+        # those that still wait for one of them wait for it again, by the id that runs now
+        yield Batch(_JOINS["reopen"], list(runs.items()))
+        yield Statement(_JOINS["rejoin"], (json_list([runs[job_id] for job_id in behind if job_id in runs]),))
+        self._held += [runs[job_id] for job_id in behind if job_id in runs]
+        return runs
+
+    def revive(self, parents: Sequence[str]) -> Steps[int]:
+        """Bring back what the end of these jobs had canceled, with what was canceled because of that in turn."""
+        room = postponed.PIECE
+        while parents:
+            rows = yield Statement(_SQL["canceled_by"], (json_list(parents), room))
+            back = yield from self.retry([_Finished(*row) for row in rows], leave_taken=True)
+            room -= len(rows)
+            if room <= 0:
+                if back:  # else all that were found are taken: they would be found again
+                    yield from postponed.leave("revived", [*parents, *back.values()])
+                break
+            parents = list(back.values())
+        return postponed.PIECE - room
+
+    def follow(self) -> Steps[None]:
+        """Look at the trains of those that were cars, and wake the machines that have what they wait for again."""
+        ended: list[Left] = []
+        if self._waiting:
+            yield from await_again(self._waiting)
+            ended = yield from wake_signaled(self._waiting, self._now)
+        yield from follow(ended, now=self._now, children=self._held, trains=self._trains, machines=self._waiting)
+
+    def _behind_others(self, jobs: Sequence[_Finished]) -> Steps[list[str]]:
+        """Those that wait for one that is not over, or that runs again with them."""
+        rows = yield Statement(_JOINS["behind"], (json_list([job.id for job in jobs]),))
+        return [job_id for (job_id,) in rows]
+
+    def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
+        to = _goes_to(job, held)
+        if job.machine and job.status in ("succeeded", "dead", "failed"):
+            # the step that ended it is to see again what it saw; one that was canceled has gone on from there
+            yield Statement(_GIVE_BACK, (job.id, job.fence))
+        pending = held or (to == "waiting" and bool(job.joins))
+        keeps = self._keep_place or job.train is not None
+        runs_as = yield from _retry(job, to, self._now, pending=pending, keeps=keeps)
+        if job.machine and runs_as != job.id:
+            yield from move_inboxes({job.id: runs_as})
+        if to == "waiting":
+            self._waiting.append(runs_as)
+        yield Statement(_SQL["audit"], (self._now, job.tenant_id, job.id, self._actor, "retry", runs_as))
+        if job.train is not None:
+            yield from unhold(job.tenant_id, job.train, job.id)
+            self._trains.append((job.tenant_id, job.train))
+        return runs_as
+
+
+class _Finished(msgspec.Struct, frozen=True, array_like=True):
+    rowid: int
+    id: str
+    tenant_id: str
+    kind: str
+    delivery: str
+    fence: int
+    position: int | None
+    unique_key: str | None
+    unique_scope: str
+    status: Status
+    waited: int  # a machine that was canceled while it waited
+    joins: int  # for its children
+    machine: int
+    train: str | None
+
+
+def _goes_to(job: _Finished, held: bool) -> Status:
+    if held or job.train is not None:
+        return "held"
+    return "waiting" if job.waited else "queued"
+
+
+def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) -> Steps[str]:
+    """Put one finished job back, or make the job that retries it; gives the id that will run."""
+    rowid, job_id, key, scope = job.rowid, job.id, job.unique_key, job.unique_scope
+    anew = job.delivery == "at_most_once" and job.fence > 0
+    if anew:
+        rows = yield Statement(_SQL["retried_by"], (job_id,))
+        if rows:
+            raise Duplicate(
+                f"job {job_id} ({job.kind}) was retried already, by job {rows[0][0]}: retry that one",
+                rows[0][0],
+            )
+    if key is not None and covers(scope, to):
+        yield from refuse_taken(job_id, rowid, key)
+        if anew and covers(scope, job.status):
+            yield Statement(_SQL["drop_key"], (rowid,))
+    position = job.position
+    if position is None or not keeps:
+        position = (yield from positions(1))[0]
+    if anew:
+        return (yield from write_fresh_copy(rowid, now, key, to, pending=pending, position=position))
+    yield Statement(_SQL["retry"], (rowid, now, position, to, pending))
+    return job_id
+
+
+def _hand_on(old: str, new: str) -> Steps[None]:
+    """Let the job that retries another wait for what that one waited for, and stand for it."""
+    yield Statement(_JOINS["repoint_failed"], (old, new))
+    yield Statement(_JOINS["pass_on"], (old, new))
+    yield Statement(_GROUPS["call_back"], (old, new))

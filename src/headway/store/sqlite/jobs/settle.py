@@ -1,0 +1,131 @@
+"""Settle and release: write how executions ended, in one batch, only where the fence still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headway.model.job import Settlement
+from headway.model.machine import Settled
+from headway.model.status import AttemptStatus
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.ending import Ending, Open, ending, write_endings, write_releases
+from headway.store.sqlite.machines.inbox import inboxes, to_text
+from headway.store.sqlite.machines.places import attempt_of_machine, prepare_turns, write_attempts
+from headway.store.sqlite.machines.spawn import spawn_children
+
+_SQL = statements("jobs/settle")
+
+
+class SettleVerbs(Verbs):
+    def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
+        def steps() -> Steps[Settled]:
+            now = self._clock.now()
+            running = yield from _look([settlement.id for settlement in settlements])
+            attempts: list[tuple[Any, ...]] = []
+            of_machines: list[tuple[Any, ...]] = []
+            turned: list[Ending] = []
+            alike: dict[AttemptStatus, list[int]] = {}
+            endings: list[Ending] = []
+            strays: list[Settlement] = []
+            for settlement in settlements:
+                job = running.get(settlement.id)
+                if job is None or job.fence != settlement.fence:
+                    strays.append(settlement)
+                    continue
+                del running[job.id]
+                end = ending(
+                    job,
+                    settlement.to,
+                    charge=settlement.charge,
+                    delay_ms=settlement.delay_ms,
+                    result=settlement.result,
+                    error=settlement.error,
+                    turn=settlement.turn,
+                )
+                if settlement.turn is not None or job.machine:
+                    attempt = _attempt(end, settlement, now)
+                    of_machines.append(attempt_of_machine(attempt, end, settlement))
+                    turned.append(end)
+                elif end.error is None and _is_silent(settlement):
+                    alike.setdefault(settlement.status, []).append(job.rowid)
+                else:
+                    attempts.append(_attempt(end, settlement, now))
+                endings.append(end)
+            for status, rowids in alike.items():
+                yield Statement(_SQL["attempt_alike"], (json_list(rowids), status, now))
+            if attempts:
+                yield Batch(_SQL["attempt"], attempts)
+            yield from write_attempts(of_machines)
+            unread = (yield from prepare_turns(turned, now)) if turned else {}
+            yield from write_endings(endings, now)
+            if turned:
+                yield from spawn_children(turned, now)
+            continued = {end.job.id: to_text(unread.get(end.job.id)) for end in turned if end.to == "running"}
+            if strays:
+                lost, going = yield from _strays(worker_id, strays, running)
+                return Settled(lost, continued | going)
+            return Settled([], continued)
+
+        return SqliteOp(steps, writes=True)
+
+    def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
+        def steps() -> Steps[int]:
+            running = yield from _look([job_id for job_id, _ in claims])
+            fences = set(claims)
+            ours = [job for job in running.values() if (job.id, job.fence) in fences]
+            yield from write_releases(ours, delay_ms, self._clock.now())
+            return len(ours)
+
+        return SqliteOp(steps, writes=True)
+
+
+def _look(ids: list[str]) -> Steps[dict[str, Open]]:
+    rows = yield Statement(_SQL["look"], (json_list(ids),))
+    return {row[1]: Open(*row) for row in rows}
+
+
+def _is_silent(settlement: Settlement) -> bool:
+    return (
+        settlement.exit_code is None
+        and settlement.stdout_tail is None
+        and settlement.stderr_tail is None
+        and settlement.pid is None
+    )
+
+
+def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
+    job = end.job
+    return (
+        job.id,
+        job.fence,
+        settlement.status,
+        job.started_at,
+        now,
+        job.worker_id,
+        end.error,
+        settlement.exit_code,
+        job.log_tail if settlement.stdout_tail is None else settlement.stdout_tail,
+        settlement.stderr_tail,
+        settlement.pid,
+    )
+
+
+def _strays(
+    worker_id: str, strays: list[Settlement], running: Mapping[str, Open]
+) -> Steps[tuple[list[tuple[str, int]], dict[str, str | None]]]:
+    """Those that were written nowhere, and the inboxes of those that were written before and go on since."""
+    rows = yield Statement(_SQL["written"], (json_list([stray.id for stray in strays]), worker_id))
+    written = {(job_id, fence) for job_id, fence in rows}
+    lost: list[tuple[str, int]] = []
+    going: list[str] = []
+    for stray in strays:
+        job = running.get(stray.id)
+        if (stray.id, stray.fence) not in written:
+            lost.append((stray.id, stray.fence))
+        elif stray.to == "running" and job is not None and (job.fence, job.worker_id) == (stray.fence + 1, worker_id):
+            going.append(stray.id)
+    found = (yield from inboxes(going)) if going else {}
+    return lost, {job_id: to_text(found.get(job_id)) for job_id in going}

@@ -1,0 +1,33 @@
+"""Unique keys: who holds one, and the end of a job that would enter a scope that is taken.
+
+A job that ends without its key, because another holds it, keeps it written: in its scope, the status that it ended in
+has a minus in front. A retry takes that away and so finds out whether the key is still taken.
+"""
+
+from __future__ import annotations
+
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+
+_HOLDER = statements("jobs/settle")["holder"]
+_SUPERSEDE = statements("jobs/cancel")["supersede"]
+
+
+def covers(scope: str, status: str) -> bool:
+    """Whether a job in this status holds its key."""
+    return f'"{status}"' in scope
+
+
+def holder_of_key(rowid: int) -> Steps[str | None]:
+    """The other job that has this job's unique key in scope."""
+    rows = yield Statement(_HOLDER, (rowid,))
+    return rows[0][0] if rows else None
+
+
+def superseded(key: str | None, holder: str) -> str:
+    return f'superseded: unique key "{key}" is taken by job {holder}'
+
+
+def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
+    """Ends the job, without its key."""
+    return Statement(_SUPERSEDE, (rowid, now, superseded(key, holder)))

@@ -1,0 +1,1 @@
+"""Machines: their turns, signals and children."""

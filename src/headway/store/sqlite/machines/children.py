@@ -1,0 +1,108 @@
+"""Children: the jobs that a machine spawned, for whose end it waits; and their end where it comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from headway.model.machine import Began, Child
+from headway.model.status import Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_child
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.machines.wake import Waiting, wake
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.departures import Left, ties
+
+_SQL = statements("machines/children")
+_STATUSES = statements("order/joins")["statuses"]
+
+
+class ChildVerbs(Verbs):
+    def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
+        def steps() -> Steps[list[Child]]:
+            at = fence
+            if at is None:
+                rows = yield Statement(_SQL["joining"], (job_id, tenant_id))
+                at = rows[0][0] if rows else None
+            if at is None:
+                return []
+            spawner = yield Statement(_SQL["spawner"], (job_id, at, tenant_id))
+            if not spawner:
+                return []
+            rows = yield Statement(_SQL["children"], (spawner[0][0], at))
+            return [to_child(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
+        def steps() -> Steps[Began]:
+            rows = yield Statement(_SQL["began"], (job_id, tenant_id))
+            text = rows[0][0] if rows else None
+            return Began() if text is None else msgspec.json.decode(text, type=Began)
+
+        return SqliteOp(steps, writes=False)
+
+    def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
+        def steps() -> Steps[list[tuple[int, str]]]:
+            rows = yield Statement(_SQL["spawned"], (job_id, tenant_id))
+            return [(fence, child_id) for fence, child_id in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+def join(machines: Sequence[str], now: int) -> Steps[list[Left]]:
+    """Wake those of these machines whose children are all over; gives those that ended instead."""
+    rows = yield Statement(_SQL["joined"], (json_list(machines),))
+    return (yield from wake([Waiting(*row) for row in rows], "children", now))
+
+
+def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Left]]:
+    """Cancel the other children of these machines, each for the child that failed it; gives those that ended."""
+    if not failed:
+        return []
+    rows = yield Statement(_STATUSES, (json_list(list(set(failed.values()))),))
+    statuses: dict[str, Status] = dict(rows)
+    ended: list[Left] = []
+    for machine, child_id in failed.items():
+        why = f"canceled because job {child_id} is {statuses.get(child_id, 'gone')}"
+        ended += yield from _stop_children(machine, why, now)
+    return ended
+
+
+def stop_orphans(over: Iterable[Left], now: int) -> Steps[list[Left]]:
+    """Cancel the children of machines that ended while they waited for them; gives those that ended."""
+    ended: list[Left] = []
+    for left in over:
+        if left.job.status == "waiting":
+            why = f"canceled because job {left.job.id} is {left.to}"
+            ended += yield from _stop_children(left.job.id, why, now)
+    return ended
+
+
+def stop_more(machine: str, now: int) -> Steps[list[Left]]:
+    """Cancel more children of a machine that ended, or that one of them has failed; gives those that ended."""
+    rows = yield Statement(_SQL["stopped_by"], (machine,))
+    if not rows:
+        return []
+    job_id, status = rows[0]
+    return (yield from _stop_children(machine, f"canceled because job {job_id} is {status}", now))
+
+
+def await_again(machines: Iterable[str]) -> Steps[None]:
+    """Let these machines wait for those of their children, too, that run again by now."""
+    for machine in machines:
+        yield Statement(_SQL["await_again"], (machine,))
+
+
+def _stop_children(machine: str, why: str, now: int) -> Steps[list[Left]]:
+    rows = yield Statement(_SQL["siblings"], (machine, postponed.PIECE))
+    if not rows:
+        return []
+    if len(rows) == postponed.PIECE:
+        yield from postponed.leave("orphaned", [machine])
+    tied = yield from ties(rowid for (rowid,) in rows)
+    return (yield from end_early(tied.values(), why, now))

@@ -1,0 +1,217 @@
+"""Signals: puts them into inboxes, wakes who waits for them, and forks a machine with copies of some."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from headway.errors import InvalidPayload, NotAllowed, NotFound
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Enqueued, NewJob
+from headway.model.signal import NewSignal, Sent, Signal
+from headway.model.status import FINISHED, Status
+from headway.secrets import refers
+from headway.store.ops import Batch, Op, Row, Statement, Steps
+from headway.store.sqlite.engine.decode import to_signal
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.jobs.insert import present
+from headway.store.sqlite.machines.inbox import names_there, to_names
+from headway.store.sqlite.machines.wake import Waiting, wake
+from headway.store.sqlite.order.follow import follow
+
+_SQL = statements("machines/signals")
+_AUDIT = statements("jobs/change")["audit"]
+_encode = msgspec.json.Encoder().encode
+
+
+class _Target(msgspec.Struct, frozen=True, array_like=True):
+    """A job that is sent a signal."""
+
+    rowid: int
+    id: str
+    tenant_id: str
+    kind: str
+    queue: str
+    status: Status
+    placed: int  # it has a step
+    ran: int
+    awaiting: str | None
+    match_all: int | None
+    unique_key: str | None
+    unique_scope: str
+
+
+class SignalVerbs(Verbs):
+    def signal(self, signals: Sequence[NewSignal]) -> Op[list[Sent]]:
+        def steps() -> Steps[list[Sent]]:
+            if not signals:
+                return []
+            if any(refers(signal.payload) for signal in signals):
+                raise InvalidPayload(
+                    'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, '
+                    "templates and triggers may: nothing was sent"
+                )
+            yield Statement(_SQL["lock"])
+            now = self._clock.now()
+            targets = yield from _targets(signals)
+            refused = [(signal, why) for signal, job in zip(signals, targets, strict=True) if (why := _refusal(job))]
+            if refused:
+                yield from _check_repeats(signals, targets, refused)
+            created = yield from _put(signals, targets, now)
+            yield from _wake(signals, targets, created, now)
+            return (yield from _answers(signals, targets, created))
+
+        return SqliteOp(steps, writes=True)
+
+    def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
+        def steps() -> Steps[Enqueued]:
+            now = self._clock.now()
+            known = yield from present([job.id])
+            (answer,) = yield from enqueue_jobs([job], None, now, tied=True, of_any_kind=True)
+            if answer.id != job.id or known:
+                return answer
+            if signals:
+                yield Batch(_SQL["put"], [_row(signal, job.id, job.tenant_id, now) for signal in signals])
+                yield Statement(_SQL["mark_id"], (job.id,))
+            origin = None if job.place is None else job.place.forked_from
+            yield Statement(_SQL["began"], (job.id, None if job.place is None else job.place.joined))
+            yield Statement(_AUDIT, (now, job.tenant_id, job.id, actor, "fork", origin))
+            return answer
+
+        return SqliteOp(steps, writes=True)
+
+    def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
+        def steps() -> Steps[list[Signal]]:
+            rows = yield Statement(_SQL["of_job"], (job_id, tenant_id))
+            return [to_signal(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+def _targets(signals: Sequence[NewSignal]) -> Steps[list[_Target]]:
+    """The job of each signal; raises `NotFound`."""
+    ids = list({signal.job_id: None for signal in signals if signal.job_id is not None})
+    keys = list({_key(signal): None for signal in signals if signal.job_id is None})
+    by_id: dict[str, _Target] = {}
+    by_key: dict[tuple[str, str | None, str | None], _Target] = {}
+    if ids:
+        by_id = {row[0]: _Target(*row[1:]) for row in (yield Statement(_SQL["by_id"], (json_list(ids),)))}
+    if keys:
+        rows = yield Statement(_SQL["by_key"], (_encode(keys).decode(),))
+        by_key = {keys[row[0]]: _Target(*row[1:]) for row in rows}
+    found: list[_Target] = []
+    for signal in signals:
+        job = by_key.get(_key(signal)) if signal.job_id is None else by_id.get(signal.job_id)
+        if job is None or (signal.job_id is not None and signal.tenant_id not in (None, job.tenant_id)):
+            raise NotFound(_unknown(signal))
+        found.append(job)
+    return found
+
+
+def _key(signal: NewSignal) -> tuple[str, str | None, str | None]:
+    return signal.tenant_id or DEFAULT_TENANT_ID, signal.kind, signal.unique_key
+
+
+def _unknown(signal: NewSignal) -> str:
+    if signal.job_id is not None:
+        return (
+            f"there is no job {signal.job_id} to signal (or it is another tenant's, or it was pruned): nothing was sent"
+        )
+    return (
+        f'no unfinished job of kind {signal.kind} has unique key "{signal.unique_key}": nothing was sent; '
+        "enqueue it first, or signal a job by its id"
+    )
+
+
+def _refusal(job: _Target) -> str | None:
+    """Why nothing of this job would ever read a signal."""
+    if job.status in FINISHED:
+        return (
+            f"job {job.id} ({job.kind}) is {job.status} and takes no signals any more: nothing was sent; "
+            "retry it first, or enqueue a new one"
+        )
+    if job.ran and not job.placed:
+        return (
+            f"job {job.id} ({job.kind}) is a plain job that has run, and only machines receive signals: "
+            "nothing was sent"
+        )
+    return None
+
+
+def _check_repeats(
+    signals: Sequence[NewSignal], targets: Sequence[_Target], refused: Sequence[tuple[NewSignal, str]]
+) -> Steps[None]:
+    """What is there already is answered, not refused; raises `NotAllowed` for the rest."""
+    there = yield from _existing(signals, targets)
+    for signal, why in refused:
+        if signal.id not in there:
+            raise NotAllowed(why)
+
+
+def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[dict[str, tuple[str, str]]]:
+    """For each of these signals that is there, by its id or dedup_key: (id, job id) of the one that is."""
+    rows = yield Statement(_SQL["with_id"], (json_list([signal.id for signal in signals]),))
+    there: dict[str, tuple[str, str]] = {signal_id: (signal_id, job_id) for signal_id, job_id in rows}
+    keyed = {
+        signal.id: (job.id, signal.dedup_key)
+        for signal, job in zip(signals, targets, strict=True)
+        if signal.dedup_key is not None and signal.id not in there
+    }
+    if keyed:
+        rows = yield Statement(_SQL["with_key"], (_encode(list(keyed.values())).decode(),))
+        by_key = {(job_id, key): (signal_id, job_id) for signal_id, job_id, key in rows}
+        there |= {signal_id: by_key[key] for signal_id, key in keyed.items() if key in by_key}
+    return there
+
+
+def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> Steps[set[str]]:
+    """Insert them in call order; gives the ids of those that were not there."""
+    rows = [
+        _row(signal, job.id, job.tenant_id, now)
+        for signal, job in zip(signals, targets, strict=True)
+        if job.status not in FINISHED
+    ]
+    created = {signal_id for (signal_id,) in (yield Batch(_SQL["put"], rows))} if rows else set()
+    unplaced = {job.rowid: (job.rowid,) for job in targets if not job.placed and job.status not in FINISHED}
+    if unplaced:
+        yield Batch(_SQL["mark"], list(unplaced.values()))
+    return created
+
+
+def _row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:
+    return (signal.id, job_id, tenant_id, signal.name, signal.payload, signal.dedup_key, now)
+
+
+def _wake(signals: Sequence[NewSignal], targets: Sequence[_Target], created: set[str], now: int) -> Steps[None]:
+    """Wake who waits for one of these; what was there before was not enough, so only they can make the difference."""
+    waiting: dict[str, _Target] = {}
+    for signal, job in zip(signals, targets, strict=True):
+        if job.status == "waiting" and signal.id in created and signal.name in to_names(job.awaiting):
+            waiting[job.id] = job
+    if not waiting:
+        return
+    every = [job.id for job in waiting.values() if job.match_all]
+    there = (yield from names_there(every)) if every else {}
+    ready = [
+        Waiting(job.rowid, job.id, job.unique_key, job.unique_scope)
+        for job in waiting.values()
+        if not job.match_all or there[job.id].issuperset(to_names(job.awaiting))
+    ]
+    ended = yield from wake(ready, "signal", now)
+    if ended:
+        yield from follow(ended, now=now)
+
+
+def _answers(signals: Sequence[NewSignal], targets: Sequence[_Target], created: set[str]) -> Steps[list[Sent]]:
+    there: Mapping[str, tuple[str, str]] = {}
+    if len(created) < len(signals):
+        there = yield from _existing(signals, targets)
+    answers: list[Sent] = []
+    for signal, job in zip(signals, targets, strict=True):
+        new = signal.id in created
+        signal_id, job_id = (signal.id, job.id) if new else there[signal.id]
+        answers.append(Sent(signal_id, job_id, job.queue, new))
+    return answers

@@ -1,0 +1,73 @@
+"""Spawns: enqueues the children of machines in the transaction that parks these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.errors import InvalidJob
+from headway.model.job import Enqueued
+from headway.model.status import Status
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.jobs.ending import Ending
+from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.machines.children import stop_siblings
+from headway.store.sqlite.machines.turns import spawns
+from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.joins import edge_state
+
+_SQL = statements("order/joins")
+_FORGET = statements("machines/children")["forget"]
+
+Edge = tuple[str, str, int, str, str, str, int]
+
+
+def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
+    """Enqueue the children of those of these machines that are parked now, and let these wait for them.
+
+    Raises what an enqueue raises."""
+    parked = [
+        (end.job, end.turn) for end in turned if end.to == "waiting" and end.turn is not None and spawns(end.turn)
+    ]
+    if not parked:
+        return
+    children = [child for _, turn in parked for child in turn.children]
+    parents = {child.id: job.id for job, turn in parked for child in turn.children}
+    given: list[Enqueued] = []
+    if children:
+        given = yield from enqueue_jobs(children, None, now, tied=True, parents=parents, of_any_kind=True)
+    answers = iter(given)
+    edges: list[Edge] = []
+    failed: dict[str, str] = {}
+    ready: list[str] = []
+    for job, turn in parked:
+        waits = False
+        for place, child in enumerate(turn.children):
+            child_id, status = yield from _runs_as(next(answers), job.id)
+            state = edge_state(status)
+            edges.append((child_id, job.id, job.fence, child.tenant_id, turn.on_failure, state, place))
+            waits = waits or state == "pending"
+            if state == "failed" and turn.on_failure == "stop":
+                failed.setdefault(job.id, child_id)
+        if not waits:
+            ready.append(job.id)
+    yield Batch(_FORGET, [(job.id, job.fence) for job, _ in parked])
+    if edges:
+        yield Batch(_SQL["add"], edges)
+    if failed or ready:
+        ended = yield from stop_siblings(failed, now)
+        yield from follow(ended, now=now, machines=ready)
+
+
+def _runs_as(answer: Enqueued, machine: str) -> Steps[tuple[str, Status]]:
+    """The job that stands for a child: its own, the one that it met, or the one that retries that."""
+    if answer.id == machine:
+        raise InvalidJob(
+            f"job {machine} would wait for itself: a child met it by its unique or idempotency key; "
+            "nothing was written: give the child another key"
+        )
+    if answer.status == "failed":
+        rows = yield Statement(_SQL["heir"], (answer.id,))
+        if rows:
+            return rows[0][0], rows[0][1]
+    return answer.id, answer.status

@@ -1,0 +1,70 @@
+"""Wakes machines that wait: they are queued where they stood, or end where their unique key is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headway.model.machine import Woken
+from headway.store.ops import Batch, Rows, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
+from headway.store.sqlite.machines.inbox import meets, names_there
+from headway.store.sqlite.order.departures import Left, ties
+
+_SQL = statements("machines/turns")
+
+
+class Waiting(msgspec.Struct, frozen=True, array_like=True):
+    """A machine that waits."""
+
+    rowid: int
+    id: str
+    unique_key: str | None
+    unique_scope: str
+
+    def asks_for_key(self) -> bool:
+        return (
+            self.unique_key is not None
+            and covers(self.unique_scope, "queued")
+            and not covers(self.unique_scope, "waiting")
+        )
+
+
+def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Left]]:
+    """Queue these; gives those that ended instead, because another has their unique key."""
+    going: list[tuple[int, Woken, int]] = []
+    ended: list[Left] = []
+    for machine in machines:
+        move = (machine.rowid, woken, now)
+        if not machine.asks_for_key():
+            going.append(move)
+            continue
+        holder = yield from holder_of_key(machine.rowid)
+        if holder is None:
+            # not in the batch: the next with this key must find it taken
+            yield Statement(_SQL["wake"], move)
+        else:
+            tied = yield from ties([machine.rowid])
+            yield supersede(machine.rowid, machine.unique_key, holder, now)
+            ended.append(Left(tied[machine.rowid], "canceled"))
+    if going:
+        yield Batch(_SQL["wake"], going)
+    return ended
+
+
+def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Left]]:
+    """Wake those of these machines whose signals are there; gives those that ended instead."""
+    rows = yield Statement(_SQL["awaiting"], (json_list(ids),))
+    if not rows:
+        return []
+    there = yield from names_there([row[1] for row in rows])
+    ready = [Waiting(*row[:4]) for row in rows if meets(row[4], row[5], there.get(row[1], ()))]
+    return (yield from wake(ready, "signal", now))
+
+
+def late_rows(now: int, limit: int) -> Steps[Rows]:
+    """The machines whose await is over by its deadline, each as a `Waiting` is made of."""
+    return (yield Statement(_SQL["timed_out"], (now, limit)))

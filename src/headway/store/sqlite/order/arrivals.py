@@ -1,0 +1,43 @@
+"""The rest of what was too much for one transaction: tenants take turns, each in the order in which it was left."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import msgspec
+
+from headway.store.ops import Steps
+from headway.store.sqlite.jobs.early_end import stop_some
+from headway.store.sqlite.jobs.retry import revive_more
+from headway.store.sqlite.machines.children import stop_more
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.follow import follow, follow_late
+from headway.store.sqlite.order.trains import clear_some
+
+
+def do_some(now: int) -> Steps[int]:
+    """Do what is left, as much as a transaction should; gives how many arrivals that were."""
+    done = ended = 0
+    tenant = str(uuid4())  # begin with any of them
+    while done + ended < postponed.PIECE and (arrival := (yield from postponed.take(tenant))) is not None:
+        what, key, tenant = arrival
+        done += 1
+        ended += yield from _do(what, key, now)
+    return done
+
+
+def _do(what: postponed.What, key: str, now: int) -> Steps[int]:
+    """The next piece of one; gives how many jobs it ended, or brought back."""
+    match what:
+        case "ended":
+            return (yield from follow_late(key, now))
+        case "stopping":
+            left = yield from stop_some(key, now)
+        case "orphaned":
+            left = yield from stop_more(key, now)
+        case "revived":
+            return (yield from revive_more(key, now))
+        case "clearing":
+            tenant, train = msgspec.json.decode(key)
+            return (yield from clear_some(tenant, train, now))
+    return len(left) + (yield from follow(left, now=now))

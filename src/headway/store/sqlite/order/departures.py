@@ -1,0 +1,90 @@
+"""What ties a job to others: its train, partition, limits, joins and group; and that it left its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from headway.model.limit import concurrency_key, partition_key, rate_key, tenant_key
+from headway.model.status import Status
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+
+_TIED = statements("order/follow")["tied"]
+
+TrainKey = tuple[str, str]
+
+
+class Tied(msgspec.Struct, frozen=True, array_like=True):
+    """A job before it moves, as those see it who may have waited for that."""
+
+    rowid: int
+    id: str
+    tenant_id: str
+    kind: str
+    queue: str
+    status: Status
+    train: str | None
+    holds_when_canceled: int | None
+    holds_when_dead: int | None
+    partition: str | None
+    concurrency: int | None
+    concurrency_key: str | None
+    rate_count: int | None
+    rate_key: str | None
+    limited: int
+    limited_by: str | None
+    group_id: str | None
+    awaited: int  # by jobs with `after`
+
+    def has_seat(self) -> bool:
+        """Whether it is the locomotive of its train."""
+        return self.train is not None and self.status in ("queued", "running", "scheduled", "waiting")
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A job that left its place, and where it went."""
+
+    job: Tied
+    to: Status
+    heir: str | None = None  # the job that retries it has its seat, and those that wait for it
+    spared: bool = False  # its train goes on, whatever it says
+
+    def holds(self) -> bool:
+        """Whether its end puts its train on hold."""
+        job = self.job
+        if self.spared or not job.has_seat():
+            return False
+        if self.to == "canceled":
+            return bool(job.holds_when_canceled)
+        return self.failed and bool(job.holds_when_dead)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over and did not succeed; one that a new job retries goes on as that."""
+        return self.to in ("dead", "canceled") or (self.to == "failed" and self.heir is None)
+
+    def freed(self) -> Iterator[str]:
+        """The limit keys under which something else may go now."""
+        job = self.job
+        # what waits aside stood for nobody; a queued job may have been the one that was let in
+        queued = job.status == "queued" and job.limited_by is None
+        if job.status != "running" and not queued:
+            return
+        if job.partition is not None:
+            yield partition_key(job.tenant_id, job.partition)
+        if job.concurrency_key is not None:
+            yield concurrency_key(job.tenant_id, job.kind, job.concurrency_key)
+        if queued or job.limited == 1:
+            yield concurrency_key(job.tenant_id, job.kind, None)
+            yield tenant_key(job.tenant_id)
+        if queued:
+            yield rate_key(job.tenant_id, job.kind, job.rate_key)
+
+
+def ties(rowids: Iterable[int]) -> Steps[dict[int, Tied]]:
+    """What ties these jobs to others; to be read before they move."""
+    rows = yield Statement(_TIED, (json_list(list(rowids)),))
+    return {row[0]: Tied(*row) for row in rows}

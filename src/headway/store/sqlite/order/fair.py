@@ -1,0 +1,59 @@
+"""Fair queues: tenants are served in turn, whatever their backlogs."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.order.capacity import Candidate
+
+_SQL = statements("order/fair")
+_AUDIT = statements("fleet/workers")["audit_always"]
+_MARKS = ("mark_queued", "mark_aside", "mark_scheduled", "mark_parked", "mark_running")
+
+
+class FairVerbs(Verbs):
+    def set_fair(self, queue: str, fair: bool, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            yield Statement(_SQL["set"], (queue, int(fair)))
+            for mark in _MARKS:
+                yield Statement(_SQL[mark], (queue, int(fair)))
+            yield Statement(_AUDIT, (self._clock.now(), queue, actor, "fair" if fair else "not fair"))
+
+        return SqliteOp(steps, writes=True)
+
+
+def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
+    """The next candidates: one of each tenant that has some, beginning after the one served last, and around again."""
+    ((turn,),) = yield Statement(_SQL["turn"], (queue,))
+    waiting = yield from _tenants(queue, turn or "", count)
+    picked: list[Candidate] = []
+    depth = 0
+    while waiting and len(picked) < count:
+        each = -(-(count - len(picked)) // len(waiting))
+        rows = yield Batch(_SQL["candidates"], [(queue, tenant, now, each, depth) for tenant in waiting])
+        found: dict[str, list[Candidate]] = {tenant: [] for tenant in waiting}
+        for row in rows:
+            job = Candidate(*row)
+            found[job.tenant_id].append(job)
+        for served in zip_longest(*found.values()):
+            picked += [job for job in served if job is not None]
+        depth += each
+        waiting = [tenant for tenant in waiting if len(found[tenant]) == each]
+    return picked[:count]
+
+
+def serve(queue: str, tenant_id: str) -> Statement:
+    """Remembers who was served last."""
+    return Statement(_SQL["set_turn"], (queue, tenant_id))
+
+
+def _tenants(queue: str, turn: str, count: int) -> Steps[list[str]]:
+    """Up to so many tenants that have something, from the one after `turn` around to it."""
+    ahead = [tenant for (tenant,) in (yield Statement(_SQL["tenants"], (queue, turn, count)))]
+    if len(ahead) == count or not turn:
+        return ahead
+    behind = [tenant for (tenant,) in (yield Statement(_SQL["tenants"], (queue, "", count - len(ahead))))]
+    return ahead + [tenant for tenant in behind if tenant <= turn]

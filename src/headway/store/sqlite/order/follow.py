@@ -1,0 +1,102 @@
+"""What follows when jobs leave their place: trains, joins, groups, limits and events, until nothing follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.model.status import FINISHED
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.jobs.early_end import stop_groups
+from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.departures import Left, TrainKey, ties
+from headway.store.sqlite.order.joins import decide, release
+from headway.store.sqlite.order.limited import let_in
+from headway.store.sqlite.order.next_car import advance, hold_trains
+from headway.store.sqlite.triggers.announcing import announce
+
+_OVER = statements("order/follow")["over"]
+
+
+def follow(
+    left: Iterable[Left] = (),
+    *,
+    now: int,
+    ended: Iterable[str] = (),
+    children: Sequence[str] = (),
+    trains: Iterable[TrainKey] = (),
+    machines: Iterable[str] = (),
+) -> Steps[int]:
+    """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children. Gives
+    how many other jobs this has ended.
+
+    `ended` are jobs that ended as well, but for whose end nobody waited: it is only told.
+
+    A job that this ends has followers of its own, and so on. Once so many have ended that other writers would wait, the
+    followers of the rest are left as arrivals.
+    """
+    spent = 0
+    todo = list(left)
+    waiting = list(children)
+    looked_at = dict.fromkeys(trains)
+    joining = dict.fromkeys(machines)
+    freed: dict[str, int] = {}
+    told = dict.fromkeys(ended)
+    while todo or waiting or looked_at or joining:
+        for each in todo:
+            for key in each.freed():
+                freed[key] = freed.get(key, 0) + 1
+        over = [each for each in todo if each.to in FINISHED]
+        todo = []
+        if over:
+            told |= dict.fromkeys(each.job.id for each in over)
+            yield from hold_trains(over, now)
+            looked_at |= _trains_of(over)
+            todo += yield from stop_groups(over, now)
+            if spent >= postponed.PIECE:
+                awaited = [each.job.id for each in over if each.job.awaited and each.heir is None]
+                yield from postponed.leave("ended", awaited)
+                yield from postponed.leave("orphaned", [each.job.id for each in over if each.job.status == "waiting"])
+                over = [each for each in over if each.heir is not None]
+            decided = yield from decide(over)
+            waiting += decided.held
+            joining |= dict.fromkeys(decided.machines)
+            todo += yield from stop_siblings(decided.failed, now)
+            todo += yield from stop_orphans(over, now)
+        if joining:
+            todo += yield from join(list(joining), now)
+            joining = {}
+        if waiting:
+            stopped, cars = yield from release(waiting, now)
+            todo += stopped
+            looked_at |= dict.fromkeys(cars)
+            waiting = []
+        if looked_at and not todo:
+            todo = yield from advance(looked_at, now)
+            looked_at = {}
+        spent += len(todo)
+    if freed:
+        yield from let_in(freed)
+    if told:
+        yield from announce(list(told), now)
+    return spent
+
+
+def follow_late(job_id: str, now: int) -> Steps[int]:
+    """The same for a job that is over and whose followers were left for later."""
+    rows = yield Statement(_OVER, (job_id,))
+    if not rows:
+        return 0  # it runs again
+    tied = yield from ties([rows[0][0]])
+    (job,) = tied.values()
+    decided = yield from decide([Left(job, job.status)])
+    ended = yield from stop_siblings(decided.failed, now)
+    return len(ended) + (yield from follow(ended, now=now, children=decided.held, machines=decided.machines))
+
+
+def _trains_of(over: Iterable[Left]) -> dict[TrainKey, None]:
+    # whoever retries a job has its seat: nothing moves
+    return {
+        (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None
+    }

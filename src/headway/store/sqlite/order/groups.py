@@ -1,0 +1,82 @@
+"""Groups: cancel and retry of all members at once, and how far they are."""
+
+from __future__ import annotations
+
+from headway.clock import from_micros
+from headway.model.group import Group
+from headway.model.status import Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.change import cancel_jobs
+from headway.store.sqlite.jobs.retry import retry_jobs
+from headway.store.sqlite.order import postponed
+
+_SQL = statements("order/groups")
+_AUDIT = statements("jobs/change")["audit"]
+_STATUSES = statements("order/joins")["statuses"]
+
+
+class GroupVerbs(Verbs):
+    def cancel_group(
+        self, group_id: str, *, tenant_id: str | None, reason: str | None, actor: str | None
+    ) -> Op[dict[str, Status] | None]:
+        def steps() -> Steps[dict[str, Status] | None]:
+            now = self._clock.now()
+            why = "canceled with its group" if reason is None else reason
+            rows = yield Statement(_SQL["halt"], (group_id, tenant_id, now, why))
+            if not rows:
+                return None
+            tenant, callback_id = rows[0]
+            yield Statement(_AUDIT, (now, tenant, None, actor, "cancel group", group_id))
+            ids: list[str] = []
+            if callback_id is not None:
+                ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
+            ids += [job_id for (job_id,) in (yield Statement(_SQL["unfinished"], (group_id,)))]
+            if len(ids) > postponed.PIECE:
+                yield from postponed.leave("stopping", [group_id])
+            some, rest = ids[: postponed.PIECE], ids[postponed.PIECE :]
+            statuses = yield from cancel_jobs(some, now, tenant_id=tenant, reason=why, actor=actor)
+            rows = (yield Statement(_STATUSES, (json_list(rest),))) if rest else []
+            return statuses | dict(rows)
+
+        return SqliteOp(steps, writes=True)
+
+    def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
+        def steps() -> Steps[list[str] | None]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["restart"], (group_id, tenant_id))
+            if not rows:
+                return None
+            tenant, callback_id = rows[0]
+            yield Statement(_AUDIT, (now, tenant, None, actor, "retry group", group_id))
+            ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id,)))]
+            if not ended:
+                return []
+            # the callback waits for them again, also one that has run
+            everyone = ended if callback_id is None else [*ended, callback_id]
+            runs = yield from retry_jobs(everyone, now, tenant_id=None, actor=actor)
+            return [new for old, new in runs.items() if old != callback_id]
+
+        return SqliteOp(steps, writes=True)
+
+    def group(self, group_id: str, *, tenant_id: str | None) -> Op[Group | None]:
+        def steps() -> Steps[Group | None]:
+            rows = yield Statement(_SQL["group"], (group_id, tenant_id))
+            if not rows:
+                return None
+            found_id, tenant, slug, mode, on_failure, callback_id, created_at, stopped_at = rows[0]
+            counts = yield Statement(_SQL["counts"], (group_id,))
+            return Group(
+                id=found_id,
+                tenant_id=tenant,
+                tenant=slug,
+                mode=mode,
+                on_failure=on_failure,
+                callback_id=callback_id,
+                created_at=from_micros(created_at),
+                stopped_at=None if stopped_at is None else from_micros(stopped_at),
+                counts=dict(counts),
+            )
+
+        return SqliteOp(steps, writes=False)

@@ -1,0 +1,55 @@
+"""Lets held jobs go: they are queued, or scheduled until their time, or end where their unique key is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headway.model.status import Status
+from headway.store.ops import Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
+from headway.store.sqlite.order.departures import Left, ties
+
+_LET_GO = statements("order/follow")["let_go"]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A held job that may go, and where."""
+
+    rowid: int
+    to: Status
+    unique_key: str | None
+    unique_scope: str
+
+    def asks_for_key(self) -> bool:
+        return (
+            self.unique_key is not None and covers(self.unique_scope, self.to) and not covers(self.unique_scope, "held")
+        )
+
+
+def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Left]]:
+    """Let these jobs go; gives those that ended instead, because another has their unique key."""
+    going: dict[Status, list[int]] = {}
+    ended: list[Left] = []
+    for job in jobs:
+        if not job.asks_for_key():
+            going.setdefault(job.to, []).append(job.rowid)
+            continue
+        holder = yield from holder_of_key(job.rowid)
+        if holder is None:
+            # not with the others: the next with this key must find it taken
+            yield _going([job.rowid], job.to, now)
+        else:
+            tied = yield from ties([job.rowid])
+            yield supersede(job.rowid, job.unique_key, holder, now)
+            ended.append(Left(tied[job.rowid], "canceled"))
+    for to, rowids in going.items():
+        yield _going(rowids, to, now)
+    return ended
+
+
+def _going(rowids: list[int], to: Status, now: int) -> Statement:
+    return Statement(_LET_GO, (json_list(rowids), to, now if to == "queued" else None))

@@ -1,0 +1,162 @@
+"""Joins: jobs that wait for other jobs, by edges that are decided when the parent is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from headway.errors import InvalidJob
+from headway.model.job import NewJob
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.departures import Left, TrainKey, ties
+from headway.store.sqlite.order.held import Held, let_go
+
+_SQL = statements("order/joins")
+_CANCEL = statements("jobs/cancel")["cancel"]
+_CAR = statements("order/follow")["settled_car"]
+
+
+class JoinVerbs(Verbs):
+    def awaited(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[str, Status | None]]]:
+        def steps() -> Steps[list[tuple[str, Status | None]]]:
+            rows = yield Statement(_SQL["awaited"], (job_id, tenant_id))
+            return [(parent_id, status) for parent_id, status in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Who waited for jobs that are over."""
+
+    held: list[str] = []
+    machines: list[str] = []
+    failed: dict[str, str] = {}  # machines whose other children are to stop, by the child that failed them
+
+
+def decide(over: Iterable[Left]) -> Steps[Decided]:
+    """Decide the edges of jobs that are over."""
+    ended: list[tuple[str, str]] = []
+    inherited: list[tuple[str, str]] = []
+    for left in over:
+        if not left.job.awaited:
+            continue
+        if left.heir is not None:
+            inherited.append((left.job.id, left.heir))
+        else:
+            ended.append((left.job.id, "done" if left.to == "succeeded" else "failed"))
+    if inherited:
+        yield Batch(_SQL["inherit"], inherited)
+    return (yield from _decide(ended))
+
+
+def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
+    if not ended:
+        return Decided()
+    held: dict[str, None] = {}
+    machines: dict[str, None] = {}
+    failed: dict[str, str] = {}
+    room = postponed.PIECE
+    for place, (parent_id, state) in enumerate(ended):
+        rows = yield Statement(_SQL["end"], (parent_id, state, room))
+        for _, child_id, fence, on_failure in rows:
+            (machines if fence else held)[child_id] = None
+            if fence and on_failure == "stop" and state == "failed":
+                failed.setdefault(child_id, parent_id)
+        room -= len(rows)
+        if room <= 0:
+            yield from postponed.leave("ended", [job_id for job_id, _ in ended[place:]])
+            break
+    return Decided(list(held), list(machines), failed)
+
+
+def decide_gone(children: Sequence[str]) -> Steps[Decided]:
+    """Decide the edges of these jobs whose parent is over, or whose row was deleted, which is no success."""
+    if not children:
+        return Decided()
+    rows = yield Statement(_SQL["over"], (json_list(children),))
+    ended: dict[str, str] = {}
+    for parent_id, status in rows:
+        heirs = (yield Statement(_SQL["heir"], (parent_id,))) if status == "failed" else []
+        if heirs and heirs[0][0] != parent_id:
+            yield Statement(_SQL["inherit"], (parent_id, heirs[0][0]))
+            parent_id, status = heirs[0]
+        if status is None or status in FINISHED:
+            ended[parent_id] = "done" if status == "succeeded" else "failed"
+    return (yield from _decide(list(ended.items())))
+
+
+def release(children: Sequence[str], now: int) -> Steps[tuple[list[Left], list[TrainKey]]]:
+    """Let go, or end, those of these jobs that wait for nobody any more; gives what ended, and the trains of cars."""
+    rows = yield Statement(_SQL["ready"], (json_list(children), now))
+    going: list[Held] = []
+    cars: list[tuple[int]] = []
+    trains: list[TrainKey] = []
+    failed: dict[int, str] = {}
+    for rowid, tenant, train, to, key, scope, failed_by in rows:
+        if failed_by is not None:
+            failed[rowid] = failed_by
+        elif train is None:
+            going.append(Held(rowid, to, key, scope))
+        else:
+            cars.append((rowid,))
+            trains.append((tenant, train))
+    if cars:
+        yield Batch(_CAR, cars)
+    ended = yield from let_go(going, now)
+    if failed:
+        ended += yield from _stop(failed, now)
+    return ended, trains
+
+
+def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Steps[None]:
+    """Let these new jobs wait for others; `stands_for` are the jobs that those of this call turned out to be.
+
+    Raises `InvalidJob` for one that does not exist."""
+    named = {stands_for.get(parent_id, parent_id): None for job in children for parent_id in job.after}
+    if not named:
+        return
+    rows = yield Statement(_SQL["parents"], (json_list(list(named)),))
+    parents = {job_id: (tenant_id, status) for job_id, tenant_id, status in rows}
+    heirs: dict[str, tuple[str, Status]] = {}
+    for job_id, (_, status) in parents.items():
+        if status == "failed":
+            ((heir, now_is),) = yield Statement(_SQL["heir"], (job_id,))
+            heirs[job_id] = (heir, now_is)
+    edges: list[tuple[str, str, int, str, str, str, None]] = []
+    for job in children:
+        for parent_id in job.after:
+            real = stands_for.get(parent_id, parent_id)
+            tenant_id, status = parents.get(real, (None, None))
+            if tenant_id != job.tenant_id or status is None:
+                raise InvalidJob(
+                    f"after names job {parent_id}, which does not exist (or is another tenant's): nothing was enqueued"
+                )
+            heir, status = heirs.get(real, (real, status))
+            edges.append((heir, job.id, 0, job.tenant_id, job.on_failure, edge_state(status), None))
+    yield Batch(_SQL["add"], edges)
+
+
+def edge_state(status: Status) -> str:
+    if status not in FINISHED:
+        return "pending"
+    return "done" if status == "succeeded" else "failed"
+
+
+def _stop(failed: dict[int, str], now: int) -> Steps[list[Left]]:
+    """End the jobs whose parent did not succeed."""
+    rows = yield Statement(_SQL["statuses"], (json_list(list(set(failed.values()))),))
+    statuses: dict[str, Status] = dict(rows)
+    tied = yield from ties(failed)
+    yield Batch(
+        _CANCEL,
+        [
+            (rowid, now, f"canceled because job {parent_id} is {statuses.get(parent_id, 'gone')}")
+            for rowid, parent_id in failed.items()
+        ],
+    )
+    return [Left(job, "canceled") for job in tied.values()]

@@ -1,0 +1,104 @@
+"""Limits that operators set, and how they are used."""
+
+from __future__ import annotations
+
+from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key, tenant_key
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.order.limited import ALL, keys_aside, let_in
+
+_SQL = statements("order/limits")
+_AUDIT = statements("fleet/workers")["audit_always"]
+_TENANTS = ("t:", "t;")  # where their keys begin and end
+_METERED_AT_ONCE = 100_000
+
+
+class LimitVerbs(Verbs):
+    def set_limit(self, limit: Limit, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            if limit.empty:
+                yield Statement(_SQL["remove"], (limit.scope, limit.name))
+            else:
+                yield Statement(_SQL["set"], _row(limit))
+            if limit.max_running is not None:
+                yield Statement(_SQL["mark"], (limit.scope, limit.name))
+            if limit.max_pending is not None or limit.max_bytes is not None:
+                bounded = limit.name != EVERY_TENANT and limit.max_bytes is None
+                many = limit.max_pending if bounded else _METERED_AT_ONCE
+                yield Statement(_SQL["meter"], (limit.name, many))
+            yield from _let_ask_again(limit)
+            yield Statement(_AUDIT, (self._clock.now(), _detail(limit), actor, "limit"))
+
+        return SqliteOp(steps, writes=True)
+
+    def limits(self) -> Op[list[Limit]]:
+        def steps() -> Steps[list[Limit]]:
+            rows = yield Statement(_SQL["limits"])
+            return [Limit(**dict(zip(Limit.__struct_fields__, row, strict=True))) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def usage(self, key: str, *, tenant_id: str | None = None) -> Op[Usage]:
+        def steps() -> Steps[Usage]:
+            if tenant_id is not None and key.startswith("k:"):
+                ((running,),) = yield Statement(_SQL["usage_k"], (key[2:], tenant_id))
+            else:
+                running = yield from _running_under(key)
+            ((waiting,),) = yield Statement(_SQL["waiting"], (key, tenant_id))
+            return Usage(key, running, waiting)
+
+        return SqliteOp(steps, writes=False)
+
+
+def _row(limit: Limit) -> tuple[object, ...]:
+    return tuple(getattr(limit, name) for name in Limit.__struct_fields__)
+
+
+def _let_ask_again(limit: Limit) -> Steps[None]:
+    """Let in what waited for this limit, as far as there is room now."""
+    match limit.scope:
+        case "kind":
+            key = concurrency_key("", limit.name, None)
+            yield from let_in({key: (yield from _room(key, limit)), rate_key("", limit.name, None): ALL})
+            yield Statement(_SQL["wake"], (rate_key("", limit.name, None), None))
+        case "tenant" if limit.name == EVERY_TENANT:
+            key, end = _TENANTS
+            while keys := [key for key in (yield from keys_aside(key, 1_000)) if key < end]:
+                yield from let_in(dict.fromkeys(keys, ALL))
+                key = keys[-1]
+        case "tenant":
+            key = tenant_key(limit.name)
+            yield from let_in({key: (yield from _room(key, limit))})
+        case "queue":
+            pass  # nothing waits aside for a queue
+
+
+def _room(key: str, limit: Limit) -> Steps[int]:
+    if limit.max_running is None:
+        return ALL
+    return max(0, limit.max_running - (yield from _running_under(key)))
+
+
+def _running_under(key: str) -> Steps[int]:
+    match letter_and_parts(key):
+        case (("p" | "c" as letter), parts):
+            ((count,),) = yield Statement(_SQL[f"usage_{letter}"], parts)
+            return int(count)
+        case (("k" | "t" as letter), parts):
+            rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list(parts),))
+            return int(rows[0][1]) if rows else 0
+    return 0  # a rate counts starts, not what runs
+
+
+def _detail(limit: Limit) -> str:
+    """The limit in words."""
+    words = []
+    if limit.max_running is not None:
+        words.append(f"max_running {limit.max_running}")
+    if limit.rate_count is not None:
+        words.append(f"rate {limit.rate_count} in {limit.rate_period_ms} ms")
+    if limit.rate_burst is not None:
+        words.append(f"burst {limit.rate_burst}")
+    words += [f"{name} {most}" for name, most in limit.quotas.items()]
+    return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"

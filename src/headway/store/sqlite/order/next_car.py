@@ -1,0 +1,62 @@
+"""How trains move: whoever ends a locomotive lets the next car go, or puts the train on hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headway.model.status import Status
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.order.departures import Left, TrainKey
+from headway.store.sqlite.order.held import Held, let_go
+
+_SQL = statements("order/trains")
+_ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}
+
+
+def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
+    """Those of these trains that show an unfinished car or a hold: a new car has to wait there."""
+    rows = yield Statement(_SQL["busy"], (json_list(list(trains)),))
+    return {(tenant, train) for tenant, train in rows}
+
+
+def hold_trains(left: Iterable[Left], now: int) -> Steps[None]:
+    """Put the trains on hold whose locomotive ended as it should not."""
+    holds = [
+        (job.tenant_id, job.train, now, job.id, f"job {job.id} {_ENDED[to]}", None)
+        for job, to in ((each.job, each.to) for each in left if each.holds())
+    ]
+    if holds:
+        yield Batch(_SQL["hold"], holds)
+
+
+def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Left]]:
+    """Let the head of each train go that has neither a locomotive nor a hold; gives the cars that ended instead."""
+    ended: list[Left] = []
+    looked_at = list(trains)
+    while looked_at:
+        rows = yield Statement(_SQL["heads"], (json_list(looked_at), now))
+        heads = [Held(rowid, to, key, scope) for rowid, _, _, to, key, scope in rows]
+        gone = yield from let_go(heads, now)
+        ended += gone
+        looked_at = [(each.job.tenant_id, each.job.train) for each in gone if each.job.train is not None]
+    return ended
+
+
+def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Left]]:
+    """The same for the trains of these cars (by rowid), which were locomotives and are over: nothing else has moved."""
+    rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
+    return (yield from let_go([Held(*row) for row in rows], now))
+
+
+def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:
+    """Those of these trains whose head could go although nobody let it."""
+    rows = yield Statement(_SQL["heads"], (json_list(list(trains)), now))
+    return [(tenant, train) for _, tenant, train, *_ in rows]
+
+
+def unhold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:
+    """End a train's hold, if it is (this job's); the next car is the caller's to let go."""
+    rows = yield Statement(_SQL["unhold"], (tenant_id, train, job_id))
+    return bool(rows)

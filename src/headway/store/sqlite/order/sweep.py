@@ -1,0 +1,137 @@
+"""Sweep: finds and repairs what an outside hand broke, a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headway.model.fleet import Swept
+from headway.store.ops import Batch, Op, Rows, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.machines.children import stop_siblings
+from headway.store.sqlite.machines.inbox import meets, names_there
+from headway.store.sqlite.machines.wake import wake_signaled
+from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.capacity import Candidate, first_aside, limit_keys, look_for_room
+from headway.store.sqlite.order.departures import TrainKey
+from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.joins import decide_gone
+from headway.store.sqlite.order.limited import keys_aside, let_in
+from headway.store.sqlite.order.next_car import stuck_trains
+from headway.store.sqlite.order.postponed import any_left
+from headway.store.sqlite.order.reservations import any_expired, expire
+
+_SQL = statements("order/sweep")
+_HOLD = statements("order/trains")["hold"]
+_LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
+
+
+@dataclass
+class _Place:
+    """Where a sweep stopped; an empty text begins again."""
+
+    train: TrainKey = ("", "")
+    job: str = ""
+    machine: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    trains: list[TrainKey]
+    jobs: list[str]
+    signaled: list[str]
+    keys: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.trains or self.jobs or self.signaled or self.keys)
+
+
+class SweepVerbs(Verbs):
+    _swept_to: _Place | None = None
+
+    def sweep(self, *, limit: int) -> Op[Swept]:
+        def probe() -> Steps[Swept | None]:
+            now = self._clock.now()
+            if (yield from any_left()):
+                return Swept()  # what is still to come is not broken
+            begin = self._swept_to or _Place()
+            broken, end = yield from _look(begin, limit, now)
+            if broken or (yield from any_expired(now)):
+                return None  # `steps` looks again, from the same place
+            self._swept_to = end
+            return Swept()
+
+        def steps() -> Steps[Swept]:
+            now = self._clock.now()
+            if (yield from any_left()):
+                return Swept()
+            broken, end = yield from _look(self._swept_to or _Place(), limit, now)
+            self._swept_to = end
+            yield from expire(now)
+            decided = yield from decide_gone(broken.jobs)
+            ended = yield from stop_siblings(decided.failed, now)
+            ended += yield from wake_signaled(broken.signaled, now)
+            # their cars are to stop where something goes wrong: that is a person's to look at
+            rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
+            if rows:
+                yield Batch(_HOLD, [(*train, now, None, "its locomotive was deleted", None) for train in rows])
+            yield from follow(ended, now=now, children=broken.jobs, trains=broken.trains, machines=broken.jobs)
+            if broken.keys:
+                yield from let_in(dict.fromkeys(broken.keys, 1))
+            jobs = (*broken.jobs, *broken.signaled)
+            return Swept(tuple(train for _, train in broken.trains), jobs, tuple(broken.keys))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - one piece is a transaction's worth
+        def probe() -> Steps[int | None]:
+            return None if (yield from any_left()) else 0
+
+        def steps() -> Steps[int]:
+            return (yield from do_some(self._clock.now()))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+
+def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
+    """What is broken in the next part, and where that ends."""
+    trains = [(tenant, train) for tenant, train in (yield Statement(_SQL["trains"], (*begin.train, limit)))]
+    stuck = (yield from stuck_trains(trains, now)) if trains else []
+    pending = yield Statement(_SQL["pending"], (begin.job, limit))
+    machines = yield Statement(_SQL["awaiting"], (begin.machine, limit))
+    signaled = yield from _signaled(machines)
+    keys = yield from keys_aside(begin.key, limit)
+    idle = (yield from _idle(keys, now)) if keys else []
+    end = _Place(
+        trains[-1] if len(trains) == limit else ("", ""),
+        pending[-1][0] if len(pending) == limit else "",
+        machines[-1][0] if len(machines) == limit else "",
+        keys[-1] if len(keys) == limit else "",
+    )
+    return _Broken(stuck, [job_id for job_id, awaits in pending if not awaits], signaled, idle), end
+
+
+def _signaled(machines: Rows) -> Steps[list[str]]:
+    """Those of these that have what they wait for."""
+    asked = {row[0]: row[2:] for row in machines if row[1] and row[2] is not None}
+    there = (yield from names_there(list(asked))) if asked else {}
+    return [job_id for job_id, (names, every) in asked.items() if meets(names, every, there.get(job_id, ()))]
+
+
+def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:
+    """The keys that jobs wait for although there is room, and nobody stands for them in their queue."""
+    firsts = yield from first_aside(keys)
+    room = yield from look_for_room([job for _, _, job in firsts], now)
+    idle: list[str] = []
+    for key, queue, job in firsts:
+        if room.blocks(job, key):
+            continue
+        ((waker,),) = yield Statement(_SQL["waker"], (key,))
+        if waker:
+            continue
+        ahead = yield Statement(_SQL["standing_for"], (queue, _LOOK_AHEAD))
+        if not any(key in limit_keys(Candidate(*row)) for row in ahead):
+            idle.append(key)
+    return idle

@@ -1,0 +1,1 @@
+"""What makes jobs by itself: schedules, events, templates and definitions."""

@@ -1,0 +1,140 @@
+"""Definitions: what operators change of kinds, over what the code says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from headway.model.definition import FIELDS, Definition, DefinitionChange, NewDefinition
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_definition
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
+
+_SQL = statements("triggers/definitions")
+_AUDIT = statements("jobs/change")["audit"]
+_COLUMNS = (*Definition.__struct_fields__, "code")
+_NOTHING = msgspec.Raw(b"null")
+
+
+class _Code(msgspec.Struct, frozen=True, kw_only=True):
+    """What the code said last of the fields that an operator may change."""
+
+    description: str
+    schema: msgspec.Raw = _NOTHING
+    timeout_ms: int | None
+    max_attempts: int
+    queue: str
+    enqueuer_may: msgspec.Raw
+
+    def values(self) -> dict[str, Any]:
+        schema = bytes(self.schema).decode()
+        return {name: getattr(self, name) for name in FIELDS} | {
+            "schema": None if schema == "null" else schema,
+            "enqueuer_may": bytes(self.enqueuer_may).decode(),
+        }
+
+
+_decode_code = msgspec.json.Decoder(_Code).decode
+
+
+class DefinitionVerbs(Verbs):
+    def change_definition(self, kind: str, change: DefinitionChange, *, actor: str | None) -> Op[Definition]:
+        def steps() -> Steps[Definition]:
+            now = self._clock.now()
+            row = (yield from _rows([kind])).get(kind) or _unwritten(kind, now)
+            row |= _back_to_code(row, change.reset)
+            values = given(change, but=("reset",))
+            row |= values
+            changed = (_changed(row) - set(change.reset)) | (values.keys() & set(FIELDS))
+            row["changed"] = json_list([name for name in FIELDS if name in changed])
+            row = yield from _write(row, now)
+            yield Statement(_AUDIT, (now, None, None, actor, "definition.changed", _detail(kind, values, change.reset)))
+            return _to_definition(row)
+
+        return SqliteOp(steps, writes=True)
+
+    def delete_definition(self, kind: str, *, actor: str | None) -> Op[bool]:
+        def steps() -> Steps[bool]:
+            rows = yield Statement(_SQL["delete"], (kind,))
+            if rows:
+                yield Statement(_AUDIT, (self._clock.now(), None, None, actor, "definition.deleted", kind))
+            return bool(rows)
+
+        return SqliteOp(steps, writes=True)
+
+    def definitions(self, kinds: Sequence[str] | None) -> Op[list[Definition]]:
+        def steps() -> Steps[list[Definition]]:
+            return [_to_definition(row) for row in (yield from _rows(kinds)).values()]
+
+        return SqliteOp(steps, writes=False)
+
+
+def declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps[None]:
+    """Write what the code says of these kinds, but what an operator changed; nothing where nothing differs."""
+    rows = (yield from _rows([each.kind for each in definitions])) if definitions else {}
+    for said in definitions:
+        before = rows.get(said.kind)
+        row = before or _unwritten(said.kind, now)
+        kept = _changed(row)
+        row = row | {name: value for name, value in _said(said).items() if name not in kept}
+        if row != before:
+            rows[said.kind] = yield from _write(row, now)
+
+
+def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:
+    """The rows as they are stored, in order of kind."""
+    rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
+    return {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in rows}
+
+
+def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
+    """Gives the row as it is stored now."""
+    row = row | {"revision": row["revision"] + 1, "updated_at": now}
+    yield Statement(_SQL["put"], tuple(row.values()))
+    return row
+
+
+def _to_definition(row: dict[str, Any]) -> Definition:
+    return to_definition(tuple(row.values())[:-1])
+
+
+def _unwritten(kind: str, now: int) -> dict[str, Any]:
+    """The row of a kind of which nothing is stored."""
+    said = _said(NewDefinition(kind=kind))
+    row = {"kind": kind, "active": 1, "changed": "[]", "revision": 0, "created_at": now, "updated_at": now}
+    row = said | row | {"origin": "stored", "code": None}
+    return {name: row[name] for name in _COLUMNS}
+
+
+def _said(said: NewDefinition) -> dict[str, Any]:
+    """What the code says, as it is stored."""
+    values = msgspec.structs.asdict(said) | {"computed": int(said.computed), "origin": "code"}
+    code = _Code(
+        description=said.description,
+        schema=_NOTHING if said.schema is None else msgspec.Raw(said.schema.encode()),
+        timeout_ms=said.timeout_ms,
+        max_attempts=said.max_attempts,
+        queue=said.queue,
+        enqueuer_may=msgspec.Raw(said.enqueuer_may.encode()),
+    )
+    return values | {"code": msgspec.json.encode(code).decode()}
+
+
+def _back_to_code(row: dict[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """The values that these fields have by the code; what no code has said is as in a new definition."""
+    said = row["code"]
+    code = _said(NewDefinition(kind=row["kind"])) if said is None else _decode_code(said).values()
+    return {name: code[name] for name in fields}
+
+
+def _changed(row: dict[str, Any]) -> set[str]:
+    return set(msgspec.json.decode(row["changed"]))
+
+
+def _detail(kind: str, values: dict[str, Any], reset: Sequence[str]) -> str:
+    """What was changed, in words."""
+    words = [f"{'activated' if values['active'] else 'deactivated'}" if name == "active" else name for name in values]
+    return f"{kind}: {', '.join([*words, *(f'reset {name}' for name in reset)]) or 'nothing'}"

@@ -1,0 +1,138 @@
+"""Due: which schedules and events are to be fired now, with what a fire of them is made of."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from headway.clock import from_micros
+from headway.model.event import Event
+from headway.model.template import Template
+from headway.model.trigger import Due, Heard, Met, Trigger
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.triggers.events import read_events
+from headway.store.sqlite.triggers.templates import read_templates
+from headway.store.sqlite.triggers.triggers import read_triggers
+
+_SQL = statements("triggers/due")
+_LEFT_TO_OTHERS_US = 600_000_000  # how long an event is that only others can handle
+_PROBED = 10_000  # tenants that one look asks for schedules
+
+
+class DueVerbs(Verbs):
+    def due(self, *, kinds: Sequence[str], declared: Sequence[str], limit: int) -> Op[Due]:
+        known, ours = json_list(kinds), json_list(declared)
+
+        def steps() -> Steps[Due]:
+            now = self._clock.now()
+            ((next_due, pending, defined),) = yield Statement(_SQL["probe"], (known, ours))
+            ids: list[str] = []
+            if next_due is not None and next_due <= now:
+                rows = yield Statement(_SQL["schedules"], (known, ours, now, limit))
+                ids = [trigger_id for (trigger_id,) in rows]
+                if len(ids) == limit:
+                    ids = (yield from _schedules_in_turn(known, ours, now, limit)) or ids
+            heard = (yield from _hear(known, now, limit)) if pending else {}
+            met = yield from _met({*ids, *(trigger_id for listeners in heard.values() for trigger_id in listeners)})
+            events = yield from read_events(list(heard))
+            schedules = tuple(met[trigger_id] for trigger_id in ids if trigger_id in met)
+            if ids and not schedules:
+                next_due = None  # what is due cannot be read: nobody should look again at once because of that
+            return Due(
+                now=from_micros(now),
+                schedules=schedules,
+                events=tuple(_heard(*events[event_id], met, listeners) for event_id, listeners in heard.items()),
+                next_due_ms=None if next_due is None else max(0, -((now - next_due) // 1000)),
+                defined=defined,
+            )
+
+        return SqliteOp(steps, writes=False)
+
+
+def _hear(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
+    """The oldest events that wait, each with the ids of the triggers on it, and which the caller cannot fire."""
+    rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
+    if len(rows) == limit:
+        rows = (yield from _events_in_turn(kinds, now, limit)) or rows
+    heard: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
+    for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(heard)), kinds))):
+        heard[event_id][trigger_id] = bool(computed)
+    return heard
+
+
+# where more is due than one look gives, each tenant has its part: none waits for another's backlog
+
+
+def _schedules_in_turn(kinds: str, declared: str, now: int, limit: int) -> Steps[list[str]]:
+    owners = yield from _owners("due_owner", now, limit)
+    found: list[tuple[int, str]] = []
+    for owner in owners:
+        part = (kinds, declared, now, -(-limit // len(owners)), owner)
+        found += [(due, trigger_id) for trigger_id, due in (yield Statement(_SQL["schedules_of"], part))]
+    return [trigger_id for _, trigger_id in sorted(found)]
+
+
+def _events_in_turn(kinds: str, now: int, limit: int) -> Steps[Rows]:
+    owners = yield from _owners("event_owner", now, limit)
+    found: Rows = []
+    for owner in owners:
+        part = (kinds, -(-limit // len(owners)), now - _LEFT_TO_OTHERS_US, owner)
+        found += yield Statement(_SQL["events_of"], part)
+    return sorted(found)
+
+
+def _owners(probe: str, now: int, limit: int) -> Steps[list[str]]:
+    """Up to `limit` tenants that have something, beginning with any of them: who is many does not always come first."""
+    first = last = str(uuid.uuid4())
+    again = False
+    owners: list[str] = []
+    for _ in range(_PROBED):
+        rows = yield Statement(_SQL[probe], (last,))
+        if not rows or (again and rows[0][0] > first):
+            if again:
+                break
+            again, last = True, ""
+            continue
+        last, due = rows[0]
+        if due <= now:
+            owners.append(last)
+            if len(owners) == limit:
+                break
+    return owners
+
+
+def _met(ids: Iterable[str]) -> Steps[dict[str, Met]]:
+    """Those of these triggers that can be read, with their templates."""
+    triggers = yield from read_triggers(sorted(ids))
+    names = {trigger.template_id for trigger in triggers.values() if trigger.template_id is not None}
+    templates = yield from read_templates(sorted(names))
+    found: dict[str, Met] = {}
+    for trigger_id, trigger in triggers.items():
+        template = templates.get(trigger.template_id or "")
+        if _legible(trigger, template):
+            found[trigger_id] = Met(trigger=trigger, template=template)
+    return found
+
+
+def _legible(trigger: Trigger, template: Template | None) -> bool:
+    """Whether the objects of both are objects: what cannot be read is text."""
+    objects = [trigger.payload, trigger.options, trigger.when]
+    if template is not None:
+        objects += [template.payload, template.options]
+    return all(isinstance(each, dict) for each in objects)
+
+
+def _heard(event: Event, fault: str | None, met: Mapping[str, Met], listeners: Mapping[str, bool]) -> Heard:
+    return Heard(
+        event=event if fault is None else msgspec.structs.replace(event, payload=None),
+        met=tuple(
+            msgspec.structs.replace(met[trigger_id], computed=computed) if computed else met[trigger_id]
+            for trigger_id, computed in listeners.items()
+            if trigger_id in met
+        ),
+        fault=fault,
+    )

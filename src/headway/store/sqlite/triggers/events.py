@@ -1,0 +1,102 @@
+"""Events: what applications emit, and another try for those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.errors import InvalidJob, InvalidPayload
+from headway.model.event import Event, EventStatus, NewEvent
+from headway.secrets import refers
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_event
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.fleet.tenants import name_tenants
+from headway.store.sqlite.jobs.quotas import check_events
+
+_SQL = statements("triggers/events")
+_AUDIT = statements("jobs/change")["audit"]
+_AFTER_EVERY_ID = "g"
+_ENGINE = "headway."
+
+
+class EventVerbs(Verbs):
+    def emit(self, events: Sequence[NewEvent]) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            if not events:
+                return []
+            _refuse_engine(events)
+            if any(refers(event.payload) for event in events):
+                raise InvalidPayload(
+                    'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, '
+                    "templates and triggers may: nothing was emitted"
+                )
+            now = self._clock.now()
+            yield from name_tenants(events, now)
+            yield Batch(
+                _SQL["put"],
+                [
+                    (each.id, each.tenant_id, each.name, each.payload, each.correlation_id, each.created_by, now)
+                    for each in events
+                ],
+            )
+            taken = yield Statement(_SQL["taken"], (json_list([(each.id, each.tenant_id) for each in events]),))
+            for (event_id,) in taken:
+                raise InvalidJob(f"event id {event_id} is taken: give a new event an id of its own")
+            yield from check_events([each.tenant_id for each in events], len(events))
+            return [each.id for each in events]
+
+        return SqliteOp(steps, writes=True)
+
+    def retry_events(self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["failed"], (json_list(ids), tenant_id))
+            failed = {event_id: (tenant, name) for event_id, tenant, name in rows}
+            retried = [event_id for event_id in dict.fromkeys(ids) if event_id in failed]
+            for event_id in retried:
+                tenant, name = failed[event_id]
+                yield Statement(_SQL["forget"], (event_id,))
+                yield Statement(_SQL["retry"], (event_id,))
+                yield Statement(_AUDIT, (now, tenant, None, actor, "event.retried", f"{name} {event_id}"))
+            return retried
+
+        return SqliteOp(steps, writes=True)
+
+    def events(
+        self,
+        ids: Sequence[str] | None,
+        *,
+        tenant_id: str | None,
+        name: str | None,
+        status: EventStatus | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Event]]:
+        def steps() -> Steps[list[Event]]:
+            page = (before or _AFTER_EVERY_ID, tenant_id, name, status, limit)
+            if ids is not None:
+                rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
+            else:
+                rows = yield Statement(_SQL["page_of_pending" if status == "pending" else "page"], page)
+            found = yield from read_events([event_id for (event_id,) in rows])
+            return [event for event, _ in found.values()]
+
+        return SqliteOp(steps, writes=False)
+
+
+def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]]:
+    """Those of these events that exist, newest first, and why a payload (its text then) cannot be read."""
+    if not ids:
+        return {}
+    rows = yield Statement(_SQL["read"], (json_list(ids),))
+    return {row[0]: to_event(row) for row in rows}
+
+
+def _refuse_engine(events: Sequence[NewEvent]) -> None:
+    for each in events:
+        if each.name.startswith(_ENGINE):
+            raise InvalidJob(
+                f'event "{each.name}" is not yours to emit: names that begin with {_ENGINE} are the engine\'s own; '
+                "nothing was stored, take another name"
+            )

@@ -1,0 +1,222 @@
+"""Fires: what schedules and events came to, written with their jobs in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headway.clock import to_micros
+from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
+from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_fire
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.jobs.enqueue_tied import any_tied
+from headway.store.sqlite.triggers.checks import due_again
+
+_SQL = statements("triggers/fires")
+_AUDIT = statements("jobs/change")["audit"]
+_AFTER_EVERY_ID = "g"
+
+
+class _Firer(msgspec.Struct, frozen=True, array_like=True):
+    """A trigger as its fires see it."""
+
+    id: str
+    tenant_id: str
+    name: str
+    enabled: int
+    revision: int
+    next_fire_at: int | None
+    overlap: str
+    dedupe_window_ms: int
+
+    def meant_by(self, firing: Firing) -> bool:
+        """Whether the row is still as the firing was planned by."""
+        planned = (firing.revision, to_micros(firing.due_at))
+        return bool(self.enabled) and (self.revision, self.next_fire_at) == planned
+
+
+class FireVerbs(Verbs):
+    def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            now = self._clock.now()
+            triggers = yield from _triggers(firing.trigger_id for firing in firings)
+            written: list[Fire] = []
+            for firing in firings:
+                trigger = triggers.pop(firing.trigger_id, None)
+                if trigger is None or not trigger.meant_by(firing):
+                    continue
+                fires = yield from _not_taken(firing.fires, trigger)
+                if trigger.overlap == "skip":
+                    for fire in fires:
+                        written += yield from _fire_alone(fire, trigger, now)
+                else:
+                    written += yield from _fire(fires, trigger, now)
+                yield Statement(_SQL["set_due"], (trigger.id, due_again(trigger.name, firing.next_fire_at)))
+            return written
+
+        return SqliteOp(steps, writes=True)
+
+    def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
+        def steps() -> Steps[Fire | None]:
+            now = self._clock.now()
+            trigger = (yield from _triggers([fire.trigger_id])).get(fire.trigger_id)
+            if trigger is None or tenant_id not in (None, trigger.tenant_id):
+                return None
+            rows = yield Statement(_SQL["read"], (fire.id,))
+            if rows:
+                return to_fire(rows[0])
+            (written,) = yield from _fire([fire], trigger, now)
+            yield Statement(_AUDIT, (now, trigger.tenant_id, None, actor, "trigger.run", trigger.name))
+            return written
+
+        return SqliteOp(steps, writes=True)
+
+    def handle(self, handlings: Sequence[Handling]) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            now = self._clock.now()
+            ids = json_list([handling.event_id for handling in handlings])
+            pending: dict[str, str] = dict((yield Statement(_SQL["pending"], (ids,))))
+            fired = {(event_id, trigger_id) for event_id, trigger_id in (yield Statement(_SQL["of_events"], (ids,)))}
+            triggers = yield from _triggers(fire.trigger_id for handling in handlings for fire in handling.fires)
+            written: list[Fire] = []
+            for handling in handlings:
+                tenant_id = pending.pop(handling.event_id, None)
+                if tenant_id is None:
+                    continue
+                for fire in handling.fires:
+                    trigger = triggers.get(fire.trigger_id)
+                    if trigger is None or not trigger.enabled or trigger.tenant_id != tenant_id:
+                        continue
+                    if (handling.event_id, trigger.id) in fired:
+                        continue
+                    fired.add((handling.event_id, trigger.id))
+                    written.append((yield from _fire_once(fire, trigger, handling.event_id, now)))
+                if not handling.left:
+                    yield from _end(handling.event_id, now)
+            return written
+
+        return SqliteOp(steps, writes=True)
+
+    def prune_fires(self, *, events_ms: int, failed_ms: int, fires_ms: int, limit: int) -> Op[int]:
+        def times() -> tuple[int, ...]:
+            now = self._clock.now()
+            return tuple(now - older * 1000 for older in (events_ms, failed_ms, fires_ms))
+
+        def probe() -> Steps[int | None]:
+            ((found,),) = yield Statement(_SQL["prune_probe"], times())
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            handled, failed, fired = times()
+            events = yield Statement(_SQL["prune_events"], ("handled", handled, limit))
+            events += yield Statement(_SQL["prune_events"], ("failed", failed, limit))
+            if events:
+                yield Batch(_SQL["prune_of_events"], events)
+            fires = yield Statement(_SQL["prune"], (fired, limit))
+            return len(events) + len(fires)
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def fires(
+        self,
+        *,
+        tenant_id: str | None,
+        trigger_id: str | None,
+        event_id: str | None,
+        limit: int,
+        before: str | None,
+    ) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            page = (before or _AFTER_EVERY_ID, tenant_id, limit)
+            if trigger_id is not None:
+                rows = yield Statement(_SQL["page_of_trigger"], (*page, trigger_id, event_id))
+            elif event_id is not None:
+                rows = yield Statement(_SQL["page_of_event"], (*page, event_id))
+            else:
+                rows = yield Statement(_SQL["page"], page)
+            return [to_fire(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+def _end(event_id: str, now: int) -> Steps[None]:
+    """The event is over: failed, if a fire of it is."""
+    rows = yield Statement(_SQL["errors"], (event_id,))
+    errors = "\n".join(f"{name}: {error}" for name, error in rows)
+    yield Statement(_SQL["handled"], (event_id, "failed" if rows else "handled", now, errors if rows else None))
+
+
+def _triggers(ids: Iterable[str]) -> Steps[dict[str, _Firer]]:
+    rows = yield Statement(_SQL["triggers"], (json_list(sorted(set(ids))),))
+    return {row[0]: _Firer(*row) for row in rows}
+
+
+def _not_taken(fires: Sequence[NewFire], trigger: _Firer) -> Steps[list[NewFire]]:
+    """One for each nominal time that the trigger has not fired for."""
+    times = [to_micros(fire.nominal_at) for fire in fires if fire.nominal_at is not None]
+    taken = {at for (at,) in (yield Statement(_SQL["taken"], (trigger.id, json_list(times))))}
+    found: list[NewFire] = []
+    for fire in fires:
+        if fire.nominal_at is not None:
+            at = to_micros(fire.nominal_at)
+            if at in taken:
+                continue
+            taken.add(at)
+        found.append(fire)
+    return found
+
+
+def _fire_alone(fire: NewFire, trigger: _Firer, now: int) -> Steps[list[Fire]]:
+    """Fire, unless a job of the trigger is not over."""
+    if fire.job is not None:
+        rows = yield Statement(_SQL["unfinished"], (trigger.id,))
+        if rows:
+            return [(yield from _write(fire, trigger, now, "skipped", rows[0][0]))]
+    return (yield from _fire([fire], trigger, now))
+
+
+def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
+    """Fire for an event, unless the trigger does not want it or made the same job a short time ago."""
+    if fire.job is None and fire.error is None:
+        return (yield from _write(fire, trigger, now, "skipped", None, event_id=event_id))
+    if fire.job is not None and fire.dedupe_key is not None:
+        since = now - trigger.dedupe_window_ms * 1000
+        rows = yield Statement(_SQL["deduped"], (trigger.id, fire.dedupe_key, since))
+        if rows:
+            return (yield from _write(fire, trigger, now, "deduped", rows[0][0], event_id=event_id))
+    (written,) = yield from _fire([fire], trigger, now, event_id)
+    return written
+
+
+def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | None = None) -> Steps[list[Fire]]:
+    """Enqueue the jobs of these fires and write them; raises what an enqueue raises."""
+    jobs = [fire.job for fire in fires if fire.job is not None]
+    made = iter((yield from enqueue_jobs(jobs, None, now, tied=any_tied(jobs))) if jobs else [])
+    written: list[Fire] = []
+    for fire in fires:
+        if fire.job is None:
+            without: FireStatus = "skipped" if fire.skipped else "failed"
+            written.append((yield from _write(fire, trigger, now, without, None, event_id=event_id)))
+        else:
+            job = next(made)
+            status: FireStatus = "enqueued" if job.created else "deduped"
+            written.append((yield from _write(fire, trigger, now, status, job.id, event_id=event_id)))
+    return written
+
+
+def _write(
+    fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
+) -> Steps[Fire]:
+    nominal = None if fire.nominal_at is None else to_micros(fire.nominal_at)
+    error = fire.error if status == "failed" or fire.skipped else None
+    row = (fire.id, trigger.id, trigger.tenant_id, nominal, event_id, now, status, job_id, error)
+    yield Statement(_SQL["put"], (*row, fire.dedupe_key))
+    if status == "enqueued":
+        yield Statement(_SQL["note_made"], (trigger.id, now if nominal is None else nominal, job_id))
+    elif status == "failed":
+        yield Statement(_SQL["note_failed"], (trigger.id, error))
+    return to_fire(row)

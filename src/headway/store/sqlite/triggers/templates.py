@@ -1,0 +1,128 @@
+"""Templates: made, changed and deleted under names that are unique in their tenant; each audited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway.errors import Duplicate, NotAllowed, StoreError
+from headway.model.template import NewTemplate, Template, TemplateChange
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_template
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
+from headway.store.sqlite.fleet.tenants import name_tenants
+from headway.store.sqlite.triggers.checks import check_objects
+
+_SQL = statements("triggers/templates")
+_AUDIT = statements("jobs/change")["audit"]
+_CHANGEABLE = TemplateChange.__struct_fields__
+_MOST_NAMED = 3
+
+
+class TemplateVerbs(Verbs):
+    def create_template(self, template: NewTemplate, *, actor: str | None) -> Op[Template]:
+        def steps() -> Steps[Template]:
+            now = self._clock.now()
+            there = yield from read_templates([template.id])
+            if there:
+                return _same(there[template.id], template)
+            check_objects(f'template "{template.name}"', {"payload": template.payload, "options": template.options})
+            yield from name_tenants([template], now)
+            yield from _refuse_taken(template.tenant_id, template.name)
+            yield Statement(_SQL["insert"], (*_row(template), now))
+            yield Statement(_AUDIT, (now, template.tenant_id, None, actor, "template.created", template.name))
+            return (yield from read_templates([template.id]))[template.id]
+
+        return SqliteOp(steps, writes=True)
+
+    def change_template(
+        self, template_id: str, change: TemplateChange, *, tenant_id: str | None, actor: str | None
+    ) -> Op[Template | None]:
+        def steps() -> Steps[Template | None]:
+            now = self._clock.now()
+            rows = yield Statement(_SQL["changing"], (template_id, tenant_id))
+            if not rows:
+                return None
+            tenant, *current = rows[0]
+            before: dict[str, Any] = dict(zip(_CHANGEABLE, current, strict=True))
+            values = given(change)
+            after = before | values
+            check_objects(f'template "{after["name"]}"', values)
+            if after["name"] != before["name"]:
+                yield from _refuse_taken(tenant, after["name"])
+            yield Statement(_SQL["change"], (template_id, *after.values(), now))
+            detail = f"{after['name']}: {', '.join(values) or 'nothing'}"
+            yield Statement(_AUDIT, (now, tenant, None, actor, "template.changed", detail))
+            return (yield from read_templates([template_id]))[template_id]
+
+        return SqliteOp(steps, writes=True)
+
+    def delete_template(self, template_id: str, *, tenant_id: str | None, actor: str | None) -> Op[bool]:
+        def steps() -> Steps[bool]:
+            rows = yield Statement(_SQL["changing"], (template_id, tenant_id))
+            if not rows:
+                return False
+            tenant, name = rows[0][:2]
+            users = yield Statement(_SQL["used_by"], (template_id,))
+            if users:
+                named = ", ".join(f"{type_} {user}" for type_, user in users[:_MOST_NAMED])
+                more = " and others" if len(users) > _MOST_NAMED else ""
+                raise NotAllowed(
+                    f'template "{name}" is used by {named}{more}: nothing was deleted; '
+                    "let them point elsewhere, or delete them first"
+                )
+            yield Statement(_SQL["delete"], (template_id,))
+            yield Statement(_AUDIT, (self._clock.now(), tenant, None, actor, "template.deleted", name))
+            return True
+
+        return SqliteOp(steps, writes=True)
+
+    def templates(
+        self, ids: Sequence[str] | None, *, tenant_id: str | None, name: str | None, limit: int, after: str | None
+    ) -> Op[list[Template]]:
+        def steps() -> Steps[list[Template]]:
+            page = (tenant_id, name, after or "", limit)
+            if ids is not None:
+                rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
+            elif tenant_id and name and not after:
+                rows = yield Statement(_SQL["named"], (tenant_id, name))
+            else:
+                rows = yield Statement(_SQL["page"], page)
+            return list((yield from read_templates([template_id for (template_id,) in rows])).values())
+
+        return SqliteOp(steps, writes=False)
+
+
+def read_templates(ids: Sequence[str]) -> Steps[dict[str, Template]]:
+    """Those of these templates that exist, in order of id."""
+    if not ids:
+        return {}
+    rows = yield Statement(_SQL["read"], (json_list(ids),))
+    return {row[0]: to_template(row) for row in rows}
+
+
+def _row(template: NewTemplate) -> tuple[Any, ...]:
+    return (
+        template.id,
+        template.tenant_id,
+        template.name,
+        template.kind,
+        template.payload,
+        template.options,
+        template.description,
+        template.created_by,
+    )
+
+
+def _same(there: Template, template: NewTemplate) -> Template:
+    if there.tenant_id != template.tenant_id:
+        raise StoreError(f"template id {template.id} belongs to another tenant: nothing was stored; ids must be new")
+    return there
+
+
+def _refuse_taken(tenant_id: str, name: str) -> Steps[None]:
+    if (yield Statement(_SQL["named"], (tenant_id, name))):
+        raise Duplicate(
+            f'there is a template "{name}" already: nothing was stored; change that one, or use another name'
+        )
