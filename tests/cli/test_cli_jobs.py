@@ -16,7 +16,7 @@ import pytest
 
 from headway import Headway
 from headway.cli.enqueue import enqueue
-from headway.define.options import UsingOptions
+from headway.define.option_types import UsingOptions
 from headway.model.ids import new_id
 from headway.model.job import Delivery, Job, OnConflict, OnEnd, OnFailure, Source
 from headway.testing import drain

@@ -194,3 +194,19 @@ def test_a_kind_of_two_apps_does_not_guess() -> None:
     with pytest.raises(InvalidJob, match=r"belongs to 2 apps.*use app.enqueue\(kind.build\(…\)\)"):
         kind.enqueue(1)
     assert kind.build(1).payload == '{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cathc_up": "all"}, "@schedule has no option cathc_up: did you mean catch_up?"),
+        ({"template_id": "nightly"}, "@schedule has no option template_id: it takes catch_up, "),
+        ({"kind": "other"}, "@schedule has no option kind: "),
+        ({"enabled": False}, "a schedule in the code is enabled; pause it with headway schedules pause"),
+    ],
+)
+def test_a_schedule_in_the_code_takes_its_own_options_only(options: dict[str, Any], message: str) -> None:
+    registry = Registry()
+    with pytest.raises(InvalidJob) as refused:
+        registry.schedule("@daily", **options)(registry.job(work))
+    assert str(refused.value).startswith(message)

@@ -10,7 +10,7 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from typing import Any
-from headway.define import Context, Registry
+from headway.define import Context, Machine, Registry, step
 registry = Registry()
 
 @registry.job
@@ -21,6 +21,14 @@ async def first(ctx: Context, user_id: int) -> str: return ""
 
 @registry.job
 def loose(x: Any) -> int: return 1
+
+@registry.schedule("0 2 * * *", tz="UTC", every=None, jitter="5s")
+@registry.job
+def nightly() -> None: ...
+
+class Order(Machine, queue="orders", version=2):
+    @step(timeout="1m")
+    def start(self, ctx: Any) -> Any: ...
 
 async def use(ctx: Context) -> str:
     plain.enqueue(user_id=1, note="x")
@@ -40,6 +48,9 @@ plain.using(wrong_4=1)
 registry.job(wrong_5=1)
 plain.build(1, wrong_6=1)
 plain.using(priority="wrong-7")
+registry.schedule("@daily", wrong_8=1)
+registry.schedule("@daily", overlap="wrong-9")
+step(wrong_10=1)
 """
 
 

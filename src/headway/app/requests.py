@@ -20,7 +20,7 @@ from headway.define.change import change_of
 from headway.define.checks import group_id
 from headway.define.cycles import check_acyclic
 from headway.define.definitions import Definitions
-from headway.define.options import UsingOptions
+from headway.define.option_types import UsingOptions
 from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound, UnknownKind
 from headway.model import codec

@@ -20,7 +20,7 @@ from headway.app.templates import TemplateVerbs
 from headway.app.trains import TrainVerbs
 from headway.app.why import Why
 from headway.define.checks import name as checked_name
-from headway.define.options import UsingOptions
+from headway.define.option_types import UsingOptions
 from headway.errors import Duplicate, InvalidJob
 from headway.model.duration import Duration, to_ms
 from headway.model.fleet import Queue, Worker

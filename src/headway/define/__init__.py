@@ -4,7 +4,8 @@ from headway.define.context import Context
 from headway.define.enqueuer import Enqueuer
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
-from headway.define.options import KindOptions, Options, UsingOptions, new_job
+from headway.define.option_types import KindOptions, UsingOptions
+from headway.define.options import Options, new_job
 from headway.define.registry import Decorator, JobVerb, Registry
 from headway.define.step_context import StepContext
 from headway.define.steps import step

@@ -15,7 +15,8 @@ from headway.define.arguments import Arguments, Call
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.keys import KeyMaker
-from headway.define.options import KindOptions, Options, UsingOptions, kind_options
+from headway.define.option_types import KindOptions, UsingOptions
+from headway.define.options import Options, kind_options
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidOutcome, InvalidPayload
 from headway.model.codec import encode

@@ -14,7 +14,8 @@ from headway.define import checks
 from headway.define.enqueuer import Binding
 from headway.define.keys import KeyMaker
 from headway.define.kind import Kind
-from headway.define.options import KindOptions, UsingOptions, kind_options
+from headway.define.option_types import KindOptions, UsingOptions
+from headway.define.options import kind_options
 from headway.define.signaling import signal_to_key
 from headway.define.state import Shape
 from headway.define.steps import Step, steps_of

@@ -1,90 +1,22 @@
-"""The options of kinds and of single jobs: their names, their defaults, and what they accept."""
+"""The options of kinds and of single jobs: defaults, what each accepts, and how they are laid over each other."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any, Protocol, TypedDict
-from uuid import UUID
+from typing import Any
 
 import msgspec
 
 from headway.define import checks, enqueuer_may
-from headway.define.keys import KEYS, Key, KeyOf, Source
+from headway.define.keys import KEYS, Source
 from headway.define.schema import Schema
 from headway.errors import InvalidJob
-from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure
+from headway.model.job import Delivery, NewJob, OnConflict, OnEnd, OnFailure
 from headway.model.job import Source as Origin
 from headway.model.retry import Backoff
 from headway.model.status import UNFINISHED, Status
-
-Errors = type[Exception] | Sequence[type[Exception]]
-Predecessor = Enqueued | Job | NewJob | str | UUID
-
-
-class HasId(Protocol):
-    """A group, or what `app.group` gave."""
-
-    @property
-    def id(self) -> str: ...
-
-
-class _Both(TypedDict, total=False):
-    queue: str
-    max_attempts: int
-    max_losses: int
-    backoff: Backoff | Duration | tuple[Duration, Duration]
-    timeout: Duration | None
-    priority: int
-    delivery: Delivery
-    concurrency: int | None
-    rate: str | None
-    burst: int | None
-    on_canceled: OnEnd
-    on_dead: OnEnd
-
-
-class KindOptions(_Both, total=False):
-    """What `@app.job(...)` takes. A key is a text, a template of arguments ("{user_id}"), or a function of them."""
-
-    train: KeyOf
-    partition: KeyOf
-    concurrency_key: KeyOf
-    rate_key: KeyOf
-    name: str
-    retry_on: Errors
-    discard_on: Errors
-    schema: Mapping[str, Any]
-    enqueuer_may: Mapping[str, Any]
-
-
-class UsingOptions(_Both, total=False):
-    """What `kind.using(...)` takes: how one job differs from its kind. None takes an earlier value back."""
-
-    train: Key
-    partition: Key
-    concurrency_key: Key
-    rate_key: Key
-    group: str | UUID | HasId | None
-    after: Predecessor | Collection[Predecessor] | None
-    on_failure: OnFailure
-    tenant: str | UUID | None
-    delay: Duration | None
-    scheduled_for: datetime | None
-    expires_at: datetime | None
-    idempotency_key: str | None
-    unique_key: str | None
-    unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
-    on_conflict: OnConflict
-    meta: Mapping[str, Any] | None
-    correlation_id: str | None
-    trace_id: str | None
-    source: Origin
-    source_ref: str | None
-    created_by: str | None
-    conn: Any
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
-from uuid import UUID
 
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
-from headway.define.options import KindOptions
+from headway.define.option_types import DeclaredScheduleOptions, KindOptions
 from headway.define.scheduling import Scheduled, scheduled
 from headway.errors import InvalidJob, UnknownKind
-from headway.model.duration import Duration
-from headway.model.trigger import CatchUp, Overlap
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,24 +46,7 @@ class JobVerb(Protocol):
 class ScheduleVerb(Protocol):
     """The type of `registry.schedule`, for an app that offers it as its own."""
 
-    def __call__(
-        self,
-        cron: str | None = None,
-        *,
-        every: Duration | None = None,
-        tz: str = "UTC",
-        name: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        catch_up: CatchUp | None = None,
-        catch_up_window: Duration | None = None,
-        overlap: Overlap | None = None,
-        jitter: Duration | None = None,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        description: str | None = None,
-        tenant: str | UUID | None = None,
-    ) -> Callable[[D], D]: ...
+    def __call__(self, cron: str | None = None, **options: Unpack[DeclaredScheduleOptions]) -> Callable[[D], D]: ...
 
 
 class Registry:
@@ -126,44 +105,12 @@ class Registry:
         machine._kinds[:] = [known for known in machine._kinds if not known.of_same(kind)] + [kind]
         return machine
 
-    def schedule(
-        self,
-        cron: str | None = None,
-        *,
-        every: Duration | None = None,
-        tz: str = "UTC",
-        name: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        catch_up: CatchUp | None = None,
-        catch_up_window: Duration | None = None,
-        overlap: Overlap | None = None,
-        jitter: Duration | None = None,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        description: str | None = None,
-        tenant: str | UUID | None = None,
-    ) -> Callable[[D], D]:
+    def schedule(self, cron: str | None = None, **options: Unpack[DeclaredScheduleOptions]) -> Callable[[D], D]:
         """Enqueue a kind by the clock: `@registry.schedule("0 2 * * *", tz="America/New_York")` above `@registry.job`.
 
         Workers write it at their start, and any of them fires it. It is named after its kind; a second one of the same
         kind needs a name. Above a plain function it makes the kind too. Raises `InvalidJob`.
         """
-        given = {
-            "cron": cron,
-            "every": every,
-            "tz": tz,
-            "name": name,
-            "payload": payload,
-            "options": options,
-            "catch_up": catch_up,
-            "catch_up_window": catch_up_window,
-            "overlap": overlap,
-            "jitter": jitter,
-            "start": start,
-            "end": end,
-            "description": description,
-        }
 
         def schedule(what: D) -> D:
             made: Any = what
@@ -173,7 +120,7 @@ class Registry:
                 kind = what
             else:
                 made = kind = self._define(what, {})
-            self._add_schedule(scheduled(kind, given, tenant))
+            self._add_schedule(scheduled(kind, cron, options))
             return made  # type: ignore[no-any-return]
 
         return schedule

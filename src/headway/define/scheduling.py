@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
+from headway.define import checks
 from headway.define.enqueuer import DEFAULT_PAYLOAD_LIMIT
 from headway.define.kind import Kind
+from headway.define.option_types import DeclaredScheduleOptions
 from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
 from headway.model.ids import DEFAULT_TENANT_ID, known_id, tenant_ref
 from headway.model.render import places
 from headway.model.trigger import NewTrigger
+
+_OPTIONS = tuple(DeclaredScheduleOptions.__annotations__)
 
 
 class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,12 +38,17 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
         return new_schedule(self.given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
 
 
-def scheduled(kind: Kind[..., Any], given: Mapping[str, Any], tenant: str | UUID | None) -> Scheduled:
+def scheduled(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> Scheduled:
     """Check it now, so that a mistake is seen where it was made; raises `InvalidJob`, `InvalidPayload`."""
+    for option in options:
+        if option == "enabled":
+            raise InvalidJob("a schedule in the code is enabled; pause it with headway schedules pause, which stays")
+        if option not in _OPTIONS:
+            raise InvalidJob(checks.unknown_option(option, ["cron", *_OPTIONS], "@schedule"))
+    given: dict[str, Any] = {"cron": cron, **options}
+    tenant = given.pop("tenant", None)
     given = {"name": kind.name, **{name: value for name, value in given.items() if value is not None}}
     given["kind"] = kind.name
-    if "enabled" in given:
-        raise InvalidJob("a schedule in the code is enabled; pause it with headway schedules pause, which stays")
     made = Scheduled(kind=kind.name, tenant=None if tenant is None else tenant_ref(tenant), given=given)
     new_schedule(
         given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=datetime.now(UTC), limit=DEFAULT_PAYLOAD_LIMIT

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import msgspec
 
-from headway.define.keys import KeyMaker, KeyOf
-from headway.define.options import Errors, Options, kind_options, overlaid
+from headway.define.keys import KeyMaker
+from headway.define.option_types import StepOptions
+from headway.define.options import Options, kind_options, overlaid
 from headway.define.state import Shape
 from headway.errors import InvalidJob
-from headway.model.duration import Duration
 from headway.model.job import Claim
-from headway.model.retry import Backoff
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__headway_step__"
-
-
-class StepOptions(TypedDict, total=False):
-    """What `@step(...)` takes: how one step differs from its machine."""
-
-    queue: str
-    partition: KeyOf
-    timeout: Duration | None
-    max_attempts: int
-    backoff: Backoff | Duration | tuple[Duration, Duration]
-    retry_on: Errors
-    discard_on: Errors
 
 
 @overload

@@ -1,0 +1,169 @@
+"""The keyword options of the public calls, each set defined once: `TypedDict`s for `**options: Unpack[…]`.
+
+Type checkers and editors read names and types here; `options.py` and `triggers.py` check the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypedDict
+from uuid import UUID
+
+from headway.define.keys import Key, KeyOf
+from headway.model.duration import Duration
+from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure, Source
+from headway.model.retry import Backoff
+from headway.model.status import Status
+from headway.model.trigger import CatchUp, Overlap
+
+Errors = type[Exception] | Sequence[type[Exception]]
+BackoffOption = Backoff | Duration | tuple[Duration, Duration]
+Predecessor = Enqueued | Job | NewJob | str | UUID
+
+
+class HasId(Protocol):
+    """A group, or what `app.group` gave."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class _JobOptions(TypedDict, total=False):
+    """What a kind sets for all its jobs and `using()` for one."""
+
+    queue: str
+    max_attempts: int
+    max_losses: int
+    backoff: BackoffOption
+    timeout: Duration | None
+    priority: int
+    delivery: Delivery
+    concurrency: int | None
+    rate: str | None
+    burst: int | None
+    on_canceled: OnEnd
+    on_dead: OnEnd
+
+
+class KindOptions(_JobOptions, total=False):
+    """What `@app.job(...)` and `class Checkout(Machine, ...)` take.
+
+    A key is a text, a template of arguments ("{user_id}"), or a function of them.
+    """
+
+    train: KeyOf
+    partition: KeyOf
+    concurrency_key: KeyOf
+    rate_key: KeyOf
+    name: str
+    retry_on: Errors
+    discard_on: Errors
+    schema: Mapping[str, Any]
+    enqueuer_may: Mapping[str, Any]
+
+
+class UsingOptions(_JobOptions, total=False):
+    """What `kind.using(...)` takes: how one job differs from its kind. None takes an earlier value back."""
+
+    train: Key
+    partition: Key
+    concurrency_key: Key
+    rate_key: Key
+    group: str | UUID | HasId | None
+    after: Predecessor | Collection[Predecessor] | None
+    on_failure: OnFailure
+    tenant: str | UUID | None
+    delay: Duration | None
+    scheduled_for: datetime | None
+    expires_at: datetime | None
+    idempotency_key: str | None
+    unique_key: str | None
+    unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
+    on_conflict: OnConflict
+    meta: Mapping[str, Any] | None
+    correlation_id: str | None
+    trace_id: str | None
+    source: Source
+    source_ref: str | None
+    created_by: str | None
+    conn: Any
+
+
+class StepOptions(TypedDict, total=False):
+    """What `@step(...)` takes: how one step differs from its machine."""
+
+    queue: str
+    partition: KeyOf
+    timeout: Duration | None
+    max_attempts: int
+    backoff: BackoffOption
+    retry_on: Errors
+    discard_on: Errors
+
+
+class _Enqueues(TypedDict, total=False):
+    """What a schedule or an event trigger enqueues its jobs with."""
+
+    payload: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None
+    description: str | None
+
+
+class _Target(TypedDict, total=False):
+    """What is stored may point at a template, and may be switched off; what the code declares does neither."""
+
+    kind: str | None
+    template: str | None
+    enabled: bool
+
+
+class _Timing(TypedDict, total=False):
+    every: Duration | None
+    tz: str
+    catch_up: CatchUp | None
+    catch_up_window: Duration | None
+    overlap: Overlap | None
+    jitter: Duration | None
+    start: datetime | None
+    end: datetime | None
+
+
+class _Matching(TypedDict, total=False):
+    when: Mapping[str, Any] | None
+    dedupe_window: Duration | None
+    dedupe_key: str | None
+
+
+class _Owned(TypedDict, total=False):
+    tenant: str | UUID | None
+    actor: str | None
+
+
+class DeclaredScheduleOptions(_Timing, _Enqueues, total=False):
+    """What `@app.schedule(cron, ...)` takes. None is the default."""
+
+    name: str | None
+    tenant: str | UUID | None
+
+
+class ScheduleOptions(_Timing, _Enqueues, _Target, _Owned, total=False):
+    """What `app.create_schedule(name, cron, ...)` takes. None is the default."""
+
+
+class ScheduleChanges(_Timing, _Enqueues, _Target, _Owned, total=False):
+    """What `app.change_schedule(name, ...)` takes. None takes a value back."""
+
+    new_name: str
+    cron: str | None
+
+
+class TriggerOptions(_Matching, _Enqueues, _Target, _Owned, total=False):
+    """What `app.create_trigger(name, event, ...)` takes. None is the default."""
+
+
+class TriggerChanges(_Matching, _Enqueues, _Target, _Owned, total=False):
+    """What `app.change_trigger(name, ...)` takes. None takes a value back."""
+
+    new_name: str
+    event: str
