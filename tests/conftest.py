@@ -148,7 +148,7 @@ def databases(postgres_server: str) -> Iterator[Databases]:
 def postgres_template(databases: Databases) -> Iterator[str]:
     """The name of a database with the schema in it and nothing else."""
     from headway.store.ops import Op
-    from headway.store.postgres.migrate import migrate
+    from headway.store.postgres.engine.migrate import migrate
     from headway.store.postgres.store import PostgresStore
 
     name = databases.create()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from headway.store.postgres.pool import Pool
+from headway.store.postgres.engine.pool import Pool
 
 
 class Databases:

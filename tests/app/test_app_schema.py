@@ -22,8 +22,8 @@ from sqlalchemy.ext import asyncio as aio
 import headway
 from headway import Headway
 from headway.errors import ConfigError, SchemaMissing, SchemaOutdated
-from headway.store.postgres import migrate as postgres_migrate
 from headway.store.postgres import store as postgres_store
+from headway.store.postgres.engine import migrate as postgres_migrate
 from headway.store.sqlite.engine import migrate as sqlite_migrate
 from headway.testing import drain
 

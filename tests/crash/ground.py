@@ -22,7 +22,7 @@ from rows import Rows
 
 from headway import Headway
 from headway.store.ops import Op
-from headway.store.postgres.migrate import migrate
+from headway.store.postgres.engine.migrate import migrate
 from headway.store.postgres.store import PostgresStore
 
 

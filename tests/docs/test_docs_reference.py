@@ -48,7 +48,7 @@ from headway.worker import EVENTS, Event
 
 REFERENCE = docs_pages.ROOT / "docs" / "reference"
 API = REFERENCE / "api.md"
-SQL = docs_pages.ROOT / "src" / "headway" / "store" / "postgres" / "sql"
+POSTGRES = docs_pages.ROOT / "src" / "headway" / "store" / "postgres"
 
 
 def _names(page: Path, heading: str) -> list[str]:
@@ -269,7 +269,7 @@ def test_every_sql_function_is_documented_with_its_signature(postgres_migrated_u
 
 
 def test_every_sqlstate_is_documented() -> None:
-    raised = set(re.findall(r"HW\d{3}", "".join(path.read_text("utf-8") for path in (SQL / "functions").glob("*.sql"))))
+    raised = set(re.findall(r"HW\d{3}", "".join(path.read_text("utf-8") for path in POSTGRES.glob("*/*.sql"))))
     text = (REFERENCE / "sql.md").read_text("utf-8").partition("\n## ")[0]
     rows = {row[0]: row[1] for row in table(text)}
     assert set(rows) == raised

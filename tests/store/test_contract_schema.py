@@ -12,7 +12,7 @@ def migrate(db, to=None):
     db.store.close()
     if db.dialect == "sqlite":
         return db.store.migrate(to)
-    from headway.store.postgres.migrate import migrate as steps
+    from headway.store.postgres.engine.migrate import migrate as steps
 
     done = db.store.run_script(Op(lambda: steps(to), writes=True))
     if to is None:

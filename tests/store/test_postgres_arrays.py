@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.errors import InvalidPayload
-from headway.store.postgres.arrays import literal
+from headway.store.postgres.engine.arrays import literal
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)))
 

@@ -10,7 +10,7 @@ import pytest
 
 import headway
 from headway.store.ops import Op
-from headway.store.postgres.migrate import migrate
+from headway.store.postgres.engine.migrate import migrate
 from headway.store.postgres.store import PostgresStore
 
 

@@ -19,8 +19,8 @@ import pytest
 
 from headway.model.ids import new_id
 from headway.model.job import Filter, NewJob
-from headway.store.postgres import pool
 from headway.store.postgres import store as postgres_store
+from headway.store.postgres.engine import pool
 from headway.store.postgres.store import PostgresStore
 
 MANY = 20

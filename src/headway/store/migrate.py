@@ -8,7 +8,7 @@ from headway.errors import ConfigError
 from headway.store.foreign import postgres_session, sqlite_session
 from headway.store.foreign.identify import is_sqlite
 from headway.store.ops import Op
-from headway.store.postgres import migrate as postgres
+from headway.store.postgres.engine import migrate as postgres
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite.engine import migrate as sqlite
 from headway.store.sqlite.engine.prefix import check_prefix, under

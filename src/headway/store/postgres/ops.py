@@ -13,16 +13,16 @@ from headway.model.job import Change, Enqueued, NewJob, Report
 from headway.model.status import Status
 from headway.store.actors import checks_actors
 from headway.store.ops import Op, Rows, Steps
-from headway.store.postgres import migrate
-from headway.store.postgres.due import DueOps
-from headway.store.postgres.enqueue import enqueue
-from headway.store.postgres.events import EventOps
-from headway.store.postgres.fires import FireOps
-from headway.store.postgres.machines import MachineOps
-from headway.store.postgres.order import OrderOps, new_group
-from headway.store.postgres.reads import PostgresReads, call, first, nothing
-from headway.store.postgres.settle import SettleOps
-from headway.store.postgres.triggers import TriggerOps
+from headway.store.postgres.engine import migrate
+from headway.store.postgres.jobs.enqueue import enqueue
+from headway.store.postgres.jobs.reads import PostgresReads, call, first, nothing
+from headway.store.postgres.jobs.settle import SettleOps
+from headway.store.postgres.machines.signals import MachineOps
+from headway.store.postgres.order.trains import OrderOps, new_group
+from headway.store.postgres.triggers.due import DueOps
+from headway.store.postgres.triggers.events import EventOps
+from headway.store.postgres.triggers.fires import FireOps
+from headway.store.postgres.triggers.triggers import TriggerOps
 
 T = TypeVar("T")
 

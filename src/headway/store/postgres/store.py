@@ -20,8 +20,8 @@ from headway.errors import (
 )
 from headway.secrets import add_own, own, redact, show_url, url_secrets
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
-from headway.store.postgres.arrays import literal
-from headway.store.postgres.migrate import VERSION, State, state
+from headway.store.postgres.engine.arrays import literal
+from headway.store.postgres.engine.migrate import VERSION, State, state
 from headway.store.postgres.ops import PostgresOps
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlstate import from_sqlstate
@@ -29,8 +29,8 @@ from headway.store.sqlstate import from_sqlstate
 try:
     import psycopg
 
-    from headway.store.postgres.connection import TIMEOUT_S, NoAnswer
-    from headway.store.postgres.pool import WORKER_SIZE, AsyncPool, CannotConnect, Pool, parameters
+    from headway.store.postgres.engine.connection import TIMEOUT_S, NoAnswer
+    from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, CannotConnect, Pool, parameters
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
 

@@ -11,7 +11,7 @@ from headway.model.definition import Definition, DefinitionChange
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.model.trigger import Declaration, NewTrigger, Trigger, TriggerChange, TriggerType, identified
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.postgres.reads import call, first, plain, read, shown
+from headway.store.postgres.jobs.reads import call, first, plain, read, shown
 
 # JSON as text: on a caller's connection, its library would decode it
 TEMPLATE_COLUMNS = """

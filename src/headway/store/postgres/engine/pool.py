@@ -20,8 +20,8 @@ from psycopg.types.string import TextLoader
 
 from headway.errors import ConfigError
 from headway.secrets import own, redact, show_url
-from headway.store.postgres.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
-from headway.store.postgres.times import TimeLoader
+from headway.store.postgres.engine.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
+from headway.store.postgres.engine.decode import TimeLoader
 
 SIZE = 8
 """The most connections of an app, for its threads and for each event loop."""

@@ -14,7 +14,9 @@ from headway.store.ops import Statement, Steps
 
 VERSION = 1
 
-_SQL = files("headway.store.postgres") / "sql"
+_FOLDER = files("headway.store.postgres")
+# PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
+_CHAPTERS = ("fleet", "machines", "order", "triggers", "jobs")
 _LOCK = "lock table headway.install in exclusive mode"  # whoever migrates waits here; only the owner can lock it
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
@@ -85,7 +87,7 @@ def roles() -> Steps[list[str]]:
 
     Gives their names."""
     yield Statement(_LOCK)
-    for sql in (*_statements("roles.sql"), *_statements("grants.sql")):
+    for sql in (*_statements("engine/roles.sql"), *_statements("engine/grants.sql")):
         yield Statement(sql)
     rows = yield Statement("select headway.role_name('worker')::text, headway.role_name('app')::text")
     return list(rows[0])
@@ -93,14 +95,14 @@ def roles() -> Steps[list[str]]:
 
 def roles_sql() -> str:
     """The SQL text of `roles`."""
-    return ";\n\n".join((*_statements("roles.sql"), *_statements("grants.sql"))) + ";\n"
+    return ";\n\n".join((*_statements("engine/roles.sql"), *_statements("engine/grants.sql"))) + ";\n"
 
 
 def _recorded_alone() -> Steps[tuple[int, str]]:
     """What is installed, with nobody else migrating until this transaction ends."""
     if (yield from _recorded())[0] == 0:
         # waits for a transaction that installs the schema for the first time, and then finds what it did
-        yield Statement(_statements("migrations/0001.up.sql")[0])
+        yield Statement(_statements("engine/migrations/0001.up.sql")[0])
     if (yield Statement("select 1 where to_regclass('headway.install') is not null")):
         yield Statement(_LOCK)
     return (yield from _recorded())
@@ -121,26 +123,28 @@ def _plan(found: int, fingerprint: str, to: int) -> Iterator[tuple[str, list[str
             "or let the newer one take the schema down with headway migrate --to"
         )
     for number in range(found + 1, to + 1):
-        yield f"migrate up to version {number}", _statements(f"migrations/{number:04}.up.sql")
+        yield f"migrate up to version {number}", _statements(f"engine/migrations/{number:04}.up.sql")
     for number in range(found, to, -1):
-        yield f"migrate down from version {number}", _statements(f"migrations/{number:04}.down.sql")
+        yield f"migrate down from version {number}", _statements(f"engine/migrations/{number:04}.down.sql")
     if to == VERSION and (found != to or fingerprint != _fingerprint()):
         record = f"comment on table headway.jobs is 'headway schema version {to} functions {_fingerprint()}'"
-        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("grants.sql"), record]
+        yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("engine/grants.sql"), record]
     elif 0 < to < VERSION:
         yield f"record version {to}", [f"comment on table headway.jobs is 'headway schema version {to}'"]
 
 
 @cache
 def _functions() -> list[str]:
-    folder = _SQL / "functions"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [sql for name in names for sql in _statements(f"functions/{name}")]
+    names = ["engine/base.sql", "engine/logins.sql"]
+    for chapter in _CHAPTERS:
+        found = sorted(entry.name for entry in (_FOLDER / chapter).iterdir() if entry.name.endswith(".sql"))
+        names += [f"{chapter}/{name}" for name in found]
+    return [sql for name in names for sql in _statements(name)]
 
 
 @cache
 def _fingerprint() -> str:
-    return hashlib.sha256("\n".join([*_functions(), *_statements("grants.sql")]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*_functions(), *_statements("engine/grants.sql")]).encode()).hexdigest()[:16]
 
 
 @cache
@@ -149,7 +153,7 @@ def _statements(name: str) -> list[str]:
     statements: list[str] = []
     lines: list[str] = []
     quoted = False
-    for line in (_SQL / name).read_text("utf-8").splitlines():
+    for line in (_FOLDER / name).read_text("utf-8").splitlines():
         lines.append(line)
         quoted ^= line.count("$$") % 2 == 1
         if line.endswith(";") and not quoted:

@@ -11,7 +11,7 @@ import msgspec
 from headway.model.job import Claim, NewJob, Settlement
 from headway.model.machine import Settled, Turn
 from headway.store.ops import Op, Rows, Statement, Steps
-from headway.store.postgres.enqueue import column, enqueue_all
+from headway.store.postgres.jobs.enqueue import column, enqueue_all
 
 _SETTLE = (
     "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"

@@ -9,8 +9,8 @@ from headway.model.job import NewJob
 from headway.model.status import UNFINISHED
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.postgres.enqueue import enqueue
-from headway.store.postgres.reads import call, first, plain, read
+from headway.store.postgres.jobs.enqueue import enqueue
+from headway.store.postgres.jobs.reads import call, first, plain, read
 
 T = TypeVar("T")
 

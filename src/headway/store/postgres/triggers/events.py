@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.postgres.enqueue import column
-from headway.store.postgres.reads import call, plain, read, shown
+from headway.store.postgres.jobs.enqueue import column
+from headway.store.postgres.jobs.reads import call, plain, read, shown
 
 EVENT_COLUMNS = """
        e.id, e.tenant_id, coalesce(en.slug, e.tenant_id::text), e.name, e.payload::text, e.status, e.emitted_at,

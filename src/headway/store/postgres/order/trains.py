@@ -16,7 +16,7 @@ from headway.model.reservation import Reservation
 from headway.model.status import Status
 from headway.model.train import Hold, Moved, Train
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.postgres.reads import JOB, call, first, job, nothing, read, utc
+from headway.store.postgres.jobs.reads import JOB, call, first, job, nothing, read, utc
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ from headway.model import codec
 from headway.model.event import Event
 from headway.model.trigger import Due, Heard, Met, Trigger
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.postgres.events import EVENT_COLUMNS, read_event
-from headway.store.postgres.reads import utc
-from headway.store.postgres.triggers import TEMPLATE_COLUMNS, TRIGGER_COLUMNS, read_template, read_trigger
+from headway.store.postgres.jobs.reads import utc
+from headway.store.postgres.triggers.events import EVENT_COLUMNS, read_event
+from headway.store.postgres.triggers.triggers import TEMPLATE_COLUMNS, TRIGGER_COLUMNS, read_template, read_trigger
 
 _DUE = (
     "select now, schedules, events, next_due_ms, computed, defined"

@@ -13,8 +13,8 @@ from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Began, Child
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.postgres.enqueue import enqueue_one
-from headway.store.postgres.reads import read, utc
+from headway.store.postgres.jobs.enqueue import enqueue_one
+from headway.store.postgres.jobs.reads import read, utc
 
 _SIGNAL = (
     "select id, job_id, queue, created from headway.signal_many($1::uuid[], $2::text[], $3::json[], $4::uuid[],"

@@ -1,0 +1,1 @@
+"""What every chapter stands on: connections, errors, the schema and the reading of rows."""

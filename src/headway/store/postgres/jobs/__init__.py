@@ -1,0 +1,1 @@
+"""A job's life: enqueue, claim, settle, and what operators do to it."""

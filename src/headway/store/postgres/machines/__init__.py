@@ -1,0 +1,1 @@
+"""Jobs of several steps: their turns, signals and children."""

@@ -1,0 +1,1 @@
+"""What decides when a job may start: trains, after, groups, limits, fairness, reservations."""

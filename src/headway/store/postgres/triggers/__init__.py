@@ -1,0 +1,1 @@
+"""What starts jobs: definitions, templates, schedules, events, and their fires."""
