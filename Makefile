@@ -43,7 +43,7 @@ crash: .venv/ready
 
 # some minutes; root may do all of it: a full disk is mounted, and PgBouncer installed where apt has it
 chaos: .venv/ready
-	$(BIN)/python tests/crash/chaos.py
+	$(BIN)/python -m tests.crash.chaos
 
 bench: .venv/ready
 	$(BIN)/python -m bench

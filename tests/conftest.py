@@ -14,12 +14,12 @@ from typing import Any
 
 import psycopg
 import pytest
-import sizes_and_seeds
-from postgres_databases import Databases, ReusedDatabases
-from sizes_and_seeds import RandomWalk
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
+from tests import sizes_and_seeds
+from tests.postgres_databases import Databases, ReusedDatabases
+from tests.sizes_and_seeds import RandomWalk
 
 START = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 """Where held clocks begin: far from the host's time, so that a stray look at the real clock shows."""

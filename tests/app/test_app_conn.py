@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
-from foreign_users import POSTGRES_USERS, SQLITE_USERS, AsyncUser, User
 
 from headway import Enqueued, Headway
 from headway.errors import ConfigError, Duplicate
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.testing import drain
+from tests.connection_libraries import POSTGRES_USERS, SQLITE_USERS, AsyncUser, User
 
 ORDERS = "create table orders (name text)"
 

@@ -15,7 +15,6 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy as sa
-from foreign_users import Django, alchemy_url, django_postgres, django_sqlite
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as aio
 
@@ -26,6 +25,7 @@ from headway.store.postgres import store as postgres_store
 from headway.store.postgres.engine import migrate as postgres_migrate
 from headway.store.sqlite.engine import migrate as sqlite_migrate
 from headway.testing import drain
+from tests.connection_libraries import Django, alchemy_url, django_postgres, django_sqlite
 
 
 def works(app: Headway) -> bool:

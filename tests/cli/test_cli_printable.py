@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import structlog
-from conftest import Cli
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import Context, Headway, logs
 from headway.printable import printable, printable_json, printable_line
 from headway.testing import drain
+from tests.cli.conftest import Cli
 
 BAD = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt.exe\u2066\u200f\ufeff\x08\x7f"
 SHOWN = r"\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt.exe\u2066\u200f\ufeff\x08\x7f"

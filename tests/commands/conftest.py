@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_of_programs import Bench
-from workshop import Workshop
 
 from headway import secrets
 from headway.commands import CommandKind, load
 from headway.secrets import Vault
+from tests.commands.supervised_programs import Bench
+from tests.worker_harness import Workshop
 
 
 @pytest.fixture

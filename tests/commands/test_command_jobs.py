@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 import pytest
-import sizes_and_seeds
-from bench_of_programs import DAEMON, DEAF, SLEEP, marked, python, supervisors_of
-from workshop import Workshop
 
 from headway import secrets
 from headway.commands import CommandKind
 from headway.errors import CommandFailed
 from headway.secrets import Vault
+from tests import sizes_and_seeds
+from tests.commands.supervised_programs import DAEMON, DEAF, SLEEP, marked, python, supervisors_of
+from tests.worker_harness import Workshop
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
 

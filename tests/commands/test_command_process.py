@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
-import sizes_and_seeds
-from bench_of_programs import DAEMON, DEAF, READY, SLEEP, Bench, marked, python, rss_of, supervisors_of
 
 from headway.commands import process as process_module
 from headway.commands.process import NotStarted, SupervisorLost
+from tests import sizes_and_seeds
+from tests.commands.supervised_programs import DAEMON, DEAF, READY, SLEEP, Bench, marked, python, rss_of, supervisors_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
 

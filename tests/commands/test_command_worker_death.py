@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bench_of_programs import DAEMON, DEAF, children_of, marked, supervisors_of
+
+from tests.commands.supervised_programs import DAEMON, DEAF, children_of, marked, supervisors_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
 

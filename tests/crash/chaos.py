@@ -1,7 +1,7 @@
 """`make chaos`: storms of jobs while the world around them breaks, judged by a ledger that no store has a hand in.
 
 Prints a table with a line for each experiment, and ends with 1 if one of its last four numbers is not 0.
-`python tests/crash/chaos.py frozen postgres` runs those whose names have both words in them.
+`python -m tests.crash.chaos frozen postgres` runs those whose names have both words in them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import chaos_faults as faults
-from chaos_faults import NotHere, Storm
-from chaos_storm import Verdict, judge
-from fleet import Fleet, until
-from ground import Server, new_server
-from rows import Rows
-
 from headway import Headway
 from headway.model.status import UNFINISHED
+from tests.crash import chaos_faults as faults
+from tests.crash.chaos_faults import NotHere, Storm
+from tests.crash.chaos_storm import Verdict, judge
+from tests.crash.crash_site import Server, new_server
+from tests.crash.processes import Fleet, until
+from tests.crash.stored_rows import Rows
 
 WORKERS, ENQUEUERS = 3, 2
 JOBS, SECONDS = 400, 8.0
@@ -103,7 +102,7 @@ def run(experiment: Experiment, server: Server) -> tuple[str, Verdict]:
         for worker in storm.workers:
             worker.started()
         storm.enqueuers += [
-            storm.fleet.script(f"e{n}", str(JOBS), str(SECONDS), program="chaos_storm.py", **faults.SETTINGS)
+            storm.fleet.script(f"e{n}", str(JOBS), str(SECONDS), program="chaos_storm", **faults.SETTINGS)
             for n in range(ENQUEUERS)
         ]
         experiment.fault(storm)

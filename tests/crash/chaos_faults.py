@@ -17,10 +17,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import apsw
 import psycopg
-from chaos_proxy import Proxy
-from fleet import Fleet, Process, until
-from ground import Server
-from ledger import Ledger
+
+from tests.crash.chaos_proxy import Proxy
+from tests.crash.crash_site import Server
+from tests.crash.ledger import Ledger
+from tests.crash.processes import Fleet, Process, until
 
 LEASE_S = 2.0
 SETTINGS = {"database_timeout": "3s"}  # beside the brisk ones
@@ -57,7 +58,7 @@ class Storm:
             time.sleep(every)
 
     def new_worker(self) -> None:
-        self.workers.append(self.fleet.worker(app="chaos_storm:app", **SETTINGS))
+        self.workers.append(self.fleet.worker(app="chaos_storm", **SETTINGS))
 
     def busy_worker(self) -> Process:
         """A worker in the midst of jobs; any if there is none before the storm is over."""

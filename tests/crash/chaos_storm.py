@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from ledger import Entry
-from rows import Row
-from yard import SOON, app, kinds, note
-
 from headway import Context
 from headway.errors import HeadwayError
 from headway.logs import configure
 from headway.model.job import NewJob
+from tests.crash.crash_jobs import SOON, app, kinds, note
+from tests.crash.ledger import Entry
+from tests.crash.stored_rows import Row
 
 MOST = 3
 """How many runs of a limited key there may be at once."""

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yard
-from fleet import Fleet
-from ground import Ground, Server, new_server
-from ledger import Ledger
-from rows import Rows
 
 from headway import Headway
+from tests.crash import crash_jobs
+from tests.crash.crash_site import Ground, Server, new_server
+from tests.crash.ledger import Ledger
+from tests.crash.processes import Fleet
+from tests.crash.stored_rows import Rows
 
 if sys.platform == "win32":
     collect_ignore_glob = ["test_*.py"]
@@ -49,7 +49,7 @@ def postgres_ground(durable_server: Server, tmp_path: Path) -> Iterator[Ground]:
 
 def _ground(url: str, folder: Path) -> Iterator[Ground]:
     app = Headway(url)
-    app.include(yard.kinds)
+    app.include(crash_jobs.kinds)
     fleet = Fleet(folder, url)
     try:
         yield Ground(app, fleet, Ledger(folder / "ledger"), Rows(url), url)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chaos_storm import Verdict, judge
-from ledger import Entry
+
+from tests.crash.chaos_storm import Verdict, judge
+from tests.crash.ledger import Entry
 
 
 def told(*lines: str) -> list[Entry]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from fleet import until
-from ground import Ground
+
+from tests.crash.crash_site import Ground
+from tests.crash.processes import until
 
 PROCESSES = 8
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from crew import Crew
-from ground import Ground
-from ledger import Entry
-from traffic import job
 
 from headway.model.job import NewJob
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import Crew
+from tests.crash.ledger import Entry
+from tests.crash.ordered_jobs import job
 
 WORKERS = 4
 KEYS = 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faulty import HEARD, TRAIL
-from ground import Ground
+from tests.crash.crash_site import Ground
+from tests.crash.fault_points import HEARD, TRAIL
 
 
 def test_a_machine_ends_right_wherever_its_worker_is_killed(ground: Ground) -> None:
@@ -17,7 +17,7 @@ def test_a_machine_ends_right_wherever_its_worker_is_killed(ground: Ground) -> N
 def _walk(ground: Ground, *points: str) -> None:
     """For each point start a machine, kill its worker there, and let another one finish it."""
     before = len(ground.ledger.of("walked"))
-    process = ground.fleet.script(*points, program="faulty.py")
+    process = ground.fleet.script(*points, program="fault_points")
     assert process.ended(within=120) == 0, process.tail()
     walked = [subject.split(",") for subject in ground.ledger.subjects("walked")[before:]]
     assert [point for point, *_ in walked] == list(points)

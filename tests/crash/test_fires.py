@@ -6,11 +6,11 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
-from crew import Crew
-from fleet import until
-from ground import Ground
 
 from headway.model.trigger import Fire
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import Crew
+from tests.crash.processes import until
 
 SCHEDULES = 5
 WORKERS = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ground import Ground
+from tests.crash.crash_site import Ground
 
 
 def test_an_app_survives_forks_of_its_process(ground: Ground) -> None:

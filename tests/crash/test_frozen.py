@@ -8,9 +8,10 @@ import time
 from typing import Any
 
 import apsw
-from fleet import Process, until
-from ground import Ground, Server
-from yard import gated, gated_plain
+
+from tests.crash.crash_jobs import gated, gated_plain
+from tests.crash.crash_site import Ground, Server
+from tests.crash.processes import Process, until
 
 LEASE_S = 2.0
 

@@ -6,9 +6,10 @@ import os
 import signal
 
 import pytest
-from fleet import is_running, until
-from ground import Ground
-from yard import gated, gated_once, gated_plain, work
+
+from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
+from tests.crash.crash_site import Ground
+from tests.crash.processes import is_running, until
 
 TERM = signal.SIGTERM
 

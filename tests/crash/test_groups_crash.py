@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise
 
 import pytest
-from crew import Crew
-from ground import Ground
-from ledger import Entry
-from traffic import MAX_ATTEMPTS, job, job_once
 
 from headway import Headway
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import Crew
+from tests.crash.ledger import Entry
+from tests.crash.ordered_jobs import MAX_ATTEMPTS, job, job_once
 
 WORKERS = 3
 SORTS = 9

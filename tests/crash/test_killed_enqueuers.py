@@ -6,8 +6,9 @@ import random
 import time
 
 import pytest
-from fleet import until
-from ground import Ground
+
+from tests.crash.crash_site import Ground
+from tests.crash.processes import until
 
 SIZE = 1_500
 

@@ -6,13 +6,13 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
-from fleet import Process, until
-from ground import Ground
-from ledger import Entry
-from rows import Row
-from yard import once, plain, work
 
 from headway.model.job import NewJob
+from tests.crash.crash_jobs import once, plain, work
+from tests.crash.crash_site import Ground
+from tests.crash.ledger import Entry
+from tests.crash.processes import Process, until
+from tests.crash.stored_rows import Row
 
 LEASE_S = 2.0
 WORKERS = 3

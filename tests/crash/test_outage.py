@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from fleet import until
-from ground import Ground, Server
-from yard import gated, gated_plain, work
 
 from headway.errors import StoreUnavailable
+from tests.crash.crash_jobs import gated, gated_plain, work
+from tests.crash.crash_site import Ground, Server
+from tests.crash.processes import until
 
 LEASE_S = 2.0
 SIZE = 20

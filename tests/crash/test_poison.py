@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from fleet import until
-from ground import Ground
-from yard import neighbour, poison
+from tests.crash.crash_jobs import neighbour, poison
+from tests.crash.crash_site import Ground
+from tests.crash.processes import until
 
 
 def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(ground: Ground) -> None:

@@ -7,20 +7,21 @@ import time
 from itertools import count
 
 import pytest
-from crew import PATIENT
-from fleet import until
-from ground import Ground
-from ledger import Entry
-from rows import Row
-from traffic import job
+
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import PATIENT
+from tests.crash.ledger import Entry
+from tests.crash.ordered_jobs import job
+from tests.crash.processes import until
+from tests.crash.stored_rows import Row
 
 EXPIRES_S = 1.0
 
 
 def test_a_killed_run_now_leaves_a_lost_attempt_and_a_free_queue(ground: Ground) -> None:
     app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
-    fleet.worker(app="traffic:app", queues="main").started()
-    victim = fleet.script("run_now", "main", "inside/1", f"{EXPIRES_S}s", program="traffic.py")
+    fleet.worker(app="ordered_jobs", queues="main").started()
+    victim = fleet.script("run_now", "main", "inside/1", f"{EXPIRES_S}s", program="ordered_jobs")
     until(lambda: ledger.of("start"), "it runs")
     waits = app.enqueue(job("outside/1")).id
     victim.kill()
@@ -44,11 +45,11 @@ def test_nobody_begins_in_a_reserved_queue_while_its_holders_are_killed(
 ) -> None:
     kills = max(3, request.config.getoption("--crash-kills") // 3)
     app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
-    workers = [fleet.worker(app="traffic:app", queues="main", **PATIENT).started() for _ in range(2)]
+    workers = [fleet.worker(app="ordered_jobs", queues="main", **PATIENT).started() for _ in range(2)]
     left: list[Row] = []
     labels = (f"outside/{number}" for number in count())
     for _ in range(kills):
-        holder = fleet.script("reserve", "main", f"{EXPIRES_S}s", program="traffic.py")
+        holder = fleet.script("reserve", "main", f"{EXPIRES_S}s", program="ordered_jobs")
         fed: list[str] = []
 
         def has_reserved(pid: int = holder.pid, fed: list[str] = fed) -> bool:
@@ -62,7 +63,7 @@ def test_nobody_begins_in_a_reserved_queue_while_its_holders_are_killed(
         left += rows.reservations()
         until(lambda fed=fed: set(fed) <= set(ledger.subjects("end")), "the queue is free again")
     # what a killed holder ran itself is found by a worker that comes new
-    workers.append(fleet.worker(app="traffic:app", queues="main", **PATIENT).started())
+    workers.append(fleet.worker(app="ordered_jobs", queues="main", **PATIENT).started())
     until(lambda: rows.statuses().keys() == {"succeeded"}, "all jobs end")
 
     ids = {worker_id for worker in workers for worker_id in worker.worker_ids}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fleet import until
-from ground import Ground
-from yard import gated, gated_once, gated_plain
+from tests.crash.crash_jobs import gated, gated_once, gated_plain
+from tests.crash.crash_site import Ground
+from tests.crash.processes import until
 
 
 def test_a_newcomer_reaps_the_killed_worker_of_its_machine_at_once(ground: Ground) -> None:

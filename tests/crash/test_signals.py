@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from crew import Crew
-from fleet import Process, until
-from ground import Ground
-from traffic import Collector
+
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import Crew
+from tests.crash.ordered_jobs import Collector
+from tests.crash.processes import Process, until
 
 SENDERS = 8
 WORKERS = 3
@@ -26,7 +27,7 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, r
     # they take as long as the killing does
     senders = [
         ground.fleet.script(
-            "signals", f"s{number}", str(signals // SENDERS), f"{kills * PAUSE_S}", program="traffic.py"
+            "signals", f"s{number}", str(signals // SENDERS), f"{kills * PAUSE_S}", program="ordered_jobs"
         )
         for number in range(SENDERS)
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from datetime import UTC, datetime
 
-from fleet import Process, state_of, until
-from ground import Ground
-from yard import gated, gated_once, gated_plain, work
+from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
+from tests.crash.crash_site import Ground
+from tests.crash.processes import Process, state_of, until
 
 
 def test_a_stale_worker_writes_nothing(ground: Ground) -> None:

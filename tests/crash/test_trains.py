@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import pytest
-from crew import Crew
-from ground import Ground
-from ledger import Entry
-from traffic import MAX_ATTEMPTS
+
+from tests.crash.crash_site import Ground
+from tests.crash.killed_workers import Crew
+from tests.crash.ledger import Entry
+from tests.crash.ordered_jobs import MAX_ATTEMPTS
 
 ENQUEUERS = 8
 WORKERS = 4
@@ -22,7 +23,7 @@ def test_trains_keep_their_order_while_workers_are_killed(ground: Ground, reques
     patience_s = 60 + cars / 20
     crew = Crew(ground, WORKERS)
     enqueuers = [
-        ground.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="traffic.py")
+        ground.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="ordered_jobs")
         for number in range(ENQUEUERS)
     ]
     crew.kill_some(kills, every=cars * 4 // (kills * 5), within=patience_s)

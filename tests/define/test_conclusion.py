@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 import pytest
-from counter import LIMIT, Order, checkout, conclude, signal, thing
 
 from headway import Await, Done, Machine, Next, Registry, Replay, Sleep, Spawn, Stop
 from headway.errors import InvalidOutcome, InvalidPayload
 from headway.model.machine import Place
+from tests.define.sample_machines import LIMIT, Order, checkout, conclude, signal, thing
 
 
 @pytest.fixture

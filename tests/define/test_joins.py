@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tenant_words import tenant_id
 
 from headway.define.cycles import check_acyclic
 from headway.define.grouping import grouped
@@ -14,6 +13,7 @@ from headway.errors import InvalidJob
 from headway.model.group import NewGroup
 from headway.model.ids import new_id
 from headway.model.job import NewJob
+from tests.tenant_ids import tenant_id
 
 
 def job(**fields: Any) -> NewJob:

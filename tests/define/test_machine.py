@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from counter import App, Order, checkout
 
 from headway import Context, Done, Machine, Registry, step
 from headway.define.machine import snake
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.machine import Place
 from headway.model.outcome import Outcomes
+from tests.define.sample_machines import App, Order, checkout
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from counter import admitted, claim, conclude, versions, visited
 
 from headway import Context, Done, Machine, Next, Registry, step
 from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.machine import Place
 from headway.model.outcome import Outcomes
+from tests.define.sample_machines import admitted, claim, conclude, versions, visited
 
 
 @pytest.fixture

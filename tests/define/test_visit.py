@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from counter import LIMIT, Order, admitted, claim, conclude, signal, thing
 
 from headway import Await, Context, Done, Headway, Machine, Next, Registry, Sleep, step
 from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.job import Settlement
 from headway.model.machine import Place
+from tests.define.sample_machines import LIMIT, Order, admitted, claim, conclude, signal, thing
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The parts of the reference that are written by the code itself: the command line's help, the signatures of functions.
 
-To write them anew: python tests/docs/docs_generated.py
+To write them anew: python -m tests.docs.docs_generated
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import click
 import psycopg
-from docs_pages import ROOT
+
+from tests.docs.docs_pages import ROOT
 
 SQL_PAGE = ROOT / "docs" / "reference" / "sql.md"
 CLI_PAGE = ROOT / "docs" / "reference" / "cli.md"

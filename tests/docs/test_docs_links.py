@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import docs_pages
 import pytest
+
+from tests.docs import docs_pages
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -17,15 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
-import docs_pages
 import pytest
-from docs_runner import commands
 
 from headway import secrets
 from headway.app.settings import settings
 from headway.cli.root import main as headway
 from headway.commands import load
 from headway.config import read
+from tests.docs import docs_pages
+from tests.docs.docs_runner import commands
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
 _SIDE_BY_SIDE = max(2, os.cpu_count() or 1)

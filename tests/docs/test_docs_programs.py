@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import docs_pages
 import pytest
+
+from tests.docs import docs_pages
 
 EXAMPLES = docs_pages.ROOT / "examples"
 

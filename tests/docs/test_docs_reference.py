@@ -11,12 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
-import docs_generated
-import docs_pages
 import msgspec
 import psycopg
 import pytest
-from docs_pages import section, table
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
@@ -45,6 +42,8 @@ from headway.model.template import Template
 from headway.model.train import Hold, Moved, Train
 from headway.model.trigger import Fire, Trigger
 from headway.worker import EVENTS, Event
+from tests.docs import docs_generated, docs_pages
+from tests.docs.docs_pages import section, table
 
 REFERENCE = docs_pages.ROOT / "docs" / "reference"
 API = REFERENCE / "api.md"
@@ -256,7 +255,7 @@ def test_every_status_and_move_is_documented() -> None:
 def test_the_command_line_page_is_what_the_program_prints() -> None:
     page = docs_generated.CLI_PAGE.read_text("utf-8")
     again = docs_generated.with_cli_help(page)
-    assert page == again, f"run: python {Path(docs_generated.__file__).relative_to(docs_pages.ROOT)}"
+    assert page == again, f"run: python -m {docs_generated.__name__}"
 
 
 def test_every_sql_function_is_documented_with_its_signature(postgres_migrated_url: str) -> None:
@@ -265,7 +264,7 @@ def test_every_sql_function_is_documented_with_its_signature(postgres_migrated_u
     _same(re.findall(r"^### headway\.(\w+)$", page, re.MULTILINE), (row[0] for row in found))
     assert page.count("```signature") == len(found)
     again = docs_generated.with_signatures(page, found)
-    assert page == again, f"run: python {Path(docs_generated.__file__).relative_to(docs_pages.ROOT)}"
+    assert page == again, f"run: python -m {docs_generated.__name__}"
 
 
 def test_every_sqlstate_is_documented() -> None:

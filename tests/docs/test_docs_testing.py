@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-import docs_pages
-from docs_pages import section, table
-
 from headway import testing
 from headway.testing import Stepping
+from tests.docs import docs_pages
+from tests.docs.docs_pages import section, table
 
 PAGE = docs_pages.ROOT / "docs" / "how-to" / "test-your-jobs.md"
 

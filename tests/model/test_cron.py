@@ -12,10 +12,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-import sizes_and_seeds
 
 from headway.errors import InvalidJob
 from headway.model.cron import ALIASES, Cron, zone
+from tests import sizes_and_seeds
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

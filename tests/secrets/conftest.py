@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway import secrets
+from tests.worker_harness import Workshop
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,6 @@ from typing import Any
 import psycopg
 import pytest
 import structlog
-from workshop import Workshop
 
 from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, Snooze, Spawn, Stop, logs, step
 from headway.define import Registry
@@ -29,6 +28,7 @@ from headway.secrets.values import add_resolved
 from headway.worker.execution import Execution
 from headway.worker.redacted import redacted
 from headway.worker.verdict import describe
+from tests.worker_harness import Workshop
 
 BY_NAME = "Kx7Qz9mw2rT5-by-name"
 BY_REFERENCE = 'Vb3\\n"Lp8/+é jH6-by-reference'

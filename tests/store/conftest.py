@@ -12,10 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from machine_words import MachineWords, new_machine, new_signal, turned
 from psycopg.types.string import TextLoader
-from tenant_words import tenant_id
-from trigger_words import TriggerWords
 
 from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
@@ -24,6 +21,9 @@ from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filt
 from headway.model.limit import Limit, Usage
 from headway.model.reservation import Reservation
 from headway.model.train import Moved, Train
+from tests.store.machines.machine_calls import MachineCalls, new_machine, new_signal, turned
+from tests.store.triggers.trigger_calls import TriggerCalls
+from tests.tenant_ids import tenant_id
 
 ATTEMPT_STATUS = {
     "succeeded": "succeeded",
@@ -58,7 +58,7 @@ TABLES = (
 )
 
 
-class Db(MachineWords, TriggerWords):
+class Db(MachineCalls, TriggerCalls):
     """A store under test; every word here is one op, run in a transaction of its own."""
 
     def __init__(self, store: Any, clock: Any) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from workshop import Workshop
+
+from tests.worker_harness import Workshop
 
 
 @pytest.fixture

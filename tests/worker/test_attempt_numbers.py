@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway import Context, Done, Machine, Next, Replay, Retry, Sleep, Snooze, step
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.outcome import Outcomes
+from tests.worker_harness import Workshop
 
 
 def drained(shop: Workshop, job_id: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway.model.job import Claim
 from headway.worker import Summary, pace
+from tests.worker_harness import FaultyStore, Workshop
 
 MIB = 1_048_576
 BOUND = 4 * MIB

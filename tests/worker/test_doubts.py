@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 import msgspec
-from workshop import FaultyStore, Workshop
 
 from headway.model.job import Claim
 from headway.store.ops import Steps
 from headway.worker import Worker
+from tests.worker_harness import FaultyStore, Workshop
 
 SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
 """A worker that looks once and then waits to be told."""

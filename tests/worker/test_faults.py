@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway import Context
 from headway.errors import StoreError
@@ -17,6 +16,7 @@ from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
 from headway.worker import Event, Summary, host
+from tests.worker_harness import FaultyStore, Workshop
 
 
 def test_outcomes_are_kept_while_the_database_is_away(shop: Workshop, lines: Any) -> None:

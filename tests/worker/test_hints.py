@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from workshop import Workshop
 
 from headway import Headway
 from headway.worker.hints import HintListener, Hints, folder_of
+from tests.worker_harness import Workshop
 
 SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
 """A worker that looks once and then waits to be told."""

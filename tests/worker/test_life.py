@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
 from headway.model.job import Filter
 from headway.worker import Event, Summary, Worker
+from tests.worker_harness import Workshop
 
 
 def test_a_job_enqueued_in_this_process_does_not_wait_for_a_poll(shop: Workshop) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import structlog
-from workshop import Workshop
 
 from headway import logs
+from tests.worker_harness import Workshop
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from workshop import Workshop
-
 from headway import Await, Context, Done, Machine, Next, Replay, Spawn, step
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 
 def test_children_come_back_with_results_and_errors_in_their_order(shop: Workshop) -> None:

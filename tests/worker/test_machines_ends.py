@@ -9,13 +9,13 @@ import threading
 from typing import Any
 
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway import Await, Context, Done, Machine, Next, Replay, Sleep, step
 from headway.errors import StoreUnavailable
 from headway.model.job import Job
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import FaultyStore, Workshop
 
 
 def test_a_machine_that_waits_or_sleeps_is_canceled_at_once(shop: Workshop) -> None:

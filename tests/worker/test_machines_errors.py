@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from workshop import Workshop
 
 from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, Snooze, Stop, step
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 # what steps raise
 

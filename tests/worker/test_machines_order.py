@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from workshop import Workshop
-
 from headway import Await, Context, Done, Headway, Machine, Next, step
 from headway.define.grouping import grouped
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 # queues, partitions, order
 

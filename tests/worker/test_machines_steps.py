@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from workshop import Workshop
 
 from headway import Await, Context, Done, Machine, Next, Replay, Sleep, Spawn, Stop, step
 from headway.define import new_job
 from headway.model.job import Job
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 inline = import_module("headway.worker.run")  # the package gives a function of that name
 

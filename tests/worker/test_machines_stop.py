@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway import Context, Done, Machine, Spawn, Stop, step
 from headway.model.job import Filter
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 
 def stopping(shop: Workshop, **options: Any) -> type[Machine]:

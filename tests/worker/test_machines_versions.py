@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from workshop import Workshop
 
 from headway import Await, Context, Done, Machine, Next, step
 from headway.define import MachineKind
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from tests.worker_harness import Workshop
 
 Lines = Callable[[str], list[Any]]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from workshop import FaultyStore, Workshop
-
 from headway.worker import Summary
+from tests.worker_harness import FaultyStore, Workshop
 
 
 class Counting:

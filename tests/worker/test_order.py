@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import psycopg
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway.define.grouping import grouped
 from headway.model.ids import new_id
 from headway.model.limit import Limit
 from headway.worker import Errand
+from tests.worker_harness import FaultyStore, Workshop
 
 SLOW = {"pace_ms": 60_000, "idle_pace_ms": 60_000, "promote_every_ms": 60_000}
 """Whoever waits for a poll waits for ever."""
@@ -34,7 +34,7 @@ def by_hand(store: Any, sql: str, *params: Any) -> None:
 
 
 def errand(shop: Workshop, job_id: str, *, store: Any = None, reservation_id: str | None = None) -> Errand:
-    from workshop import BRISK
+    from tests.worker_harness import BRISK
 
     return Errand(
         store or shop.store,

@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway.define import Cancel, Context, Retry, Snooze
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.worker import Summary, run
 from headway.worker.run import Runner
+from tests.worker_harness import Workshop
 
 
 def test_async_and_sync_handlers_run_and_their_results_are_kept(shop: Workshop) -> None:

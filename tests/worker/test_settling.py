@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway.errors import StoreFailed, StoreUnavailable
 from headway.model.ids import new_id
 from headway.model.job import NewJob, Settlement
 from headway.store.postgres import store as postgres_store
 from headway.worker import Summary
+from tests.worker_harness import FaultyStore, Workshop
 
 
 def _watch(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> dict[int, list[Settlement]]:

@@ -10,8 +10,6 @@ from typing import Any
 
 import apsw
 import pytest
-from wire import Wire, wired
-from workshop import Workshop
 
 from headway.errors import StoreUnavailable
 from headway.model.ids import new_id
@@ -19,6 +17,8 @@ from headway.model.job import NewJob
 from headway.store.postgres.store import PostgresStore
 from headway.store.sqlite.store import SqliteStore
 from headway.worker import Summary
+from tests.worker.silent_postgres import Wire, wired
+from tests.worker_harness import Workshop
 
 SHORT_MS = 400
 

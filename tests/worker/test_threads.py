@@ -8,11 +8,11 @@ import threading
 from typing import Any
 
 import pytest
-from workshop import Workshop
 
 from headway import Context, Done
 from headway.worker import Summary
 from headway.worker.run import Runner
+from tests.worker_harness import Workshop
 
 
 @pytest.fixture

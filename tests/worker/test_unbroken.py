@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from workshop import FaultyStore, Workshop
 
 from headway.worker import Summary
+from tests.worker_harness import FaultyStore, Workshop
 
 
 class Raising(logging.Handler):

@@ -10,8 +10,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from foreign_schema import SCHEMA, TABLES
-from foreign_users import POSTGRES_USERS, SQLITE_USERS, User
+
+from tests.connection_libraries import POSTGRES_USERS, SQLITE_USERS, User
+from tests.store.foreign.stand_in_schema import SCHEMA, TABLES
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,16 @@ import psycopg
 import psycopg_pool
 import pytest
 import sqlalchemy as sa
-from foreign_schema import enqueue, insert, kinds_in, orders_in
-from foreign_users import (
+from sqlalchemy import orm
+from sqlalchemy.ext import asyncio as sa_async
+
+from headway import errors
+from headway.store.foreign import postgres_session, sqlite_session
+from headway.store.foreign.placeholders import render
+from headway.store.ops import Statement
+from headway.store.run import adrive
+from headway.store.sqlstate import from_sqlstate
+from tests.connection_libraries import (
     POSTGRES_USERS,
     AlchemyAsyncConnection,
     AlchemySession,
@@ -32,15 +40,7 @@ from foreign_users import (
     django_sqlite,
     on_file,
 )
-from sqlalchemy import orm
-from sqlalchemy.ext import asyncio as sa_async
-
-from headway import errors
-from headway.store.foreign import postgres_session, sqlite_session
-from headway.store.foreign.placeholders import render
-from headway.store.ops import Statement
-from headway.store.run import adrive
-from headway.store.sqlstate import from_sqlstate
+from tests.store.foreign.stand_in_schema import enqueue, insert, kinds_in, orders_in
 
 
 def test_an_async_connection_is_refused_by_a_blocking_call(

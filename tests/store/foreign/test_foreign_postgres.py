@@ -11,8 +11,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from foreign_schema import ENQUEUE, enqueue, kinds_in, orders_in
-from foreign_users import (
+
+from headway import errors
+from headway.store.ops import Batch, Statement
+from tests.connection_libraries import (
     AlchemyAsyncSession,
     AlchemyConnection,
     Asyncpg,
@@ -24,9 +26,7 @@ from foreign_users import (
     alchemy_url,
     django_postgres,
 )
-
-from headway import errors
-from headway.store.ops import Batch, Statement
+from tests.store.foreign.stand_in_schema import ENQUEUE, enqueue, kinds_in, orders_in
 
 
 def test_postgres_jobs_exist_exactly_when_the_caller_commits(

@@ -11,8 +11,10 @@ from typing import Any
 
 import apsw
 import pytest
-from foreign_schema import column, insert, kinds_seen, orders_seen
-from foreign_users import (
+
+from headway import errors
+from headway.store.foreign import sqlite_session
+from tests.connection_libraries import (
     SQLITE_USERS,
     AlchemyConnection,
     Apsw,
@@ -27,9 +29,7 @@ from foreign_users import (
     django_sqlite,
     on_file,
 )
-
-from headway import errors
-from headway.store.foreign import sqlite_session
+from tests.store.foreign.stand_in_schema import column, insert, kinds_seen, orders_seen
 
 
 def test_sqlite_jobs_exist_exactly_when_the_caller_commits(sqlite_user: User, file: Path) -> None:

@@ -1,0 +1,126 @@
+"""The contract of the audit: who did what, by one line of text, and readable whether it was done to a job or not."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from headway.clock import to_micros
+from headway.errors import InvalidJob
+from headway.model.actor import as_actor
+from headway.model.ids import new_id
+from headway.store.ops import Ops
+from tests.tenant_ids import tenant_id
+
+ONE, TWO = new_id(), new_id()
+
+BAD_ACTORS = ["", "x" * 256, "two\nlines", "esc\x1b[31m", "nul\0", "del\x7f", "c1\x9b", "half \ud800", 7]
+
+
+@pytest.mark.parametrize("actor", BAD_ACTORS)
+def test_an_actor_is_one_line_of_text(db, actor):
+    job = db.enqueue()
+    with pytest.raises(InvalidJob, match="actor"):
+        db.pause("mail", actor=actor)
+    with pytest.raises(InvalidJob, match="actor"):
+        db.cancel(job.id, actor=actor)
+    assert db.queues().get("mail") is None
+    assert db.status(job.id) == "queued"
+    assert db.audit_log() == []
+
+
+def test_every_verb_that_has_an_actor_checks_it(db):
+    for name, verb in inspect.getmembers(Ops, inspect.isfunction):
+        parameters = inspect.signature(verb).parameters
+        if "actor" in parameters:
+            needed = {
+                each.name: None
+                for each in parameters.values()
+                if each.name != "self" and each.default is inspect.Parameter.empty
+            }
+            with pytest.raises(InvalidJob, match="actor"):
+                getattr(db.ops, name)(**needed | {"actor": "two\nlines"})
+
+
+@pytest.mark.parametrize("actor", ["x" * 255, "Ångström 船 <a@b>", None])
+def test_an_actor_may_be_any_line(db, actor):
+    db.pause("mail", actor=actor)
+    assert db.audit_log()[0].actor == actor
+    assert db.queues()["mail"].paused_by == actor
+
+
+@pytest.mark.parametrize("actor", ["", "x" * 256, "two\nlines", "c1\x9b"])
+def test_the_tables_refuse_an_actor_that_comes_by_sql(db, actor):
+    now = db.now() if db.dialect == "postgres" else to_micros(db.now())
+    with pytest.raises(Exception, match="audit_actor"):
+        db.sql("insert into {audit} (at, actor, action) values (?, ?, 'x')", now, actor)
+
+
+def test_anything_can_be_made_an_actor():
+    for text in ("x" * 300, "two\nlines", "half \ud800"):
+        assert as_actor(text).isprintable()
+        assert len(as_actor(text)) <= 255
+
+
+def test_the_log_has_what_was_done_to_no_job_newest_first(db):
+    acme = tenant_id("acme")
+    job = db.enqueue(tenant="acme")
+    db.pause("mail", actor="ann")
+    db.cancel(job.id, actor="bob")
+    db.resume("mail", actor="ann")
+    found = db.audit_log()
+    assert [(each.actor, each.action, each.detail, each.job_id, each.tenant_id) for each in found] == [
+        ("ann", "resume", "mail", None, None),
+        ("bob", "cancel", None, job.id, acme),
+        ("ann", "pause", "mail", None, None),
+    ]
+    assert db.audit_log(actor="ann") == [found[0], found[2]]
+    assert db.audit_log(action="cancel") == [found[1]] == db.audit_log(tenant_id=acme) == db.audit(job.id)
+    assert db.audit_log(limit=2) == found[:2]
+    assert db.audit_log(limit=2, before=found[1].id) == found[2:]
+
+
+def test_reservations_leave_a_record(db):
+    def entries():
+        return [(each.actor, each.action, each.detail, each.at) for each in reversed(db.audit_log())]
+
+    begun = db.now()
+    db.reserve(ONE, "mail", holder="ann", expires_ms=60_000)
+    db.reserve(ONE, "mail", holder="ann", expires_ms=60_000)  # renewed: nothing new
+    db.reserve(TWO, "mail", holder="bob", expires_ms=60_000)  # refused: nothing happened
+    assert entries() == [("ann", "reserve", "mail", begun)]
+    db.advance("30s")
+    assert db.unreserve(ONE, "mail")
+    released = ("ann", "unreserve", "mail", db.now())
+    assert entries()[1:] == [released]
+    assert not db.unreserve(ONE, "mail")
+    db.reserve(ONE, "mail", holder="ann", expires_ms=60_000)
+    db.advance("60s")
+    taken = db.reserve(TWO, "mail", holder="bob", expires_ms=60_000)
+    assert (taken.id, taken.since) == (TWO, db.now())
+    assert [each[:2] for each in entries()[2:]] == [
+        ("ann", "reserve"), ("ann", "reservation.expired"), ("bob", "reserve"),
+    ]  # fmt: skip
+
+
+def test_a_reservation_that_nobody_follows_is_recorded_as_expired_by_a_sweep(db):
+    db.reserve(ONE, "mail", holder="ann", expires_ms=60_000)
+    db.sweep()
+    assert [each.action for each in db.audit_log()] == ["reserve"]
+    db.advance("60s")
+    assert not db.sweep()  # nothing was broken
+    assert next((each.actor, each.action) for each in db.audit_log()) == ("ann", "reservation.expired")
+    db.sweep()
+    assert len(db.audit_log()) == 2
+    assert db.unreserve(ONE, "mail") is False
+
+
+def test_a_queue_is_paused_by_sql_without_naming_anybody(postgres_store):
+    import psycopg
+
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        conn.execute("select headway.pause('mail')")
+        (queue,) = postgres_store.run(postgres_store.ops.queues(tenant_id=None))
+        assert (queue.paused, queue.paused_by) == (True, None)
+        conn.execute("select headway.resume('mail')")

@@ -1,0 +1,635 @@
+"""Both stores do the same random things and must look the same after each; the invariants hold at every step."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from headway.clock import from_micros
+from headway.errors import HeadwayError
+from headway.model.ids import new_id
+from headway.model.job import Report, Settlement
+from headway.model.status import FINISHED, UNFINISHED
+from tests.tenant_ids import tenant_id
+
+SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("queued", "running", "succeeded"))
+TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+jobs = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["x", "y"]),
+        "queue": st.sampled_from(["a", "a", "b"]),
+        "priority": st.sampled_from([100, 1, 2]),
+        "delay_ms": st.sampled_from([None, None, 0, 5_000, 60_000]),
+        "expires_ms": st.sampled_from([None, None, None, 8_000, 100_000]),
+        "unique_key": st.sampled_from([None, None, "u1", "u2"]),
+        "unique_scope": st.sampled_from(SCOPES),
+        "idempotency_key": st.sampled_from([None, None, None, "i1", "i2"]),
+        "on_conflict": st.sampled_from(["return", "return", "raise"]),
+        "delivery": st.sampled_from(["at_least_once", "at_least_once", "at_most_once"]),
+        "max_attempts": st.integers(1, 3),
+        "max_losses": st.integers(1, 3),
+        "tenant": st.sampled_from(["default", "default", "acme"]),
+        "train": st.sampled_from([None, None, None, "t1", "t2"]),
+        "on_dead": st.sampled_from(["advance", "hold"]),
+        "on_canceled": st.sampled_from(["advance", "hold"]),
+        "partition": st.sampled_from([None, None, None, None, "p"]),
+        "concurrency_key": st.sampled_from([None, None, None, None, "c"]),
+        "after": st.sampled_from([None, None, None, None, 0, 1]),
+        "on_failure": st.sampled_from(["stop", "continue"]),
+    }
+)
+ENDS = {
+    "at_least_once": ["succeeded", "scheduled", "queued", "dead", "canceled"],
+    "at_most_once": ["succeeded", "failed", "dead", "canceled"],
+}
+
+
+class Side:
+    """One of the stores, with names for the ids that it made itself: x' is the job that retries x."""
+
+    def __init__(self, db: Any) -> None:
+        self.db = db
+        self.names: dict[str, str] = {}
+        self.ids: dict[str, str] = {}
+
+    def reset(self) -> None:
+        self.names.clear()
+        self.ids.clear()
+        self.db.find()  # a file is made by its first op
+        tables = ", ".join(self.db.table(name) for name in TABLES)
+        if self.db.dialect == "postgres":
+            self.db.sql(f"truncate {tables}, {self.db.table('arrivals')} restart identity")
+        else:
+            for name in TABLES:
+                self.db.sql(f"delete from {name}")
+
+    def name(self, job_id: str | None) -> str | None:
+        return None if job_id is None else self.names.get(job_id, job_id)
+
+    def id(self, name: str) -> str:
+        return self.ids.get(name, name)
+
+    def look(self) -> dict[str, Any]:
+        """Every visible row, in words that both stores share, once everything that arrived was let go."""
+        self.db.couple()
+        rows = self.db.find()
+        for job in sorted(rows, key=lambda job: job.id):
+            if job.retry_of is not None and job.id not in self.names:
+                name = f"{self.name(job.retry_of)}'"
+                self.names[job.id], self.ids[name] = name, job.id
+        ranks = {place: n for n, place in enumerate(sorted({j.position for j in rows if j.position is not None}))}
+        return {
+            "jobs": {self.name(job.id): self._job(job, ranks) for job in rows},
+            "attempts": self._attempts(),
+            "queues": {name: _queue(queue) for name, queue in self.db.queues().items() if _matters(queue)},
+            "workers": {name: msgspec.structs.asdict(worker) for name, worker in self.db.workers().items()},
+            "audit": self._audit(),
+            "holds": self._holds(),
+            "edges": self._edges(),
+        }
+
+    def _job(self, job: Any, ranks: dict[int, int]) -> dict[str, Any]:
+        return {
+            **msgspec.structs.asdict(job),
+            "id": self.name(job.id),
+            "retry_of": self.name(job.retry_of),
+            "position": ranks.get(job.position),
+            "error": self._error(job.error),
+            # what was held in between need not say when it was queued before
+            "queued_at": job.queued_at if job.train is None or job.status in ("queued", "running") else None,
+            "unique_scope": job.unique_scope if job.unique_key else None,
+            "limited_by": None,  # one too many that came back is put aside again: who claims what must be the same
+        }
+
+    def _attempts(self) -> dict[tuple[str, int], tuple[Any, ...]]:
+        rows = self.db.sql(
+            "select job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail,"
+            " stderr_tail from {attempts}"
+        )
+        found = {}
+        for job_id, fence, status, started, finished, worker, error, *rest in rows:
+            key = (self.name(str(job_id)), fence)
+            assert key not in found, f"two rows for attempt {key}"
+            found[key] = (status, _moment(started), _moment(finished), str(worker), self._error(error), *rest)
+        return found
+
+    def _error(self, error: str | None) -> str | None:
+        for word in ("superseded", "lost", "expired", "canceled because"):
+            if error is not None and word in error:
+                return word
+        return error and UUID.sub(lambda found: self.name(found[0]), error)
+
+    def _holds(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        rows = self.db.sql("select tenant_id, train, since, job_id, actor from {holds}")
+        return {
+            (str(tenant), train): (_moment(since), self.name(job_id and str(job_id)), actor)
+            for tenant, train, since, job_id, actor in rows
+        }
+
+    def _edges(self) -> dict[tuple[str, str], str]:
+        """What those that wait still wait for."""
+        rows = self.db.sql(
+            "select e.parent_id, e.child_id, e.on_failure from {edges} e join {jobs} j on j.id = e.child_id"
+            " where e.state = 'pending' and j.status = 'held'"
+        )
+        return {(self.name(str(parent)), self.name(str(child))): policy for parent, child, policy in rows}
+
+    def _audit(self) -> list[tuple[Any, ...]]:
+        rows = self.db.sql(f"select job_id, at, actor, action from {self.db.table('audit')}")
+        return sorted((str(self.name(str(job_id))), _moment(at), str(actor), act) for job_id, at, actor, act in rows)
+
+
+def _moment(value: Any) -> datetime:
+    return from_micros(value) if isinstance(value, int) else value
+
+
+def _queue(queue: Any) -> dict[str, Any]:
+    values = msgspec.structs.asdict(queue)
+    values["counts"] = {status: n for status, n in queue.counts.items() if n}
+    values["kinds"] = tuple(sorted(values["kinds"]))
+    del values["limited"]
+    return values
+
+
+def _matters(queue: Any) -> bool:
+    return bool(queue.paused or queue.workers or any(queue.counts.values()))
+
+
+class Stores(RuleBasedStateMachine):
+    """Drives both; `self.seen` is what both looked like after the last step."""
+
+    def __init__(self, postgres: Side, sqlite: Side, clock: Any) -> None:
+        super().__init__()
+        self.sides = (postgres, sqlite)
+        self.clock = clock
+        self.workers: list[str] = []
+        self.claims: list[tuple[str, int, str, str]] = []  # name, fence, delivery, worker
+        self.batches: list[list[dict[str, Any]]] = []
+        self.seen: dict[str, Any] = {}
+
+    @initialize()
+    def begin(self) -> None:
+        for side in self.sides:
+            side.reset()
+        self.compare()
+        self.register(600_000)
+
+    # how both are driven and compared
+
+    def both(self, verb: Any) -> Any:
+        """Run on both sides; the answers, or the errors, must be equal."""
+        answers = [self._answer(side, verb) for side in self.sides]
+        assert answers[0] == answers[1], f"PostgreSQL answered {answers[0]}, SQLite {answers[1]}"
+        self.compare()
+        return answers[0]
+
+    def _answer(self, side: Side, verb: Any) -> Any:
+        try:
+            return verb(side, side.db.ops)
+        except HeadwayError as error:
+            job_id = getattr(error, "job_id", None)
+            return (type(error).__name__, side.name(job_id))
+
+    def compare(self) -> None:
+        postgres, sqlite = (side.look() for side in self.sides)
+        for table in postgres:
+            if postgres[table] != sqlite[table]:
+                raise AssertionError(f"{table} differ:\n{_difference(postgres[table], sqlite[table])}")
+        self.check(self.seen, postgres)
+        self.seen = postgres
+
+    def check(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+        """The invariants of DESIGN 20 that concern plain jobs."""
+        rows, attempts = now["jobs"], now["attempts"]
+        for name, job in rows.items():
+            fences = [fence for job_name, fence in attempts if job_name == name]
+            running = job["status"] == "running"
+            # 1: a running job carries its open attempt
+            assert (job["worker_id"] is not None) == running, job
+            assert (job["attempt_started_at"] is not None) == running, job
+            assert max(fences, default=0) <= job["fence"] - running, job
+            assert (job["finished_at"] is not None) == (job["status"] in FINISHED), job
+            assert job["status"] != "queued" or job["position"] is not None, job
+            assert job["status"] != "scheduled" or job["scheduled_for"] is not None, job
+            # 10: never executed twice
+            if job["delivery"] == "at_most_once":
+                assert len(fences) + running <= 1, job
+            if name in before.get("jobs", {}):
+                old = before["jobs"][name]
+                assert job["fence"] >= old["fence"]
+                assert job["fence"] == 0 or job["payload"] == old["payload"]
+        # 1: ended attempts are immutable, and have their job
+        assert {name for name, _ in attempts} <= set(rows)
+        for key, row in before.get("attempts", {}).items():
+            assert attempts.get(key, row) == row
+            assert key in attempts or key[0] not in rows
+        # 6: one job in scope per unique key, one per idempotency key; 10: one retry
+        in_scope = [
+            (job["tenant_id"], job["kind"], job["unique_key"])
+            for job in rows.values()
+            if job["unique_key"] is not None and job["status"] in job["unique_scope"]
+        ]
+        assert len(in_scope) == len(set(in_scope))
+        idempotent = [
+            (job["tenant_id"], job["kind"], job["idempotency_key"])
+            for job in rows.values()
+            if job["idempotency_key"] is not None
+        ]
+        assert len(idempotent) == len(set(idempotent))
+        retried = [job["retry_of"] for job in rows.values() if job["retry_of"] is not None]
+        assert len(retried) == len(set(retried))
+        # 3: one locomotive a train; 4: one running step a partition, no limit exceeded
+        seated = [
+            (job["tenant_id"], job["train"])
+            for job in rows.values()
+            if job["train"] is not None and job["status"] in ("queued", "running", "scheduled", "waiting")
+        ]
+        assert len(seated) == len(set(seated))
+        for keys in (_partition, _key):
+            running = [keys(job) for job in rows.values() if job["status"] == "running" and keys(job) is not None]
+            assert len(running) == len(set(running))
+
+    # the application
+
+    @rule(batch=st.lists(jobs, min_size=1, max_size=4))
+    def enqueue(self, batch: list[dict[str, Any]]) -> None:
+        batch = [{"id": new_id(), **options, "after": self._parents(options)} for options in batch]
+        self.batches.append(batch)
+        self._enqueue(batch)
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data())
+    def enqueue_again(self, data: st.DataObject) -> None:
+        self._enqueue(data.draw(st.sampled_from(self.batches), label="batch"))
+
+    def _enqueue(self, batch: list[dict[str, Any]]) -> None:
+        from headway.model.job import NewJob
+
+        new = []
+        for options in batch:
+            expires_ms = options["expires_ms"]
+            values = {key: value for key, value in options.items() if key != "expires_ms"}
+            if values["after"]:
+                values["unique_key"] = None  # which of several that are let go at once has the key is not promised
+            values["concurrency"] = None if values["concurrency_key"] is None else 1
+            expires_at = None if expires_ms is None else self.clock.now() + timedelta(milliseconds=expires_ms)
+            new.append(NewJob(**values, expires_at=expires_at, tenant_id=tenant_id(options["tenant"])))
+
+        def verb(side: Side, ops: Any) -> Any:
+            return [(side.name(e.id), e.status, e.created) for e in side.db.run(ops.enqueue(new))]
+
+        self.both(verb)
+
+    def _parents(self, options: dict[str, Any]) -> tuple[str, ...]:
+        """The first or second unfinished job of the tenant that both stores know by the same id."""
+        if options["after"] is None:
+            return ()
+        rows = self.seen["jobs"].values()
+        mine = sorted(
+            job["id"]
+            for job in rows
+            if job["tenant"] == options["tenant"] and job["status"] not in FINISHED and UUID.fullmatch(job["id"])
+        )
+        return tuple(mine[options["after"] : options["after"] + 1])
+
+    def _some(self, data: st.DataObject, most: int = 3) -> list[str]:
+        names = sorted(self.seen["jobs"])
+        return data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=most, unique=True), label="jobs")
+
+    @precondition(lambda self: self.seen["jobs"])
+    @rule(data=st.data(), reason=st.sampled_from([None, "why"]))
+    def cancel(self, data: st.DataObject, reason: str | None) -> None:
+        names = self._some(data)
+
+        def verb(side: Side, ops: Any) -> Any:
+            ids = [side.id(name) for name in names]
+            answer = side.db.run(ops.cancel(ids, tenant_id=None, reason=reason, actor="ann"))
+            return {side.name(job_id): status for job_id, status in answer.items()}
+
+        self.both(verb)
+
+    @precondition(lambda self: any(job["status"] in FINISHED for job in self.seen["jobs"].values()))
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        names = self._some(data)
+
+        def verb(side: Side, ops: Any) -> Any:
+            answer = side.db.run(ops.retry([side.id(name) for name in names], tenant_id=None, actor="bob"))
+            side.look()
+            return {side.name(job_id): side.name(runs) for job_id, runs in answer.items()}
+
+        self.both(verb)
+
+    @precondition(lambda self: self.seen["jobs"])
+    @rule(
+        data=st.data(),
+        change=st.fixed_dictionaries(
+            {},
+            optional={
+                "priority": st.sampled_from([1, 50]),
+                "queue": st.sampled_from(["a", "b"]),
+                "max_attempts": st.integers(1, 3),
+                "timeout_ms": st.sampled_from([None, 5_000]),
+                "due_ms": st.sampled_from([None, -1_000, 7_000]),
+                "expires_ms": st.sampled_from([None, 9_000]),
+                "payload": st.sampled_from(['{"a":1}', "{}"]),
+            },
+        ),
+    )
+    def change(self, data: st.DataObject, change: dict[str, Any]) -> None:
+        from headway.model.job import Change
+
+        (name,) = self._some(data, 1)
+        values = dict(change)
+        for short, field in (("due_ms", "scheduled_for"), ("expires_ms", "expires_at")):
+            if short in values:
+                ms = values.pop(short)
+                values[field] = None if ms is None else self.clock.now() + timedelta(milliseconds=ms)
+
+        def verb(side: Side, ops: Any) -> Any:
+            return side.db.run(ops.change(side.id(name), Change(**values), tenant_id=None, actor="cat"))
+
+        self.both(verb)
+
+    @rule(train=st.sampled_from(["t1", "t2"]), verb=st.sampled_from(["hold", "resume", "clear"]))
+    def operate_train(self, train: str, verb: str) -> None:
+        def verbs(side: Side, ops: Any) -> Any:
+            match verb:
+                case "hold":
+                    return side.db.run(ops.hold_train(train, tenant_id=None, reason=None, actor="fay"))
+                case "resume":
+                    return side.db.run(ops.resume_train(train, tenant_id=None, actor="gil"))
+                case _:
+                    cleared = side.db.run(ops.clear_train(train, tenant_id=None, actor="hal"))
+                    return sorted(side.name(job_id) for job_id in cleared)
+
+        self.both(verbs)
+
+    @precondition(lambda self: any(job["train"] for job in self.seen["jobs"].values()))
+    @rule(data=st.data())
+    def skip(self, data: st.DataObject) -> None:
+        cars = sorted(name for name, job in self.seen["jobs"].items() if job["train"])
+        name = data.draw(st.sampled_from(cars), label="car")
+        self.both(lambda side, ops: side.db.run(ops.skip(side.id(name), tenant_id=None, actor="ida")))
+
+    @rule(queue=st.sampled_from(["a", "b"]))
+    def pause_or_resume(self, queue: str) -> None:
+        paused = queue in self.seen["queues"] and self.seen["queues"][queue]["paused"]
+
+        def verb(side: Side, ops: Any) -> Any:
+            return side.db.run(ops.resume(queue, actor="eve") if paused else ops.pause(queue, actor="dan"))
+
+        self.both(verb)
+
+    # the worker
+
+    @rule(lease_ms=st.sampled_from([30_000, 600_000]))
+    def register(self, lease_ms: int) -> None:
+        from headway.model.fleet import NewWorker
+
+        worker = NewWorker(
+            id=new_id(),
+            hostname="h",
+            pid=1,
+            machine=None,
+            process_started=None,
+            version="1",
+            queues={"a": 1, "b": 2},
+            kinds=("x",),
+            concurrency=3,
+            lease_ms=lease_ms,
+        )
+        self.workers.append(worker.id)
+        self.both(lambda side, ops: _beat(side, side.db.run(ops.register(worker))))
+
+    @rule(data=st.data(), busy=st.sampled_from([[], ["a"], ["a", "b"]]))
+    def heartbeat(self, data: st.DataObject, busy: list[str]) -> None:
+        worker = data.draw(st.sampled_from(self.workers), label="worker")
+        self.both(lambda side, ops: _beat(side, side.db.run(ops.heartbeat(worker, running=1, busy=busy))))
+
+    @precondition(lambda self: len(self.workers) > 1)
+    @rule(data=st.data())
+    def unregister(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(self.workers), label="worker")
+        self.both(lambda side, ops: side.db.run(ops.unregister(worker)))
+
+    @rule(data=st.data(), queue=st.sampled_from(["a", "b"]), limit=st.integers(1, 4))
+    def claim(self, data: st.DataObject, queue: str, limit: int) -> None:
+        worker = data.draw(st.sampled_from(self.workers[-2:] + self.workers[:1]), label="worker")
+        if worker in self.seen["workers"]:
+            self._claim(worker, queue, limit)
+        else:
+            self._claim_of_nobody(worker, queue, limit)
+
+    def _claim(self, worker: str, queue: str, limit: int) -> None:
+        before = self.seen
+
+        def verb(side: Side, ops: Any) -> Any:
+            claims = side.db.run(ops.claim(worker, queue, limit))
+            return [(side.name(claim.id), claim.fence, claim.delivery, claim.tries) for claim in claims]
+
+        claims = self.both(verb)
+        self.claims += [(name, fence, delivery, worker) for name, fence, delivery, _ in claims]
+        # 5: order is a function of the stored rows
+        paused = queue in before["queues"] and before["queues"][queue]["paused"]
+        now = self.clock.now()
+        busy = {
+            key(job) for job in self.seen["jobs"].values() if job["status"] == "running" for key in (_partition, _key)
+        }
+        ready = [
+            job
+            for job in before["jobs"].values()
+            if job["status"] == "queued"
+            and job["queue"] == queue
+            and (job["expires_at"] is None or job["expires_at"] > now)
+        ]
+        ready.sort(key=lambda job: (job["priority"], job["position"], job["id"]))
+        names = [job["id"] for job in ready]
+        taken = [name for name, *_ in claims]
+        assert not paused or not taken
+        assert taken == sorted(taken, key=names.index), "claimed out of order"
+        skipped = names[: names.index(taken[-1])] if taken else [] if paused else names[:limit]
+        if not paused and len(taken) < limit:
+            skipped = names
+        for name in set(skipped) - set(taken):
+            # only what would enter a taken scope is passed over, and what its partition or limit keeps back
+            job = self.seen["jobs"][name]
+            kept_back = not busy.isdisjoint({_partition(job), _key(job)} - {None})
+            assert job["status"] == "canceled" or kept_back, f"{name} was passed over"
+
+    @precondition(lambda self: self.workers[-1] in self.seen["workers"])
+    @rule(batch=st.lists(jobs, min_size=1, max_size=3))
+    def enqueue_and_claim(self, batch: list[dict[str, Any]]) -> None:
+        """More of what makes the other rules interesting."""
+        self.enqueue([{**options, "queue": "a", "delay_ms": None} for options in batch])
+        self._claim(self.workers[-1], "a", 4)
+
+    def _claim_of_nobody(self, worker: str, queue: str, limit: int) -> None:
+        """LeaseLost; a store that found nothing to take need not have asked who wants it."""
+        before = self.seen
+        for side in self.sides:
+            answer = self._answer(side, lambda side, ops: side.db.run(ops.claim(worker, queue, limit)))
+            assert answer in (("LeaseLost", None), []), answer
+        self.compare()
+        assert self.seen == before
+
+    def _claims(self, data: st.DataObject, most: int) -> list[tuple[str, int, str, str]]:
+        rows = self.seen["jobs"]
+        live = [
+            c for c in self.claims if c[0] in rows and rows[c[0]]["status"] == "running" and rows[c[0]]["fence"] == c[1]
+        ]
+        known = (live * 4 + self.claims[-6:]) if live else self.claims[-6:]
+        picked = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=most, unique=True), label="claims")
+        return list({name: claim for claim in picked for name in claim[:1]}.values())
+
+    @precondition(lambda self: self.claims)
+    @rule(
+        data=st.data(),
+        delay_ms=st.sampled_from([0, 3_000]),
+        charge=st.integers(0, 1),
+        stale=st.sampled_from([0, 0, 0, 0, -1, 1]),
+    )
+    def settle(self, data: st.DataObject, delay_ms: int, charge: int, stale: int) -> None:
+        claims = self._claims(data, 3)
+        ends = [data.draw(st.sampled_from(ENDS[delivery]), label="to") for _, _, delivery, _ in claims]
+        worker = claims[0][3]
+        status = {"succeeded": "succeeded", "queued": "released", "canceled": "canceled"}
+
+        def verb(side: Side, ops: Any) -> Any:
+            settlements = [
+                Settlement(
+                    id=side.id(name),
+                    fence=fence + stale,
+                    status=status.get(to, "failed"),
+                    to=to,
+                    charge=charge if to in ("scheduled", "dead", "failed") else 0,
+                    delay_ms=delay_ms,
+                    result='{"r":1}' if to == "succeeded" else None,
+                    error=None if to == "succeeded" else f"error {to}",
+                    exit_code=fence,
+                )
+                for (name, fence, _, _), to in zip(claims, ends, strict=True)
+            ]
+            lost = side.db.run(ops.settle(worker, settlements)).lost
+            return sorted((side.name(job_id), fence) for job_id, fence in lost)
+
+        live = {(name, job["fence"]) for name, job in self.seen["jobs"].items() if job["status"] == "running"}
+        before = self.seen
+        self.both(verb)
+        if not any((name, fence + stale) in live for name, fence, _, _ in claims):
+            assert self.seen == before  # 2: an old fence changes nothing
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), delay_ms=st.sampled_from([0, 3_000]))
+    def release(self, data: st.DataObject, delay_ms: int) -> None:
+        claims = self._claims(data, 2)
+
+        def verb(side: Side, ops: Any) -> Any:
+            given = [(side.id(name), fence) for name, fence, _, _ in claims]
+            return side.db.run(ops.release(given, delay_ms=delay_ms))
+
+        self.both(verb)
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), progress=st.sampled_from([None, 0.5]), tail=st.sampled_from([None, "tail"]))
+    def report(self, data: st.DataObject, progress: float | None, tail: str | None) -> None:
+        ((name, fence, _, worker),) = self._claims(data, 1)
+
+        def verb(side: Side, ops: Any) -> Any:
+            asked = side.db.run(ops.report(worker, [Report(side.id(name), fence, progress, "note", tail)]))
+            return sorted((side.name(job_id), fence) for job_id, fence in asked)
+
+        self.both(verb)
+
+    # the tick
+
+    @rule(by=st.sampled_from([1, 5, 10, 31, 61]))
+    def advance(self, by: int) -> None:
+        self.clock.advance(by)
+        self.compare()  # a lease may be over now
+
+    @rule()
+    def promote(self) -> None:
+        # what arrived is looked at at once on SQLite
+        self.both(lambda side, ops: msgspec.structs.replace(side.db.run(ops.promote(limit=1_000)), coupled=0))
+
+    @rule(data=st.data(), named=st.booleans())
+    def reap(self, data: st.DataObject, named: bool) -> None:
+        gone = [data.draw(st.sampled_from(self.workers), label="gone")] if named and len(self.workers) > 1 else []
+        before = self.seen
+        answers = []
+        for side in self.sides:
+            reaped = side.db.run(side.db.ops.reap(gone, limit=1_000))
+            side.look()
+            answers.append(sorted((side.name(r.job_id), r.fence, r.kind, r.worker_id, r.to) for r in reaped))
+        assert answers[0] == answers[1], f"PostgreSQL reaped {answers[0]}, SQLite {answers[1]}"
+        due = self.clock.now() + timedelta(seconds=4)
+        for name, _, _, _, to in answers[0]:
+            if to not in ("scheduled", "failed"):
+                continue
+            again = name if to == "scheduled" else f"{name}'"
+            for side in self.sides:
+                self._hold_jitter(side, again, before["jobs"][name], due)
+        self.compare()
+
+    def _hold_jitter(self, side: Side, name: str, old: dict[str, Any], due: datetime) -> None:
+        """Check that the backoff is in its bounds, and put the same time in its place on both sides."""
+        from headway.model.job import Change
+
+        job = side.db.job(side.id(name))
+        if job.status != "scheduled":
+            return  # superseded
+        wait = (job.scheduled_for - self.clock.now()) / timedelta(milliseconds=1)
+        assert 0 <= wait <= 2 * min(old["backoff_base_ms"] * 2 ** old["losses"], old["backoff_cap_ms"])
+        side.db.run(side.db.ops.change(job.id, Change(scheduled_for=due), tenant_id=None, actor="test"))
+
+    @rule(status=st.sampled_from(FINISHED), older_than_ms=st.sampled_from([0, 30_000]))
+    def prune(self, status: str, older_than_ms: int) -> None:
+        self.both(lambda side, ops: side.db.run(ops.prune(status, older_than_ms=older_than_ms, limit=1_000)))
+
+
+def _partition(job: dict[str, Any]) -> tuple[str, ...] | None:
+    return None if job["partition"] is None else ("p", job["tenant_id"], job["partition"])
+
+
+def _key(job: dict[str, Any]) -> tuple[str, ...] | None:
+    return None if job["concurrency_key"] is None else ("c", job["tenant_id"], job["kind"], job["concurrency_key"])
+
+
+def _beat(side: Side, beat: Any) -> Any:
+    return (beat.alive, beat.fleet, sorted((side.name(job_id), fence) for job_id, fence in beat.canceling))
+
+
+def _difference(one: Any, two: Any) -> str:
+    if not isinstance(one, dict):
+        return f"  PostgreSQL {one}\n  SQLite     {two}"
+    lines = []
+    for key in sorted({*one, *two}, key=str):
+        a, b = one.get(key), two.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            lines += [
+                f"  {key} ({a.get('status')}) {field}: PostgreSQL {a[field]!r}, SQLite {b.get(field)!r}"
+                for field in a
+                if a[field] != b.get(field)
+            ]
+        elif a != b:
+            lines.append(f"  {key}: PostgreSQL {a}, SQLite {b}")
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def machine(both_stores, clock, make_db):
+    postgres, sqlite = (Side(make_db(store, clock)) for store in both_stores)
+    return lambda: Stores(postgres, sqlite, clock)
+
+
+def test_both_stores_look_the_same_after_the_same_operations(machine, random_walk):
+    random_walk(machine, examples=20, full=360)
