@@ -57,8 +57,8 @@ def main() -> None:
     app.run("checkout", until_idle=True)
     print(app.result(paid.id).value)
     print(f"order 43: {app.result(unpaid.id).error}")
-    for chapter in app.history(paid.id):
-        print(f"  {chapter.step}: {chapter.outcome} {chapter.note or ''}".rstrip())
+    for execution in app.history(paid.id):
+        print(f"  {execution.step}: {execution.outcome} {execution.note or ''}".rstrip())
     app.close()
 
 

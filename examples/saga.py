@@ -84,7 +84,7 @@ def main() -> None:
         app.run(until_idle=True)
         outcome = app.result(job.id)
         print(f"trip {trip}: {outcome.status}, {outcome.value or outcome.error}")
-        print("  " + " → ".join(chapter.step for chapter in app.history(job.id)))
+        print("  " + " → ".join(execution.step for execution in app.history(job.id)))
     app.close()
 
 

@@ -33,15 +33,21 @@ def _check(ground: Ground, job_id: str, point: str) -> None:
     # the order in which the signals came is theirs
     assert job.result == {"trail": TRAIL, "heard": [8, 7, *HEARD[2:]]}, point
     history = app.history(job_id)
-    ended = [chapter for chapter in history if chapter.outcome is not None]
-    assert [chapter.step for chapter in ended] == TRAIL, point
-    assert [chapter.outcome for chapter in ended] == ["next", "await", "spawn", "sleep", "replay", "next", "done"], (
-        point
-    )
-    assert {chapter.status for chapter in history if chapter.outcome is None} <= {"lost", "released"}, point
-    assert len({chapter.fence for chapter in history}) == len(history), point
+    ended = [execution for execution in history if execution.outcome is not None]
+    assert [execution.step for execution in ended] == TRAIL, point
+    assert [execution.outcome for execution in ended] == [
+        "next",
+        "await",
+        "spawn",
+        "sleep",
+        "replay",
+        "next",
+        "done",
+    ], point
+    assert {execution.status for execution in history if execution.outcome is None} <= {"lost", "released"}, point
+    assert len({execution.fence for execution in history}) == len(history), point
     signals = {signal.name: signal for signal in app.signals(job_id)}
-    hear = next(chapter for chapter in ended if chapter.step == "hear")
+    hear = next(execution for execution in ended if execution.step == "hear")
     assert {name: signal.status for name, signal in signals.items()} == {
         "first": "consumed",
         "second": "consumed",

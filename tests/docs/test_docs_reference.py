@@ -34,7 +34,7 @@ from headway.model.fleet import Queue
 from headway.model.group import Group
 from headway.model.job import Attempt, Enqueued, Filter, Job, Outcome
 from headway.model.limit import Limit
-from headway.model.machine import Chapter, Child
+from headway.model.machine import Child, StepExecution
 from headway.model.outcome import Outcomes
 from headway.model.signal import Sent, Signal
 from headway.model.status import ATTEMPT_STATUSES, FINISHED, MOVES, STATUSES
@@ -136,7 +136,7 @@ def test_every_option_of_a_job_is_documented_with_its_default() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(Enqueued, Outcome, Attempt, Signal, Sent, Chapter, Child, Train, Hold, Moved, Group, Limit, Queue),
+        *(Enqueued, Outcome, Attempt, Signal, Sent, StepExecution, Child, Train, Hold, Moved, Group, Limit, Queue),
         *(GroupHandle, Definition, Template, Trigger, Fire, model_event.Event, Rehearsal),
     ],
 )

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg.types.string import TextLoader
 
-from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
+from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Settlement
@@ -169,7 +169,7 @@ class Db(MachineCalls, TriggerCalls):
             self._home = self.worker(lease_ms=10 * 365 * 86_400_000)
         return self._home
 
-    def heartbeat(self, worker: str | None = None, *, running: int = 0, busy: Sequence[str] = ()) -> Beat:
+    def heartbeat(self, worker: str | None = None, *, running: int = 0, busy: Sequence[str] = ()) -> HeartbeatReply:
         return self.run(self.ops.heartbeat(worker or self.home(), running=running, busy=busy))
 
     def unregister(self, worker: str) -> None:

@@ -48,15 +48,15 @@ def test_a_machine_goes_exactly_one_step_at_a_time(app: Headway) -> None:
     with held(app):
         order = stepping(app, machine, order=42)
         assert (order.status, order.at, order.path, order.state) == ("queued", "start", [], machine.State(42))
-        chapter = order.step()
-        assert (chapter.step, chapter.outcome, chapter.status) == ("start", "await", "succeeded")
+        execution = order.step()
+        assert (execution.step, execution.outcome, execution.status) == ("start", "await", "succeeded")
         assert (order.status, order.at, order.waits_for) == ("waiting", "check", ("payment",))
         sent = order.signal("payment", {"amount": 100}, dedup_key="evt")
         assert sent.created
         assert not order.signal("payment", {"amount": 100}, dedup_key="evt").created
         assert (order.status, order.waits_for) == ("queued", ())
-        chapter = order.step()
-        assert (chapter.outcome, chapter.signals, chapter.woken) == ("next", ("payment",), "signal")
+        execution = order.step()
+        assert (execution.outcome, execution.signals, execution.woken) == ("next", ("payment",), "signal")
         # the next step did not follow at once
         assert (order.status, order.at, order.job.queue) == ("queued", "ship", "warehouse")
         assert order.state == machine.State(42, paid=100)
@@ -208,8 +208,8 @@ def test_what_a_step_raises_is_recorded_and_raised(app: Headway) -> None:
         assert caught.value is error
         assert (m.status, m.job.tries) == ("scheduled", 1)
         m.advance("1h")
-        chapter = m.step()
-        assert (chapter.outcome, chapter.status, chapter.error) == (None, "failed", "busy")
+        execution = m.step()
+        assert (execution.outcome, execution.status, execution.error) == (None, "failed", "busy")
         m.advance("1h")
         with pytest.raises(HeadwayError, match=r"step end failed: m.end returned 'rubbish'"):
             m.run()
@@ -235,8 +235,8 @@ def test_what_handle_takes_is_not_raised(app: Headway) -> None:
 
     m = stepping(app, M)
     assert m.step().outcome == "replay"
-    chapter = m.step()
-    assert (chapter.outcome, chapter.status) == ("next", "failed")
+    execution = m.step()
+    assert (execution.outcome, execution.status) == ("next", "failed")
     with pytest.raises(KeyError, match="worse") as caught:
         m.run()
     assert "cannot handle that" in "".join(caught.value.__notes__)

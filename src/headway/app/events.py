@@ -19,7 +19,7 @@ from headway.model.codec import check_batch, check_text, decode, encode
 from headway.model.duration import Duration
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, given_id, new_id
-from headway.model.trigger import Met, Trigger
+from headway.model.trigger import ResolvedTrigger, Trigger
 from headway.store.ops import Op, Steps
 
 _OWN = "headway."
@@ -380,7 +380,7 @@ class EventVerbs(Rules):
                 return Rehearsal(met=False)
             try:
                 job, dedupe_key = event_job(
-                    Met(trigger=trigger, template=template),
+                    ResolvedTrigger(trigger=trigger, template=template),
                     sample,
                     self._definitions,
                     now=now,

@@ -16,7 +16,7 @@ from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.machine import Chapter, Child, forked, history
+from headway.model.machine import Child, StepExecution, forked, history
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Steps
 
@@ -101,11 +101,11 @@ class MachineVerbs(Requests):
     async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         return await self._arun(self._children(job_id, fence))
 
-    def history(self, job_id: str | UUID) -> list[Chapter]:
+    def history(self, job_id: str | UUID) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
         return self._read(self._history(job_id))
 
-    async def ahistory(self, job_id: str | UUID) -> list[Chapter]:
+    async def ahistory(self, job_id: str | UUID) -> list[StepExecution]:
         return await self._aread(self._history(job_id))
 
     def fork(
@@ -165,10 +165,10 @@ class MachineVerbs(Requests):
 
         return Op(steps, writes=False)
 
-    def _history(self, job_id: str | UUID) -> Op[list[Chapter]]:
+    def _history(self, job_id: str | UUID) -> Op[list[StepExecution]]:
         ops = self._store.ops
 
-        def steps() -> Steps[list[Chapter]]:
+        def steps() -> Steps[list[StepExecution]]:
             job = yield from self._get(job_id).steps()
             attempts = yield from ops.attempts(job.id, tenant_id=self._seen).steps()
             signals = yield from ops.signals(job.id, tenant_id=self._seen).steps()

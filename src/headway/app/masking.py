@@ -9,7 +9,7 @@ import msgspec
 from headway.define.definitions import Definitions
 from headway.model.event import Event
 from headway.model.job import Attempt, Job
-from headway.model.machine import Chapter
+from headway.model.machine import StepExecution
 from headway.model.signal import Signal
 from headway.model.template import Template
 from headway.model.trigger import Trigger
@@ -43,7 +43,7 @@ def masked(value: T, definitions: Definitions) -> T:
             )
         case Event() | Signal():
             shown = _replaced(value, payload=mask(value.payload))
-        case Attempt() | Chapter():
+        case Attempt() | StepExecution():
             shown = _replaced(value, state=mask(value.state))
     return shown  # type: ignore[no-any-return]
 

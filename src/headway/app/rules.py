@@ -17,7 +17,7 @@ from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms
 from headway.model.ids import given_id, new_id
 from headway.model.template import Template
-from headway.model.trigger import Fire, Met, NewFire, Trigger, TriggerType
+from headway.model.trigger import Fire, NewFire, ResolvedTrigger, Trigger, TriggerType
 from headway.store.ops import Op, Steps
 
 
@@ -113,9 +113,9 @@ class Rules(Requests):
         definition = self._definitions.get(kind)
         if kind not in self._registry and definition is not None and definition.computed:
             return
-        met = Met(trigger=schedule, template=template)
+        resolved = ResolvedTrigger(trigger=schedule, template=template)
         try:
-            schedule_job(met, now, self._definitions, now=now, limit=self.payload_limit)
+            schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
         except RenderError as error:
             raise InvalidJob(f"{schedule.name}: {error}") from None
 
@@ -169,8 +169,8 @@ class Rules(Requests):
         now = yield from self._store.ops.now().steps()
         if payload is not None:
             trigger = msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
-        met = Met(trigger=trigger, template=(yield from self._template_of(trigger)))
-        job = schedule_job(met, now, self._definitions, now=now, limit=self.payload_limit)
+        resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
+        job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
         job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
         # no nominal time of its own: it must not take the place of one that comes at this very moment
         fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)

@@ -17,7 +17,7 @@ from headway.secrets import mask
 
 if TYPE_CHECKING:
     from headway.model.job import Job
-    from headway.model.machine import Chapter, Child
+    from headway.model.machine import Child, StepExecution
 
 _CHILDREN = 5
 _STATE_LINES = 20
@@ -33,26 +33,26 @@ Part = str | tuple[str, str]
 
 
 def show_machine(
-    job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequence[Child]], *, earlier: int
+    job: Job, executions: Sequence[StepExecution], children: Mapping[int, Sequence[Child]], *, earlier: int
 ) -> None:
-    """`children` by the fence that spawned them; `earlier` executions are not among the chapters."""
+    """`children` by the fence that spawned them; `earlier`: how many executions are left out."""
     from rich.text import Text
 
     version = "" if job.version is None else f" version {job.version}"
     console().print(Text.assemble((job.kind, "bold"), version, "  ", status(job.status), "  ", (job.id, "dim")))
-    values = _values(job, chapters)
+    values = _values(job, executions)
     room = max(15, *(len(name) + 2 for name, _ in values))
     for name, value in values:
         _lines(f"  {name:<{room}}", " " * (room + 2), Text(clean(value)))
-    unstarted = 0 if earlier else (chapters[0].fence - 1 if chapters else _returned(job, 0))
-    if chapters or unstarted:
+    unstarted = 0 if earlier else (executions[0].fence - 1 if executions else _returned(job, 0))
+    if executions or unstarted:
         console().print("\ntimeline", style="bold")
         if earlier:
-            _line(Text(f"  ┊ {earlier:,} earlier: add --limit {min(earlier + len(chapters), 10_000)}", "dim"))
+            _line(Text(f"  ┊ {earlier:,} earlier: add --limit {min(earlier + len(executions), 10_000)}", "dim"))
         if unstarted:
             _line(Text(f"  ┊ {_given_back(unstarted)}", "dim"))
-    if chapters:
-        _timeline(job, chapters, children)
+    if executions:
+        _timeline(job, executions, children)
     _block("state", job.payload if job.state is None else job.state)
     if job.result is not None:
         _block("result", mask(job.result))
@@ -61,16 +61,16 @@ def show_machine(
         console().print("\n".join(f"  {line}" for line in clean(job.error).splitlines()), style=COLORS["failed"])
 
 
-def _values(job: Job, chapters: Sequence[Chapter]) -> list[tuple[str, str]]:
+def _values(job: Job, executions: Sequence[StepExecution]) -> list[tuple[str, str]]:
     over, waits = job.status in FINISHED, job.status == "waiting"
-    since = chapters[-1].finished_at if chapters else None
-    slept = bool(chapters) and chapters[-1].outcome == "sleep"
+    since = executions[-1].finished_at if executions else None
+    slept = bool(executions) and executions[-1].outcome == "sleep"
     values = [
         ("waits for", awaits(job) if waits else None),
         ("since", at(since) if waits else None),
         ("until", at(job.deadline_at) if waits and job.deadline_at else None),
         ("asleep until" if slept else "scheduled for", at(job.scheduled_for) if job.status == "scheduled" else None),
-        (_where(job, chapters), job.step),
+        (_where(job, executions), job.step),
         ("tries", f"{job.tries} of this step failed" if job.tries and not over else None),
         ("losses", f"{job.losses} of this step" if job.losses and not over else None),
         ("queue", job.queue + (f", at home in {job.home_queue}" if job.home_queue not in (None, job.queue) else "")),
@@ -87,35 +87,35 @@ def _values(job: Job, chapters: Sequence[Chapter]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in values if value is not None]
 
 
-def _where(job: Job, chapters: Sequence[Chapter]) -> str:
+def _where(job: Job, executions: Sequence[StepExecution]) -> str:
     """What the job's step is to it."""
     if job.status not in FINISHED:
         return "step" if job.status == "running" else "next step"
     if job.status != "canceled":
         return "ended in step"
-    last = chapters[-1] if chapters else None
+    last = executions[-1] if executions else None
     parked = last is None or last.outcome in ("next", "await", "spawn", "sleep") or last.finished_at != job.finished_at
     return "canceled before step" if parked else "canceled in step"
 
 
-def _timeline(job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequence[Child]]) -> None:
+def _timeline(job: Job, executions: Sequence[StepExecution], children: Mapping[int, Sequence[Child]]) -> None:
     from rich.text import Text
 
     out = console()
-    fences = max(len(str(chapter.fence)) for chapter in chapters)
-    steps = max(len(chapter.step) for chapter in chapters)
+    fences = max(len(str(execution.fence)) for execution in executions)
+    steps = max(len(execution.step) for execution in executions)
     if out.is_terminal:
         steps = min(steps, max(12, out.width - fences - len("  ├─   ") - _OUTCOME_WIDTH))
-    for chapter, following in zip_longest(chapters, chapters[1:]):
+    for execution, following in zip_longest(executions, executions[1:]):
         branch, trunk = ("└─ ", "   ") if following is None else ("├─ ", "│  ")
-        first, next_ = f"  {branch}{chapter.fence:>{fences}}  ", f"  {trunk}{'':>{fences}}  "
-        told = _told(chapter)
-        step = chapter.step
+        first, next_ = f"  {branch}{execution.fence:>{fences}}  ", f"  {trunk}{'':>{fences}}  "
+        told = _told(execution)
+        step = execution.step
         if len(step) > steps:
             _line(Text.assemble((first[:5], "dim"), first[5:], step))
             first, step = next_, ""
-        head = Text.assemble((first[:5], "dim"), first[5:], f"{step:<{steps}}  ", *_outcome(chapter))
-        note = _note(chapter)
+        head = Text.assemble((first[:5], "dim"), first[5:], f"{step:<{steps}}  ", *_outcome(execution))
+        note = _note(execution)
         if note and out.is_terminal and len(head) + 2 + len(note) > out.width:
             told.insert(0, (note, ""))
         elif note:
@@ -123,42 +123,46 @@ def _timeline(job: Job, chapters: Sequence[Chapter], children: Mapping[int, Sequ
         _line(head)
         for text, style in told:
             _lines(next_, next_, Text(clean(text), style))
-        below = [*_children(children.get(chapter.fence, ())), *_gap(job, chapter, following)]
+        below = [*_children(children.get(execution.fence, ())), *_gap(job, execution, following)]
         for place, parts in enumerate(below):
             fork, goes_on = ("└ ", "  ") if place == len(below) - 1 else ("├ ", "│ ")
             _lines(next_ + fork, next_ + goes_on, Text.assemble(*parts))
 
 
-def _outcome(chapter: Chapter) -> list[Part]:
+def _outcome(execution: StepExecution) -> list[Part]:
     """`await  12ms`, or how it failed."""
-    took = _took(chapter)
-    name = chapter.outcome or chapter.status
-    failed = chapter.status not in _WELL
+    took = _took(execution)
+    name = execution.outcome or execution.status
+    failed = execution.status not in _WELL
     style = (
-        COLORS.get(chapter.status, "") if failed or chapter.outcome is None else "green" if name == "done" else "cyan"
+        COLORS.get(execution.status, "")
+        if failed or execution.outcome is None
+        else "green"
+        if name == "done"
+        else "cyan"
     )
     return [(f"{name:<8}", style), f" {took:>7}"]
 
 
-def _note(chapter: Chapter) -> str:
+def _note(execution: StepExecution) -> str:
     """What its outcome means, and that the handle gave it."""
-    told = chapter.note or ""
-    if chapter.status not in _WELL and chapter.outcome not in (None, "stop"):
+    told = execution.note or ""
+    if execution.status not in _WELL and execution.outcome not in (None, "stop"):
         told = f"{told} by its handle"
     return clean(told).strip()
 
 
-def _told(chapter: Chapter) -> list[tuple[str, str]]:
+def _told(execution: StepExecution) -> list[tuple[str, str]]:
     """What came with an execution: the signals that it consumed, and its error."""
     lines: list[tuple[str, str]] = []
-    if chapter.signals:
-        counts = Counter(chapter.signals)
+    if execution.signals:
+        counts = Counter(execution.signals)
         names = ", ".join(name if count == 1 else f"{name} × {count:,}" for name, count in counts.items())
         lines.append((f"got {names}", "green"))
-    elif chapter.woken == "timeout":
+    elif execution.woken == "timeout":
         lines.append(("timed out", "yellow"))
-    if chapter.error:
-        lines.append((first_line(chapter.error), COLORS["failed"]))
+    if execution.error:
+        lines.append((first_line(execution.error), COLORS["failed"]))
     return lines
 
 
@@ -182,27 +186,28 @@ def _children(children: Sequence[Child]) -> list[list[Part]]:
     return lines
 
 
-def _gap(job: Job, chapter: Chapter, following: Chapter | None) -> list[list[Part]]:
+def _gap(job: Job, execution: StepExecution, following: StepExecution | None) -> list[list[Part]]:
     """For how long nothing ran after it, and why."""
-    unstarted = _returned(job, chapter.fence) if following is None else following.fence - chapter.fence - 1
+    unstarted = _returned(job, execution.fence) if following is None else following.fence - execution.fence - 1
     returned: list[list[Part]] = [[(_given_back(unstarted), "yellow")]] if unstarted > 0 else []
-    if chapter.finished_at is None or (following is None and job.status in FINISHED):
+    if execution.finished_at is None or (following is None and job.status in FINISHED):
         return returned
     over = following is not None
     ms = _ms(
-        chapter.finished_at, following.started_at if following is not None else datetime.now(chapter.finished_at.tzinfo)
+        execution.finished_at,
+        following.started_at if following is not None else datetime.now(execution.finished_at.tzinfo),
     )
     words = {
         "await": ("waited", "waiting for", "waiting"),
         "spawn": ("waited", "waiting for", "waiting"),
         "sleep": ("slept", "asleep for", "scheduled"),
     }
-    parked = words.get(chapter.outcome or "")
+    parked = words.get(execution.outcome or "")
     if parked is not None and (over or job.status == parked[2]):
         return [*returned, [(f"{parked[0] if over else parked[1]} {show_ms(ms)}", "yellow")]]
     if ms < _WORTH_SAYING_MS:
         return returned
-    again = chapter.outcome in (None, "replay")
+    again = execution.outcome in (None, "replay")
     spent = "until it ran again" if again and over else "in the queue"
     return [*returned, [(f"{show_ms(ms)} {spent}", "dim")]]
 
@@ -216,10 +221,10 @@ def _given_back(times: int) -> str:
     return f"given back unstarted{'' if times == 1 else f' {times:,} times'}"
 
 
-def _took(chapter: Chapter) -> str:
-    if chapter.finished_at is None:
-        return ago(chapter.started_at).removesuffix(" ago")
-    return show_ms(_ms(chapter.started_at, chapter.finished_at))
+def _took(execution: StepExecution) -> str:
+    if execution.finished_at is None:
+        return ago(execution.started_at).removesuffix(" ago")
+    return show_ms(_ms(execution.started_at, execution.finished_at))
 
 
 def _ms(start: datetime, end: datetime | None) -> float:

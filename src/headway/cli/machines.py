@@ -165,8 +165,8 @@ def show(state: State, /, job_id: str, limit: int) -> None:
     """
     app = state.existing
     job = app.get(job_id)
-    chapters, signals = app.history(job_id), app.signals(job_id)
-    shown = chapters[-limit:]
+    executions, signals = app.history(job_id), app.signals(job_id)
+    shown = executions[-limit:]
     children = {each.fence: app.children(job_id, fence=each.fence) for each in shown if each.children}
     if state.json:
         spawned = [
@@ -180,7 +180,7 @@ def show(state: State, /, job_id: str, limit: int) -> None:
         note(f"it has no step: if it is a plain job, {state.typed('jobs', 'show', job.id)} has all of it")
     from headway.cli.machine_sheet import show_machine
 
-    show_machine(job, shown, children, earlier=len(chapters) - len(shown))
+    show_machine(job, shown, children, earlier=len(executions) - len(shown))
     _notes(state, job, signals)
 
 

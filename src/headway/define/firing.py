@@ -18,14 +18,16 @@ from headway.model.job import NewJob, Source
 from headway.model.render import look_up, places, render
 from headway.model.schedule import jittered
 from headway.model.template import Template
-from headway.model.trigger import Met, Trigger
+from headway.model.trigger import ResolvedTrigger, Trigger
 
 
-def schedule_job(met: Met, nominal_at: datetime, definitions: Definitions, *, now: datetime, limit: int) -> NewJob:
+def schedule_job(
+    resolved: ResolvedTrigger, nominal_at: datetime, definitions: Definitions, *, now: datetime, limit: int
+) -> NewJob:
     """The job of a schedule's nominal time; raises `RenderError`, `InvalidJob`, `InvalidPayload`."""
-    trigger = met.trigger
+    trigger = resolved.trigger
     names = schedule_names(trigger, nominal_at, now)
-    job = _job(met, names, definitions, now=now, limit=limit, source="schedule", source_ref=_shown(nominal_at))
+    job = _job(resolved, names, definitions, now=now, limit=limit, source="schedule", source_ref=_shown(nominal_at))
     if trigger.jitter_ms:
         job = msgspec.structs.replace(
             job, scheduled_for=jittered(trigger.id, nominal_at, trigger.jitter_ms), delay_ms=None
@@ -33,11 +35,13 @@ def schedule_job(met: Met, nominal_at: datetime, definitions: Definitions, *, no
     return job
 
 
-def event_job(met: Met, event: Event, definitions: Definitions, *, now: datetime, limit: int) -> tuple[NewJob, str]:
+def event_job(
+    resolved: ResolvedTrigger, event: Event, definitions: Definitions, *, now: datetime, limit: int
+) -> tuple[NewJob, str]:
     """The job that an event makes by this trigger, and the digest by which it is deduped; raises as `schedule_job`."""
-    trigger = met.trigger
+    trigger = resolved.trigger
     names = event_names(trigger, event)
-    job = _job(met, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
+    job = _job(resolved, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
     if job.correlation_id is None:
         job = msgspec.structs.replace(job, correlation_id=event.correlation_id or event.id)
     if trigger.dedupe_key is not None:
@@ -118,7 +122,7 @@ def _common(trigger: Trigger) -> dict[str, Any]:
 
 
 def _job(
-    met: Met,
+    resolved: ResolvedTrigger,
     names: dict[str, Any],
     definitions: Definitions,
     *,
@@ -127,7 +131,7 @@ def _job(
     source: Source,
     source_ref: str,
 ) -> NewJob:
-    trigger, template = met.trigger, met.template
+    trigger, template = resolved.trigger, resolved.template
     payload = render(trigger.payload, names, limit=limit)
     options = _rendered(trigger.options, names)
     if template is not None:

@@ -46,8 +46,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
 
 
-class Beat(msgspec.Struct, frozen=True):
-    """The answer to a heartbeat."""
+class HeartbeatReply(msgspec.Struct, frozen=True):
+    """What the store answers to a heartbeat, and to registering."""
 
     alive: bool  # False: this worker was reaped; it must start over under a new id
     fleet: dict[str, int]  # for each of its queues, how many live workers have free slots there

@@ -109,7 +109,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "succeeded"
 
 
-class Chapter(msgspec.Struct, frozen=True, kw_only=True):
+class StepExecution(msgspec.Struct, frozen=True, kw_only=True):
     """One execution in a machine's history: the step, how it ended, and what it left."""
 
     fence: int
@@ -155,7 +155,7 @@ def turned(
 
 def history(
     attempts: Sequence[Attempt], signals: Sequence[Signal], spawned: Sequence[tuple[int, str]]
-) -> list[Chapter]:
+) -> list[StepExecution]:
     """A machine's executions in order, each with the signals that it consumed and the children that it spawned."""
     names: dict[int, list[str]] = {}
     for signal in signals:
@@ -165,7 +165,7 @@ def history(
     for fence, child_id in spawned:
         children.setdefault(fence, []).append(child_id)
     return [
-        Chapter(
+        StepExecution(
             fence=attempt.fence,
             step=attempt.step or START,
             version=attempt.version,

@@ -179,19 +179,19 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class Met(msgspec.Struct, frozen=True, kw_only=True):
-    """A trigger that is to fire, with the template that it points at."""
+class ResolvedTrigger(msgspec.Struct, frozen=True, kw_only=True):
+    """A trigger with the template that it points at: all that it takes to fire it."""
 
     trigger: Trigger
     template: Template | None
     computed: bool = False  # its kind's keys are made by code, which the caller does not have
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that waits, with the enabled triggers on it that have no fire for it yet."""
+class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event to be handled, with the enabled triggers on it that have no fire for it yet."""
 
     event: Event
-    met: tuple[Met, ...]
+    triggers: tuple[ResolvedTrigger, ...]
     fault: str | None = None  # why its payload (None then) cannot be read
 
 
@@ -199,7 +199,7 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be fired now."""
 
     now: datetime  # by the clock that judges due times
-    schedules: tuple[Met, ...]  # soonest first
-    events: tuple[Heard, ...]  # oldest first
+    schedules: tuple[ResolvedTrigger, ...]  # soonest first
+    events: tuple[PendingEvent, ...]  # oldest first
     next_due_ms: int | None  # until the next schedule is due (one of those that the caller may fire)
     defined: str  # differs when a definition was written or deleted: how many there are, and the sum of their revisions

@@ -15,7 +15,7 @@ import msgspec
 
 from headway.model.definition import Definition, DefinitionChange
 from headway.model.event import Event, EventStatus, NewEvent
-from headway.model.fleet import Beat, NewWorker, Promoted, Queue, Reaped, Swept, Worker
+from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
 from headway.model.job import (
     Attempt,
@@ -312,11 +312,11 @@ class Ops(Protocol):
 
     # the worker
 
-    def register(self, worker: NewWorker) -> Op[Beat]:
+    def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
         """Add the worker with a fresh lease."""
         ...
 
-    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[Beat]:
+    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
         """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written); `busy` names
         its queues without a free slot."""
         ...

@@ -12,7 +12,7 @@ from headway.errors import ConfigError, HeadwayError, InvalidJob, NotAllowed
 from headway.model.codec import encode
 from headway.model.duration import Duration
 from headway.model.job import Enqueued, Job, NewJob
-from headway.model.machine import START, Chapter, Child
+from headway.model.machine import START, Child, StepExecution
 from headway.model.signal import Sent, Signal
 from headway.model.status import FINISHED, Status
 from headway.testing.clock import clock_of
@@ -108,7 +108,7 @@ class Stepping:
         return self.job.error
 
     @property
-    def history(self) -> list[Chapter]:
+    def history(self) -> list[StepExecution]:
         """Every execution so far."""
         return self._app.history(self.id)
 
@@ -120,7 +120,7 @@ class Stepping:
     @property
     def outcomes(self) -> list[str]:
         """How each execution ended: the outcome's name ("next", "await", …), or "failed", "timeout", "snoozed", …."""
-        return [chapter.outcome or chapter.status for chapter in self.history]
+        return [execution.outcome or execution.status for execution in self.history]
 
     @property
     def signals(self) -> list[Signal]:
@@ -134,7 +134,7 @@ class Stepping:
 
     # what a test does to it
 
-    def step(self) -> Chapter:
+    def step(self) -> StepExecution:
         """Run exactly one step; gives how it ended.
 
         What the step raises is recorded as ever, and then raised here, unless the machine's `handle` made an outcome of
@@ -142,7 +142,7 @@ class Stepping:
         """
         return self._blocking(self.astep())
 
-    async def astep(self) -> Chapter:
+    async def astep(self) -> StepExecution:
         """The same inside a running event loop."""
         await self._tick()
         job = await self._app.aget(self.id)
@@ -155,11 +155,11 @@ class Stepping:
         if not errand.taken:
             raise NotAllowed(f"no step of {job.kind} can run now: {await self._app.awhy(self.id)}")
         await self._tick()
-        chapter = (await self._app.ahistory(self.id))[-1]
+        execution = (await self._app.ahistory(self.id))[-1]
         own_will = isinstance(errand.raised, Retry | Snooze | Cancel)
-        if chapter.outcome is None and chapter.status in ("failed", "timeout") and not own_will:
-            raise self._failure(chapter, errand.raised)
-        return chapter
+        if execution.outcome is None and execution.status in ("failed", "timeout") and not own_will:
+            raise self._failure(execution, errand.raised)
+        return execution
 
     def run(self) -> Status:
         """Step until it waits, sleeps or is over; gives its status. Raises what `step` raises."""
@@ -265,11 +265,11 @@ class Stepping:
             case _:
                 return f"{where} {await self._app.awhy(job.id)}"
 
-    def _failure(self, chapter: Chapter, raised: BaseException | None) -> BaseException:
-        told = chapter.error or chapter.status
+    def _failure(self, execution: StepExecution, raised: BaseException | None) -> BaseException:
+        told = execution.error or execution.status
         if raised is None or isinstance(raised, asyncio.CancelledError):
             # without an exception of its own: rubbish returned, a timeout
-            return HeadwayError(f"step {chapter.step} failed: {told}")
+            return HeadwayError(f"step {execution.step} failed: {told}")
         if "and its handle raised:" in told:
             raised.add_note(f"its handle failed, too:\n{told.partition('and its handle raised:')[2].strip()}")
         return raised
@@ -323,13 +323,13 @@ class _OneStep(Errand):
             raise
 
 
-def _path(history: list[Chapter]) -> list[str]:
+def _path(history: list[StepExecution]) -> list[str]:
     steps: list[str] = []
     goes_on = True
-    for chapter in history:
-        if goes_on or steps[-1] != chapter.step:
-            steps.append(chapter.step)
-        goes_on = chapter.outcome not in (None, "replay")
+    for execution in history:
+        if goes_on or steps[-1] != execution.step:
+            steps.append(execution.step)
+        goes_on = execution.outcome not in (None, "replay")
     return steps
 
 
@@ -337,8 +337,8 @@ def _arrows(steps: Any) -> str:
     return " → ".join(steps) or "nothing"
 
 
-def _line(chapter: Chapter) -> str:
-    note = f" {chapter.note}" if chapter.note else ""
-    woken = f", woken by {chapter.woken}" if chapter.woken else ""
-    error = f" ({chapter.error.partition(chr(10))[0]})" if chapter.error else ""
-    return f"  {chapter.fence}: {chapter.step}{woken}: {chapter.outcome or chapter.status}{note}{error}"
+def _line(execution: StepExecution) -> str:
+    note = f" {execution.note}" if execution.note else ""
+    woken = f", woken by {execution.woken}" if execution.woken else ""
+    error = f" ({execution.error.partition(chr(10))[0]})" if execution.error else ""
+    return f"  {execution.fence}: {execution.step}{woken}: {execution.outcome or execution.status}{note}{error}"

@@ -26,7 +26,17 @@ from headway.errors import (
 from headway.logs import get_logger
 from headway.model.ids import new_id
 from headway.model.schedule import CATCH_UP, Plan, plan
-from headway.model.trigger import Declaration, Due, Fire, Firing, Handling, Heard, Met, NewFire, Trigger
+from headway.model.trigger import (
+    Declaration,
+    Due,
+    Fire,
+    Firing,
+    Handling,
+    NewFire,
+    PendingEvent,
+    ResolvedTrigger,
+    Trigger,
+)
 from headway.store.ops import Op
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
@@ -145,15 +155,15 @@ class Firer:
     async def _fire(self, due: Due) -> tuple[list[Fire], bool]:
         """What was written, and whether there may be more to fire at once."""
         firings, handlings = await self._planned(due)
-        triggers = {met.trigger.id: met.trigger for met in due.schedules}
-        triggers |= {met.trigger.id: met.trigger for heard in due.events for met in heard.met}
+        triggers = {resolved.trigger.id: resolved.trigger for resolved in due.schedules}
+        triggers |= {resolved.trigger.id: resolved.trigger for pending in due.events for resolved in pending.triggers}
         fires = await self._all_or_each(firings, self._ops.fire, _each_time)
         fires += await self._all_or_each(handlings, self._ops.handle, _each_fire)
         for fire in fires:
             _tell(fire, triggers.get(fire.trigger_id))
         more = (
-            _is_cut([met.trigger.tenant_id for met in due.schedules])
-            or _is_cut([heard.event.tenant_id for heard in due.events])
+            _is_cut([resolved.trigger.tenant_id for resolved in due.schedules])
+            or _is_cut([pending.event.tenant_id for pending in due.events])
             or len(firings) < len(due.schedules)
             or any(each.next_fire_at is not None and each.next_fire_at <= due.now for each in firings)
         )
@@ -163,18 +173,18 @@ class Firer:
         limit = self._settings.payload_limit
         room = FIRES
         firings: list[Firing] = []
-        for place, met in enumerate(due.schedules):
+        for place, resolved in enumerate(due.schedules):
             if room <= 0:
                 break  # the next round has them
             # one that catches up leaves the others their part
             share = max(1, room // (len(due.schedules) - place))
-            firing = _firing(met, due.now, self._definitions, limit, share)
+            firing = _firing(resolved, due.now, self._definitions, limit, share)
             room -= max(1, len(firing.fires))
             firings.append(firing)
             await asyncio.sleep(0)  # jobs here go on meanwhile
         handlings: list[Handling] = []
-        for heard in due.events:
-            handlings.append(_handling(heard, due.now, self._definitions, limit))
+        for pending in due.events:
+            handlings.append(_handling(pending, due.now, self._definitions, limit))
             await asyncio.sleep(0)
         return firings, handlings
 
@@ -216,8 +226,8 @@ def _is_cut(tenants: Sequence[str]) -> bool:
 
 def _what(due: Due) -> list[object]:
     """What is to be fired, to see whether the next look finds the same."""
-    schedules = [(met.trigger.id, met.trigger.next_fire_at) for met in due.schedules]
-    return [*schedules, *(heard.event.id for heard in due.events)]
+    schedules = [(resolved.trigger.id, resolved.trigger.next_fire_at) for resolved in due.schedules]
+    return [*schedules, *(pending.event.id for pending in due.events)]
 
 
 def _is_away(error: HeadwayError) -> bool:
@@ -228,8 +238,8 @@ def _is_away(error: HeadwayError) -> bool:
 # whatever is wrong with one row, wherever it came from, is written down, and must not stop the others: hence Exception
 
 
-def _firing(met: Met, now: datetime, definitions: Definitions, limit: int, most: int) -> Firing:
-    trigger = met.trigger
+def _firing(resolved: ResolvedTrigger, now: datetime, definitions: Definitions, limit: int, most: int) -> Firing:
+    trigger = resolved.trigger
     assert trigger.next_fire_at is not None
     try:
         planned = plan(trigger, now, most)
@@ -245,7 +255,7 @@ def _firing(met: Met, now: datetime, definitions: Definitions, limit: int, most:
         fires = (
             *skipped,
             *(
-                _fire_at(met, time, last, definitions, now, limit)
+                _fire_at(resolved, time, last, definitions, now, limit)
                 for time, last in zip(planned.times, before, strict=False)
             ),
         )
@@ -268,38 +278,45 @@ def _skipped(trigger_id: str, first: datetime, until: datetime) -> NewFire:
 
 
 def _fire_at(
-    met: Met, nominal_at: datetime, last: datetime | None, definitions: Definitions, now: datetime, limit: int
+    resolved: ResolvedTrigger,
+    nominal_at: datetime,
+    last: datetime | None,
+    definitions: Definitions,
+    now: datetime,
+    limit: int,
 ) -> NewFire:
     try:
-        met = msgspec.structs.replace(met, trigger=msgspec.structs.replace(met.trigger, last_fired_at=last))
-        job = schedule_job(met, nominal_at, definitions, now=now, limit=limit)
+        resolved = msgspec.structs.replace(
+            resolved, trigger=msgspec.structs.replace(resolved.trigger, last_fired_at=last)
+        )
+        job = schedule_job(resolved, nominal_at, definitions, now=now, limit=limit)
     except Exception as error:
-        return _failed(met.trigger.id, error, nominal_at=nominal_at)
-    return NewFire(id=new_id(), trigger_id=met.trigger.id, nominal_at=nominal_at, job=job)
+        return _failed(resolved.trigger.id, error, nominal_at=nominal_at)
+    return NewFire(id=new_id(), trigger_id=resolved.trigger.id, nominal_at=nominal_at, job=job)
 
 
-def _handling(heard: Heard, now: datetime, definitions: Definitions, limit: int) -> Handling:
+def _handling(pending: PendingEvent, now: datetime, definitions: Definitions, limit: int) -> Handling:
     """A fire for each trigger that wants the event; one whose kind only others know is left to them."""
     fires: list[NewFire] = []
     unwanted: list[NewFire] = []
     left = False
-    late = now - heard.event.emitted_at >= LEFT_FOR
-    for met in heard.met:
-        trigger = met.trigger
+    late = now - pending.event.emitted_at >= LEFT_FOR
+    for resolved in pending.triggers:
+        trigger = resolved.trigger
         try:
-            if heard.fault is not None:
-                raise RenderError(heard.fault)
-            if not meets(trigger, heard.event):
+            if pending.fault is not None:
+                raise RenderError(pending.fault)
+            if not meets(trigger, pending.event):
                 unwanted.append(NewFire(id=new_id(), trigger_id=trigger.id))
-            elif met.computed and not late:
+            elif resolved.computed and not late:
                 left = True
             else:
-                job, dedupe_key = event_job(met, heard.event, definitions, now=now, limit=limit)
+                job, dedupe_key = event_job(resolved, pending.event, definitions, now=now, limit=limit)
                 fires.append(NewFire(id=new_id(), trigger_id=trigger.id, job=job, dedupe_key=dedupe_key))
         except Exception as error:
             fires.append(_failed(trigger.id, error))
     # that one does not want it is worth a row only where the event is looked at again
-    return Handling(event_id=heard.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
+    return Handling(event_id=pending.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
 
 
 def _failed(trigger_id: str, error: Exception, nominal_at: datetime | None = None) -> NewFire:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from headway.config import Settings
 from headway.logs import get_logger
-from headway.model.fleet import Beat, NewWorker
+from headway.model.fleet import HeartbeatReply, NewWorker
 from headway.model.ids import new_id
 from headway.model.lease import beat_timeout_ms
 from headway.worker.loop import Loop
@@ -105,6 +105,6 @@ class Lease:
     async def end(self) -> None:
         await self._reach.run(self._ops.unregister(self.worker_id))
 
-    def _take(self, beat: Beat) -> None:
+    def _take(self, beat: HeartbeatReply) -> None:
         self.fleet = beat.fleet
         self._on_cancel(beat.canceling)

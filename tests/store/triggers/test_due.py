@@ -33,7 +33,7 @@ def test_due_brings_the_template_of_each(db):
     db.emit("paid")
     due = db.due()
     assert [(met.trigger.id, met.template) for met in due.schedules] == [(plain.id, None), (made.id, template)]
-    assert [(met.trigger, met.template) for heard in due.events for met in heard.met] == [(listener, template)]
+    assert [(met.trigger, met.template) for heard in due.events for met in heard.triggers] == [(listener, template)]
     db.change_template(template.id, kind="other")
     assert db.due().schedules[1].template.revision == 2
 
@@ -114,7 +114,8 @@ def test_a_trigger_of_a_computed_kind_is_marked_for_those_who_do_not_know_it(db,
 
     def met(kinds):
         return {
-            heard.event.id: {met.trigger.id: met.computed for met in heard.met} for heard in db.due(kinds=kinds).events
+            heard.event.id: {met.trigger.id: met.computed for met in heard.triggers}
+            for heard in db.due(kinds=kinds).events
         }
 
     assert met(["plain"]) == {paid: {first.id: False, second.id: True}, shipped: {}}
@@ -134,7 +135,7 @@ def test_an_event_with_computed_kinds_only_is_left_to_those_who_know_them_for_te
     assert db.heard(kinds=["plain"]) == {}
     db.advance(0.001)
     (heard,) = db.due(kinds=["plain"]).events
-    assert [(met.trigger.id, met.computed) for met in heard.met] == [(made.id, True)]
+    assert [(met.trigger.id, met.computed) for met in heard.triggers] == [(made.id, True)]
 
 
 def test_a_crowd_of_others_events_does_not_hide_mine(db):

@@ -112,7 +112,7 @@ def test_an_open_emit_holds_up_nobody_else(db, session, paid):
     db.emit("paid", tenant="acme")
     due = db.due()
     assert len(due.events) == 3
-    db.handle(*(handling(heard.event.id, *(met.trigger for met in heard.met)) for heard in due.events))
+    db.handle(*(handling(heard.event.id, *(met.trigger for met in heard.triggers)) for heard in due.events))
     db.change_trigger(paid.id, description="changed")
     db.delete_trigger(paid.id)
     db.prune_fires(events_ms=0)

@@ -273,7 +273,7 @@ def test_an_event_that_cannot_be_read_is_given_with_its_fault(db, text):
     assert [each.event.payload for each in heard] == [0, None, 2]
     assert [each.fault is None for each in heard] == [True, False, True]
     assert heard[1].fault.startswith("the payload cannot be read")
-    assert [met.trigger.id for met in heard[1].met] == [made.id]
+    assert [met.trigger.id for met in heard[1].triggers] == [made.id]
     assert db.event(event).payload == text
     assert [each.payload for each in db.events()] == [2, text, 0]
     db.handle(handling(before, made), handling(event, new_fire(made, error=heard[1].fault)), handling(after, made))
@@ -300,7 +300,7 @@ def test_an_event_for_the_computed_kinds_of_two_pools_is_handled_by_both(db):
     event = db.emit("paid")
 
     def given(kind):
-        return {met.trigger.id: met.computed for heard in db.due(kinds=[kind]).events for met in heard.met}
+        return {met.trigger.id: met.computed for heard in db.due(kinds=[kind]).events for met in heard.triggers}
 
     assert given("red") == {red.id: False, blue.id: True, plain.id: False}
     fires = db.handle(handling(event, red, plain, left=True))
@@ -489,7 +489,7 @@ def others(db):
         event = db.emit("beta.paid", tenant="beta")
         due = db.due()
         plans = [firing(met.trigger, db.now(), next_fire_at=None) for met in due.schedules]
-        events = [handling(each.event.id, *(met.trigger for met in each.met)) for each in due.events]
+        events = [handling(each.event.id, *(met.trigger for met in each.triggers)) for each in due.events]
         assert made.id in {each.trigger_id for each in db.fire(*plans)}
         assert heard.id in {each.trigger_id for each in db.handle(*events)}
         assert db.event(event).status == "handled"

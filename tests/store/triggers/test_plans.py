@@ -218,7 +218,7 @@ def test_a_tick_touches_what_is_due(crowd_due: Any) -> None:
     due = crowd.store.run(crowd.ops.due(kinds=["mail"], declared=[], limit=100))
     assert {met.trigger.id for met in due.schedules} == {each.id for each in schedules}
     assert [heard.event.id for heard in due.events] == events
-    met = sum(len(heard.met) for heard in due.events)
+    met = sum(len(heard.triggers) for heard in due.events)
     assert crowd.cost(crowd.ops.due(kinds=["mail"], declared=[], limit=100)) <= 20 * (len(schedules) + met) + 100
 
 

@@ -221,7 +221,7 @@ def test_a_worker_ticks_for_every_tenant(owner: Any, login: Callable[..., Any]) 
     assert worker.declare(NewDefinition(kind="mail")) == ()
     due = worker.due()
     assert {heard.event.id for heard in due.events} == {each.pending for each in made}
-    fires = worker.handle(*(handling(each.event.id, *(met.trigger for met in each.met)) for each in due.events))
+    fires = worker.handle(*(handling(each.event.id, *(met.trigger for met in each.triggers)) for each in due.events))
     assert {each.tenant_id for each in fires} == {ACME, GLOBEX}
     assert len(worker.templates()) == 2
     worker.prune_fires()

@@ -267,7 +267,7 @@ class Triggers(RuleBasedStateMachine):
             for key, row in self.model.triggers.items()
             if row["enabled"] and row["next_fire_at"] is not None and row["next_fire_at"] <= now
         }
-        heard = {each.event.id: {met.trigger.id for met in each.met} for each in found.events}
+        heard = {each.event.id: {met.trigger.id for met in each.triggers} for each in found.events}
         assert heard == {
             key: {
                 trigger_id
@@ -344,9 +344,9 @@ class Triggers(RuleBasedStateMachine):
                 heard.event.id,
                 *(
                     new_fire(met.trigger, dedupe_key=key, **(odd[first] if not n else {}))
-                    for n, met in enumerate(heard.met[:-1] if left else heard.met)
+                    for n, met in enumerate(heard.triggers[:-1] if left else heard.triggers)
                 ),
-                left=left and bool(heard.met),
+                left=left and bool(heard.triggers),
             )
             for heard in self.due().events
         ]

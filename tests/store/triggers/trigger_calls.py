@@ -274,7 +274,7 @@ class TriggerCalls:
 
     def heard(self, **options: Any) -> dict[str, list[str]]:
         """The events that wait, oldest first, each with the ids of the triggers that it meets."""
-        return {each.event.id: [met.trigger.id for met in each.met] for each in self.due(**options).events}
+        return {each.event.id: [met.trigger.id for met in each.triggers] for each in self.due(**options).events}
 
     def fire(self, *firings: Firing) -> list[Fire]:
         answer: list[Fire] = self.run(self.ops.fire(firings))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headway.model.fleet import Beat, NewWorker, Promoted, Reaped
+from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Reaped
 from headway.model.group import NewGroup
 from headway.model.job import Change, Enqueued, NewJob, Report
 from headway.model.status import Status
@@ -90,7 +90,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
     def resume(self, queue: str, *, actor: str | None) -> Op[None]:
         return call("select headway.resume($1, $2)", [queue, actor], nothing)
 
-    def register(self, worker: NewWorker) -> Op[Beat]:
+    def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
         return call(
             "select * from headway.register($1::uuid, $2, $3::integer, $4, $5, $6, $7::jsonb, $8::text[], $9::integer,"
             " $10::bigint, $11::jsonb, $12::bigint)",
@@ -111,7 +111,7 @@ class PostgresOps(PostgresReads, OrderOps, SettleOps, MachineOps, TriggerOps, Du
             _beat,
         )
 
-    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[Beat]:
+    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
         return call(
             "select * from headway.heartbeat($1::uuid, $2::integer, $3::text[])",
             [worker_id, running, list(busy)],
@@ -175,9 +175,9 @@ def _pairs(rows: Rows) -> list[tuple[str, int]]:
     return [(job_id, fence) for job_id, fence in rows]
 
 
-def _beat(rows: Rows) -> Beat:
+def _beat(rows: Rows) -> HeartbeatReply:
     alive, fleet, ids, fences = rows[0]
-    return Beat(
+    return HeartbeatReply(
         alive,
         msgspec.json.decode(fleet, type=dict[str, int]) if fleet else {},
         list(zip(ids or (), fences or (), strict=True)),

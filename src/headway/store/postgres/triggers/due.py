@@ -9,7 +9,7 @@ import msgspec
 from headway.errors import InvalidPayload
 from headway.model import codec
 from headway.model.event import Event
-from headway.model.trigger import Due, Heard, Met, Trigger
+from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.jobs.reads import utc
 from headway.store.postgres.triggers.events import EVENT_COLUMNS, read_event
@@ -68,16 +68,16 @@ class DueOps:
                 _DUE, [list(kinds), list(declared), limit]
             )
             rows = (yield Statement(_DUE_SCHEDULES, [schedules, now])) if schedules else []
-            met = tuple(each for row in rows if (each := _met(row)) is not None)
-            # listeners after the events: one that has fired meanwhile is not met by an event that still waits
+            resolved = tuple(each for row in rows if (each := _resolved_trigger(row)) is not None)
+            # listeners after the events: one that has fired meanwhile is not listed for an event that still waits
             waiting = (yield Statement(_DUE_EVENTS, [events])) if events else []
             listening = (yield Statement(_LISTENING, [events])) if waiting else []
             return Due(
                 now=utc(now),
-                schedules=met,
-                events=_heard(waiting, listening, computed),
+                schedules=resolved,
+                events=_pending_events(waiting, listening, computed),
                 # what cannot be read stays due: nobody is to look for it at once, again and again
-                next_due_ms=None if rows and not met else next_due_ms,
+                next_due_ms=None if rows and not resolved else next_due_ms,
                 defined=defined,
             )
 
@@ -88,7 +88,7 @@ _OF_TRIGGER = len(Trigger.__struct_fields__)
 _PAYLOAD = Event.__struct_fields__.index("payload")
 
 
-def _met(row: Row, computed: Collection[str] = ()) -> Met | None:
+def _resolved_trigger(row: Row, computed: Collection[str] = ()) -> ResolvedTrigger | None:
     """A trigger with its template, or None where one of them cannot be read: it must not stop the others."""
     trigger = read_trigger(row[:_OF_TRIGGER])
     template = None if row[_OF_TRIGGER] is None else read_template(row[_OF_TRIGGER:])
@@ -97,24 +97,26 @@ def _met(row: Row, computed: Collection[str] = ()) -> Met | None:
         texts += [template.payload, template.options]
     if not all(isinstance(each, dict) for each in texts):
         return None
-    return Met(trigger=trigger, template=template, computed=(trigger.kind or trigger.template_kind) in computed)
+    return ResolvedTrigger(
+        trigger=trigger, template=template, computed=(trigger.kind or trigger.template_kind) in computed
+    )
 
 
-def _heard(waiting: Rows, listening: Rows, computed: Collection[str]) -> tuple[Heard, ...]:
+def _pending_events(waiting: Rows, listening: Rows, computed: Collection[str]) -> tuple[PendingEvent, ...]:
     """Events, in order, with the triggers on them."""
-    met_by: dict[str, list[Met]] = {str(row[0]): [] for row in waiting}
+    by_event: dict[str, list[ResolvedTrigger]] = {str(row[0]): [] for row in waiting}
     for row in listening:
-        met = _met(row[1:], computed)
-        if met is not None:
+        resolved = _resolved_trigger(row[1:], computed)
+        if resolved is not None:
             for event_id in map(str, row[0]):
-                met_by.setdefault(event_id, []).append(met)
-    return tuple(_hear(row, tuple(met_by[str(row[0])])) for row in waiting)
+                by_event.setdefault(event_id, []).append(resolved)
+    return tuple(_pending_event(row, tuple(by_event[str(row[0])])) for row in waiting)
 
 
-def _hear(row: Row, met: tuple[Met, ...]) -> Heard:
+def _pending_event(row: Row, triggers: tuple[ResolvedTrigger, ...]) -> PendingEvent:
     event = read_event(row)
     try:
         codec.read(row[_PAYLOAD])
     except InvalidPayload as error:
-        return Heard(event=msgspec.structs.replace(event, payload=None), met=met, fault=str(error))
-    return Heard(event=event, met=met)
+        return PendingEvent(event=msgspec.structs.replace(event, payload=None), triggers=triggers, fault=str(error))
+    return PendingEvent(event=event, triggers=triggers)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headway.model.fleet import Beat, NewWorker
+from headway.model.fleet import HeartbeatReply, NewWorker
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -17,8 +17,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class FleetVerbs(Verbs):
-    def register(self, worker: NewWorker) -> Op[Beat]:
-        def steps() -> Steps[Beat]:
+    def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
+        def steps() -> Steps[HeartbeatReply]:
             now = self._clock.now()
             ((queues,),) = yield Statement(
                 _SQL["register"],
@@ -42,12 +42,12 @@ class FleetVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[Beat]:
-        def steps() -> Steps[Beat]:
+    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
+        def steps() -> Steps[HeartbeatReply]:
             now = self._clock.now()
             rows = yield Statement(_SQL["heartbeat"], (worker_id, running, json_list(busy), now))
             if not rows:
-                return Beat(alive=False, fleet={}, canceling=[])
+                return HeartbeatReply(alive=False, fleet={}, canceling=[])
             return (yield from _beat(worker_id, rows[0][0], now))
 
         return SqliteOp(steps, writes=True)
@@ -68,10 +68,10 @@ class FleetVerbs(Verbs):
         return SqliteOp(steps, writes=True)
 
 
-def _beat(worker_id: str, queues: str, now: int) -> Steps[Beat]:
+def _beat(worker_id: str, queues: str, now: int) -> Steps[HeartbeatReply]:
     rows = yield Statement(_SQL["free"], (now,))
     free: dict[str, int] = dict(rows)
     stopping = yield from canceling(worker_id)
     # at least one: a worker that is full everywhere still shares the budget with itself
     fleet = {queue: max(1, free.get(queue, 0)) for queue in msgspec.json.decode(queues)}
-    return Beat(alive=True, fleet=fleet, canceling=stopping)
+    return HeartbeatReply(alive=True, fleet=fleet, canceling=stopping)

@@ -10,7 +10,7 @@ import msgspec
 from headway.clock import from_micros
 from headway.model.event import Event
 from headway.model.template import Template
-from headway.model.trigger import Due, Heard, Met, Trigger
+from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -29,23 +29,27 @@ class DueVerbs(Verbs):
 
         def steps() -> Steps[Due]:
             now = self._clock.now()
-            ((next_due, pending, defined),) = yield Statement(_SQL["probe"], (known, ours))
+            ((next_due, has_events, defined),) = yield Statement(_SQL["probe"], (known, ours))
             ids: list[str] = []
             if next_due is not None and next_due <= now:
                 rows = yield Statement(_SQL["schedules"], (known, ours, now, limit))
                 ids = [trigger_id for (trigger_id,) in rows]
                 if len(ids) == limit:
                     ids = (yield from _schedules_in_turn(known, ours, now, limit)) or ids
-            heard = (yield from _hear(known, now, limit)) if pending else {}
-            met = yield from _met({*ids, *(trigger_id for listeners in heard.values() for trigger_id in listeners)})
-            events = yield from read_events(list(heard))
-            schedules = tuple(met[trigger_id] for trigger_id in ids if trigger_id in met)
+            pending = (yield from _listeners(known, now, limit)) if has_events else {}
+            resolved = yield from _resolved_triggers(
+                {*ids, *(trigger_id for listeners in pending.values() for trigger_id in listeners)}
+            )
+            events = yield from read_events(list(pending))
+            schedules = tuple(resolved[trigger_id] for trigger_id in ids if trigger_id in resolved)
             if ids and not schedules:
                 next_due = None  # what is due cannot be read: nobody should look again at once because of that
             return Due(
                 now=from_micros(now),
                 schedules=schedules,
-                events=tuple(_heard(*events[event_id], met, listeners) for event_id, listeners in heard.items()),
+                events=tuple(
+                    _pending_event(*events[event_id], resolved, listeners) for event_id, listeners in pending.items()
+                ),
                 next_due_ms=None if next_due is None else max(0, -((now - next_due) // 1000)),
                 defined=defined,
             )
@@ -53,15 +57,15 @@ class DueVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def _hear(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
+def _listeners(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
     """The oldest events that wait, each with the ids of the triggers on it, and which the caller cannot fire."""
     rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
     if len(rows) == limit:
         rows = (yield from _events_in_turn(kinds, now, limit)) or rows
-    heard: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
-    for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(heard)), kinds))):
-        heard[event_id][trigger_id] = bool(computed)
-    return heard
+    pending: dict[str, dict[str, bool]] = {event_id: {} for (event_id,) in rows}
+    for event_id, trigger_id, computed in (yield Statement(_SQL["met"], (json_list(list(pending)), kinds))):
+        pending[event_id][trigger_id] = bool(computed)
+    return pending
 
 
 # where more is due than one look gives, each tenant has its part: none waits for another's backlog
@@ -105,16 +109,16 @@ def _owners(probe: str, now: int, limit: int) -> Steps[list[str]]:
     return owners
 
 
-def _met(ids: Iterable[str]) -> Steps[dict[str, Met]]:
+def _resolved_triggers(ids: Iterable[str]) -> Steps[dict[str, ResolvedTrigger]]:
     """Those of these triggers that can be read, with their templates."""
     triggers = yield from read_triggers(sorted(ids))
     names = {trigger.template_id for trigger in triggers.values() if trigger.template_id is not None}
     templates = yield from read_templates(sorted(names))
-    found: dict[str, Met] = {}
+    found: dict[str, ResolvedTrigger] = {}
     for trigger_id, trigger in triggers.items():
         template = templates.get(trigger.template_id or "")
         if _legible(trigger, template):
-            found[trigger_id] = Met(trigger=trigger, template=template)
+            found[trigger_id] = ResolvedTrigger(trigger=trigger, template=template)
     return found
 
 
@@ -126,13 +130,15 @@ def _legible(trigger: Trigger, template: Template | None) -> bool:
     return all(isinstance(each, dict) for each in objects)
 
 
-def _heard(event: Event, fault: str | None, met: Mapping[str, Met], listeners: Mapping[str, bool]) -> Heard:
-    return Heard(
+def _pending_event(
+    event: Event, fault: str | None, resolved: Mapping[str, ResolvedTrigger], listeners: Mapping[str, bool]
+) -> PendingEvent:
+    return PendingEvent(
         event=event if fault is None else msgspec.structs.replace(event, payload=None),
-        met=tuple(
-            msgspec.structs.replace(met[trigger_id], computed=computed) if computed else met[trigger_id]
+        triggers=tuple(
+            msgspec.structs.replace(resolved[trigger_id], computed=computed) if computed else resolved[trigger_id]
             for trigger_id, computed in listeners.items()
-            if trigger_id in met
+            if trigger_id in resolved
         ),
         fault=fault,
     )
