@@ -15,7 +15,7 @@ import click
 import pytest
 
 from headway import Headway
-from headway.cli.enqueue import enqueue
+from headway.cli.jobs.enqueue import enqueue
 from headway.define.option_types import UsingOptions
 from headway.model.ids import new_id
 from headway.model.job import Delivery, Job, OnConflict, OnEnd, OnFailure, Source

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.cli.load import load
+from headway.cli.program.load_app import load
 from headway.errors import ConfigError
 
 Cli = Any

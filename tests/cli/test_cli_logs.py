@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway.cli import logs
+from headway.cli.jobs import logs
 from headway.model.job import Report, Settlement
 
 Cli = Any

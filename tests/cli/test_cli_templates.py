@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway.cli.failure import Refused
-from headway.cli.rules import options_of
+from headway.cli.program.failure import Refused
+from headway.cli.triggers.trigger_rows import options_of
 from headway.model.template import Template
 
 Cli = Any

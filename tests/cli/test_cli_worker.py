@@ -15,8 +15,8 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.cli.failure import describe
-from headway.cli.worker import parse_queues
+from headway.cli.fleet.worker import parse_queues
+from headway.cli.program.failure import describe
 from headway.errors import ConfigError, StoreUnavailable
 
 Cli = Any

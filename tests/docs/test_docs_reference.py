@@ -234,7 +234,7 @@ def test_every_error_is_documented_with_its_base() -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    from headway.cli import failure
+    from headway.cli.program import failure
 
     codes = _column(REFERENCE / "errors.md", "Exit codes of the command line", 0)
     found = {failure.FAILED, failure.WRONG, failure.INTERRUPTED, failure.BROKEN_PIPE, 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.app.requests import Requests, then
+from headway.app.base import VerbBase, then
 from headway.define.checks import integer, timeout
 from headway.define.checks import name as checked_name
 from headway.define.enqueuer_may import bounds
@@ -20,7 +20,7 @@ _PUBLIC = {"timeout_ms": "timeout"}
 _CHANGES = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may", "active")
 
 
-class DefinitionVerbs(Requests):
+class DefinitionVerbs(VerbBase):
     """Definitions belong to all tenants. What is changed is heard of by every process within seconds."""
 
     def definitions(self) -> list[Definition]:

@@ -9,9 +9,9 @@ from uuid import UUID
 import msgspec
 
 from headway import secrets
-from headway.app.requests import then
-from headway.app.rules import Rules
+from headway.app.base import then
 from headway.app.tenants import found
+from headway.app.trigger_rows import TriggerRows
 from headway.define.firing import event_job, meets
 from headway.define.triggers import event_name, new_trigger
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, NotFound
@@ -36,7 +36,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class EventVerbs(Rules):
+class EventVerbs(TriggerRows):
     """An event is stored when it is emitted, and handled by any worker."""
 
     def emit(

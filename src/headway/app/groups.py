@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
-from headway.app.requests import Requests, then
+from headway.app.base import VerbBase, then
 from headway.define.checks import group_id as as_group_id
 from headway.define.grouping import grouped
 from headway.errors import InvalidJob, NotFound
@@ -23,7 +23,7 @@ _FIRST_S = 0.01
 _SLOWEST_S = 0.25
 
 
-class GroupVerbs(Requests):
+class GroupVerbs(VerbBase):
     """A group is meant by its id, or by what `group` gave."""
 
     def group(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from headway import commands, secrets
-from headway.app.address import DEFAULT_URL, checked, open_store
+from headway.app.database_url import DEFAULT_URL, check_url, open_store
 from headway.app.prune import PruneVerbs
 from headway.app.results import Results
 from headway.app.settings import settings
@@ -70,7 +70,7 @@ class Headway(Verbs, PruneVerbs):
         retention: Mapping[str, Duration] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._url = None if url is None else checked(url)
+        self._url = None if url is None else check_url(url)
         self._given = {
             "lease": lease,
             "heartbeat": heartbeat,
@@ -201,7 +201,7 @@ class Headway(Verbs, PruneVerbs):
         given = self._given | {name: value for name, value in changed.items() if value is not None}
         settings(given)
         self.close()
-        self._url, self._given = self._url if url is None else checked(url), given
+        self._url, self._given = self._url if url is None else check_url(url), given
         self._tenants = Tenants()
         for name in ("settings", "payload_limit", "url", "_store", "_results", "_definitions"):
             self.__dict__.pop(name, None)
@@ -241,7 +241,7 @@ class Headway(Verbs, PruneVerbs):
         """The database's URL, wherever it came from."""
         if self._url is not None:
             return str(self._url)
-        return checked(str(self._config.get("url", DEFAULT_URL)), "the URL in HEADWAY_URL or headway.toml")
+        return check_url(str(self._config.get("url", DEFAULT_URL)), "the URL in HEADWAY_URL or headway.toml")
 
     @cached_property
     def _store(self) -> Store:  # type: ignore[override]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.requests import Requests
+from headway.app.base import VerbBase
 from headway.define import checks
 from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
@@ -20,7 +20,7 @@ _MOST = 2_147_483_647
 _MOST_BYTES = 2**60
 
 
-class LimitVerbs(Requests):
+class LimitVerbs(VerbBase):
     """What operators set at run time: it goes over what the jobs carry, for all workers, from the next claim on."""
 
     def limit(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.requests import Requests
+from headway.app.base import VerbBase
 from headway.define.machine import MachineKind
 from headway.define.signaling import signal_to
 from headway.errors import InvalidJob, NotAllowed
@@ -28,7 +28,7 @@ _COPIED = (
 )
 
 
-class MachineVerbs(Requests):
+class MachineVerbs(VerbBase):
     """A machine is meant by its job's id; `Checkout.signal(unique_key, …)` means one by its unique key."""
 
     def signal(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from headway.app.requests import Requests
+from headway.app.base import VerbBase
 from headway.app.settings import ages
 from headway.model.duration import Duration
 from headway.worker.prune import BATCH, prunes
 
 
-class PruneVerbs(Requests):
+class PruneVerbs(VerbBase):
     """For the database as a whole: retention is not a tenant's."""
 
     def prune(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:

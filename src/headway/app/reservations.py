@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from types import TracebackType
 
-from headway.app.requests import Requests
+from headway.app.base import VerbBase
 from headway.define.checks import name as checked_name
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, ReservationBusy, StoreUnavailable
 from headway.logs import get_logger
@@ -36,7 +36,7 @@ _AGAIN_S = 0.5
 _inside: ContextVar[tuple[Reserved, ...]] = ContextVar("headway_reserved", default=())
 
 
-class ReservationVerbs(Requests):
+class ReservationVerbs(VerbBase):
     def reserve(
         self,
         queue: str,

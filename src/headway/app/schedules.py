@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from headway.app.rules import Rules
+from headway.app.trigger_rows import TriggerRows
 from headway.clock import from_micros
 from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
@@ -22,7 +22,7 @@ from headway.store.ops import Op, Steps
 _PREVIEW = 10_000
 
 
-class ScheduleVerbs(Rules):
+class ScheduleVerbs(TriggerRows):
     """A schedule is meant by its name, in this app's tenant or the one that is given."""
 
     def create_schedule(

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.requests import Requests, then
+from headway.app.base import VerbBase, then
 from headway.clock import from_micros
 from headway.define.checks import name as checked_name
 from headway.define.firing import template_job
@@ -25,7 +25,7 @@ _CHANGES = ("name", "kind", "payload", "options", "description")
 _OPTIONS_LIMIT = 65_536
 
 
-class TemplateVerbs(Requests):
+class TemplateVerbs(VerbBase):
     """A template is meant by its name, in this app's tenant or the one that is given."""
 
     def create_template(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from headway.app.requests import Requests, missing, then
+from headway.app.base import VerbBase, missing, then
 from headway.define import keys
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
@@ -17,7 +17,7 @@ from headway.store.ops import Op
 _LONGEST = 10_000
 
 
-class TrainVerbs(Requests):
+class TrainVerbs(VerbBase):
     """A train is meant by its name, and is one of the tenant that this app acts for; a car by its job's id."""
 
     def trains(

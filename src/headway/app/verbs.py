@@ -13,8 +13,8 @@ from headway.app.events import EventVerbs
 from headway.app.groups import GroupVerbs
 from headway.app.limits import LimitVerbs
 from headway.app.machines import MachineVerbs
-from headway.app.now import RunNow
 from headway.app.reservations import ReservationVerbs
+from headway.app.run_now import RunNowVerbs
 from headway.app.schedules import ScheduleVerbs
 from headway.app.templates import TemplateVerbs
 from headway.app.trains import TrainVerbs
@@ -37,7 +37,7 @@ class Verbs(
     GroupVerbs,
     LimitVerbs,
     ReservationVerbs,
-    RunNow,
+    RunNowVerbs,
     DefinitionVerbs,
     TemplateVerbs,
     ScheduleVerbs,

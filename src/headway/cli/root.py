@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
-from headway.cli.command import LazyGroup
-from headway.cli.failure import BROKEN_PIPE, report
+from headway.cli.program.click_classes import LazyGroup
+from headway.cli.program.failure import BROKEN_PIPE, report
 
+# the sections of the help: each command is the attribute of its name, in the module of its name, in this folder
 _SECTIONS = {
-    "Run": ("demo", "worker", "enqueue"),
-    "Work": ("jobs", "machines", "trains", "groups"),
-    "Work that starts itself": ("schedules", "triggers", "events", "templates"),
-    "Kinds": ("definitions", "commands"),
-    "Capacity": ("queues", "limits", "workers"),
-    "Care": ("migrate", "doctor", "audit", "prune", "completion"),
+    "Run": {"demo": "demo", "worker": "fleet", "enqueue": "jobs"},
+    "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order"},
+    "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
+    "Kinds": dict.fromkeys(("definitions", "commands"), "kinds"),
+    "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
+    "Care": {"migrate": "care", "doctor": "doctor", "audit": "care", "prune": "care", "completion": "care"},
 }
-# each is the attribute of its name, in the module of its name
-_SHOWN = {name: f"headway.cli.{name}:{name}" for names in _SECTIONS.values() for name in names}
+_SHOWN = {name: f"headway.cli.{folder}.{name}:{name}" for names in _SECTIONS.values() for name, folder in names.items()}
 _COMMANDS = {**_SHOWN, "help": "headway.cli.root:help_"}
 
 _WIDEST = max(map(len, _SHOWN))

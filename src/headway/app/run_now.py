@@ -1,0 +1,191 @@
+"""run_now: a job executed here and now, under a reservation of its queue, and recorded like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from headway.app.base import VerbBase, then
+from headway.app.reservations import EXPIRES, Reserved, reservation_of
+from headway.app.why.order import in_the_way
+from headway.define.kind import Kind
+from headway.define.machine import Machine
+from headway.errors import ConfigError, Duplicate, HeadwayError, InvalidJob, NotAllowed
+from headway.model.duration import Duration
+from headway.model.job import Enqueued, NewJob, Outcome
+from headway.model.status import FINISHED
+from headway.store.ops import Op, Steps
+from headway.worker import Errand
+
+_ACTOR = "run_now"
+
+
+class RunNowVerbs(VerbBase):
+    def run_now(
+        self,
+        kind: str | Kind[..., Any] | type[Machine] | NewJob,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        expires: Duration = EXPIRES,
+        timeout: Duration | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """Enqueue a job and execute it in this process, before anybody else's; gives how it ended.
+
+        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless it is called in a
+        reservation of it. The job is stored, leased, timed and settled as by any worker: when its try fails, its policy
+        lets the ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
+        `using()`, but for `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
+        that may not run now (held in a train, over a limit), which is canceled again.
+        """
+        _no_event_loop()
+        job = self._now(kind, payload, options)
+        inside = reservation_of(self._whole, job.queue)
+        if inside is not None:
+            return self._execute(job, inside)
+        with self._reserved(job, expires, timeout) as reserved:
+            return self._execute(job, reserved)
+
+    async def arun_now(
+        self,
+        kind: str | Kind[..., Any] | type[Machine] | NewJob,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        expires: Duration = EXPIRES,
+        timeout: Duration | None = None,
+        **options: Any,
+    ) -> Outcome:
+        job = self._now(kind, payload, options)
+        inside = reservation_of(self._whole, job.queue)
+        if inside is not None:
+            return await self._aexecute(job, inside)
+        async with self._reserved(job, expires, timeout) as reserved:
+            return await self._aexecute(job, reserved)
+
+    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
+        """A worker for this job alone."""
+        raise NotImplementedError
+
+    # how
+
+    def _now(
+        self, kind: str | Kind[..., Any] | type[Machine] | NewJob, payload: Mapping[str, Any] | None, options: Any
+    ) -> NewJob:
+        conn = options.get("conn")
+        if isinstance(kind, type) and issubclass(kind, Machine):
+            kind = kind.kind()
+        if isinstance(kind, Kind):
+            kind = kind.using(**options)
+            conn = kind.options.conn
+            job = kind.build_from({} if payload is None else payload)
+        else:
+            job = self._built(kind, payload, options)
+        if conn is not None:
+            raise InvalidJob("run_now takes no conn: what has run cannot be undone with a transaction")
+        if job.delay_ms or job.scheduled_for is not None:
+            raise InvalidJob("run_now runs a job now: give no delay and no scheduled_for, or enqueue it")
+        if job.group_id is not None:
+            raise InvalidJob("run_now takes no group: if it could not run now, its end would end the group; enqueue it")
+        self._registry[job.kind]  # raises UnknownKind: nobody here could run it
+        return self._mine(job)
+
+    def _reserved(self, job: NewJob, expires: Duration, timeout: Duration | None) -> Reserved:
+        return Reserved(
+            self._whole,
+            self._wake,
+            job.queue,
+            expires=expires,
+            timeout=timeout,
+            drain=False,
+            holder=None,
+            discreet=self._is_narrow,
+        )
+
+    def _execute(self, job: NewJob, reserved: Reserved) -> Outcome:
+        (job,), _ = self._identified([job], None, None)
+        (enqueued,) = self._store.run(self._enqueue([job], None))
+        if not enqueued.created:
+            return self._run(self._outcome(_ended(enqueued)))
+        if enqueued.status == "queued":
+            errand = self._errand(job, reserved.id)
+            try:
+                with asyncio.Runner() as runner:
+                    runner.run(_to_its_end(errand))
+            except BaseException:
+                if not errand.taken:
+                    with suppress(HeadwayError):
+                        self._run(self._give_up(job))
+                raise
+            if errand.taken:
+                return self._run(self._outcome(job.id))
+        raise _refused(job, self._run(self._give_up(job)))
+
+    async def _aexecute(self, job: NewJob, reserved: Reserved) -> Outcome:
+        (job,), _ = await self._aidentified([job], None, None)
+        (enqueued,) = await self._store.arun(self._enqueue([job], None))
+        if not enqueued.created:
+            return await self._arun(self._outcome(_ended(enqueued)))
+        if enqueued.status == "queued":
+            errand = self._errand(job, reserved.id)
+            try:
+                await errand.run(until_idle=True)
+            except BaseException:
+                if not errand.taken:
+                    with suppress(HeadwayError):
+                        await self._arun(self._give_up(job))
+                raise
+            if errand.taken:
+                return await self._arun(self._outcome(job.id))
+        raise _refused(job, await self._arun(self._give_up(job)))
+
+    def _outcome(self, job_id: str) -> Op[Outcome]:
+        return then(self._get(job_id), lambda job: Outcome(job.status, job.result, job.error))
+
+    def _give_up(self, job: NewJob) -> Op[str]:
+        """Cancel what may not run now; gives why it may not."""
+        ops = self._store.ops
+
+        def steps() -> Steps[str]:
+            found = yield from self._get(job.id).steps()
+            reason = yield from in_the_way(ops, found, tenant_id=self._seen)
+            # a car that is canceled may put its train on hold, one that is skipped never does
+            if job.train is not None:
+                yield from ops.skip(job.id, tenant_id=self._seen, actor=_ACTOR).steps()
+            else:
+                canceled = "it could not run at once"
+                yield from ops.cancel([job.id], tenant_id=self._seen, reason=canceled, actor=_ACTOR).steps()
+            return reason
+
+        return Op(steps, writes=True)
+
+
+async def _to_its_end(errand: Errand) -> None:
+    try:
+        await errand.run(until_idle=True)
+    finally:
+        await errand.leave_loop()  # this loop ends here, and with it what was opened on it
+
+
+def _ended(enqueued: Enqueued) -> str:
+    """The id of the job that was there before; raises `Duplicate` if it is not over."""
+    if enqueued.status not in FINISHED:
+        raise Duplicate(
+            f"job {enqueued.id} of the same key is {enqueued.status} already, so nothing was enqueued: "
+            "wait for it with app.result(…)",
+            enqueued.id,
+        )
+    return enqueued.id
+
+
+def _refused(job: NewJob, because: str) -> NotAllowed:
+    return NotAllowed(f"job {job.id} of kind {job.kind} cannot run now, and was canceled again: {because}")
+
+
+def _no_event_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigError("this thread already runs an event loop: use `await app.arun_now(…)` there")

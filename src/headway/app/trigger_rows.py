@@ -1,0 +1,200 @@
+"""What schedules and event triggers have in common: found by name, changed, deleted, fired by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway.app.base import VerbBase, then
+from headway.define.checks import name as checked_name
+from headway.define.firing import schedule_job
+from headway.define.triggers import changed_trigger
+from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
+from headway.model.duration import show_ms, to_ms
+from headway.model.ids import given_id, new_id
+from headway.model.template import Template
+from headway.model.trigger import Fire, NewFire, ResolvedTrigger, Trigger, TriggerType
+from headway.store.ops import Op, Steps
+
+
+class TriggerRows(VerbBase):
+    """One table holds both; a name means one of its tenant and type."""
+
+    def fires(
+        self,
+        *,
+        schedule: str | None = None,
+        trigger: str | None = None,
+        event_id: str | UUID | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: str | UUID | None = None,
+    ) -> list[Fire]:
+        """What fired, newest first: of a schedule, of a trigger, for an event, or all."""
+        return self._run(self._fires(schedule, trigger, event_id, tenant, limit, before))
+
+    async def afires(
+        self,
+        *,
+        schedule: str | None = None,
+        trigger: str | None = None,
+        event_id: str | UUID | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: str | UUID | None = None,
+    ) -> list[Fire]:
+        return await self._arun(self._fires(schedule, trigger, event_id, tenant, limit, before))
+
+    def _rule(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
+        owner = self._whose(tenant)
+        op = self._store.ops.triggers(
+            tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
+        )
+        return then(op, lambda found: found[0] if found else _missing(type_, name, owner))
+
+    def _rules(
+        self,
+        type_: TriggerType,
+        tenant: str | UUID | None,
+        event: str | None,
+        limit: int,
+        after: str | UUID | None,
+    ) -> Op[list[Trigger]]:
+        return self._store.ops.triggers(
+            tenant_id=self._narrowed(tenant),
+            type=type_,
+            name=None,
+            event=event,
+            limit=limit,
+            after=None if after is None else given_id(after, "after"),
+        )
+
+    def _change_rule(
+        self,
+        type_: TriggerType,
+        name: str,
+        tenant: str | UUID | None,
+        actor: str | None,
+        changes: Mapping[str, Any],
+    ) -> Op[Trigger]:
+        given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
+        template = given.pop("template", None)
+
+        def steps() -> Steps[Trigger]:
+            found = yield from self._rule(type_, name, tenant).steps()
+            if found.origin == "code" and set(changes) != {"enabled"}:
+                raise NotAllowed(
+                    f'schedule "{name}" is declared in the code and follows it: change it there; it can be paused, '
+                    "resumed and run by hand"
+                )
+            now = yield from self._store.ops.now().steps()
+            if template is not None:
+                given["template_id"] = yield from self._template_id(template, found.tenant_id)
+            self._check_window(given)
+            change = changed_trigger(found, given, now=now, limit=self.payload_limit)
+            op = self._store.ops.change_trigger(found.id, change, tenant_id=found.tenant_id, actor=actor)
+            changed = (yield from op.steps()) or _missing(type_, name, found.tenant)
+            if not {"payload", "options", "kind", "template_id"}.isdisjoint(given):
+                yield from self._check_schedule(changed, now)
+            return changed
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _check_schedule(self, schedule: Trigger, now: datetime) -> Steps[None]:
+        """Raise now what its fires would fail with later; not what only a process with its kind's code can tell."""
+        if schedule.type != "schedule":
+            return
+        template = yield from self._template_of(schedule)
+        kind = schedule.kind or schedule.template_kind or ""
+        definition = self._definitions.get(kind)
+        if kind not in self._registry and definition is not None and definition.computed:
+            return
+        resolved = ResolvedTrigger(trigger=schedule, template=template)
+        try:
+            schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
+        except RenderError as error:
+            raise InvalidJob(f"{schedule.name}: {error}") from None
+
+    def _check_window(self, given: Mapping[str, Any]) -> None:
+        window = given.get("dedupe_window")
+        kept_ms = self._retention_ms["events"]
+        if window is not None and to_ms(window, "dedupe_window") > kept_ms:
+            raise InvalidJob(
+                f"dedupe_window={window!r} is longer than events are kept, {show_ms(kept_ms)}: give a shorter one, or "
+                "a longer retention of events"
+            )
+
+    def _delete_rule(self, type_: TriggerType, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
+        def steps() -> Steps[bool]:
+            found = yield from self._rule(type_, name, tenant).steps()
+            op = self._store.ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor)
+            return (yield from op.steps())
+
+        return Op(steps, writes=True)
+
+    def _fires(
+        self,
+        schedule: str | None,
+        trigger: str | None,
+        event_id: str | UUID | None,
+        tenant: str | UUID | None,
+        limit: int,
+        before: str | UUID | None,
+    ) -> Op[list[Fire]]:
+        def steps() -> Steps[list[Fire]]:
+            trigger_id = None
+            if schedule is not None:
+                trigger_id = (yield from self._rule("schedule", schedule, tenant).steps()).id
+            elif trigger is not None:
+                trigger_id = (yield from self._rule("event", trigger, tenant).steps()).id
+            op = self._store.ops.fires(
+                tenant_id=self._narrowed(tenant),
+                trigger_id=trigger_id,
+                event_id=None if event_id is None else given_id(event_id, "event_id"),
+                limit=limit,
+                before=None if before is None else given_id(before, "before"),
+            )
+            return (yield from op.steps())
+
+        return Op(steps, writes=False)
+
+    def _fire_now(
+        self, trigger: Trigger, payload: Mapping[str, Any] | None, actor: str | None
+    ) -> Steps[tuple[Fire, str]]:
+        """Fire a schedule by hand: the job, and the queue that it went to."""
+        now = yield from self._store.ops.now().steps()
+        if payload is not None:
+            trigger = msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
+        resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
+        job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
+        job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
+        # no nominal time of its own: it must not take the place of one that comes at this very moment
+        fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)
+        op = self._store.ops.run_trigger(fire, tenant_id=trigger.tenant_id, actor=actor)
+        written = yield from op.steps()
+        return written or _missing(trigger.type, trigger.name, trigger.tenant), job.queue
+
+    def _template_of(self, trigger: Trigger) -> Steps[Template | None]:
+        if trigger.template_id is None:
+            return None
+        ids = [trigger.template_id]
+        op = self._store.ops.templates(ids, tenant_id=trigger.tenant_id, name=None, limit=1, after=None)
+        return next(iter((yield from op.steps())), None)
+
+    def _template_id(self, name: str, tenant: str) -> Steps[str]:
+        op = self._store.ops.templates(
+            None, tenant_id=self._id_of(tenant), name=checked_name(name, "template"), limit=1, after=None
+        )
+        found = yield from op.steps()
+        if not found:
+            raise NotFound(f'there is no template "{name}": headway templates list shows what there is')
+        return found[0].id
+
+
+def _missing(type_: TriggerType, name: str, tenant: str) -> Any:
+    word = "schedule" if type_ == "schedule" else "trigger"
+    raise NotFound(f'tenant {tenant} has no {word} "{name}": headway {word}s list shows what there is')

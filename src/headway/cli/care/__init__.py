@@ -1,0 +1,1 @@
+"""Commands that look after the database: migrate, audit, prune; and shell completion."""

@@ -1,0 +1,1 @@
+"""`headway doctor` and what it checks."""

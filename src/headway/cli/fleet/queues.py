@@ -1,0 +1,186 @@
+"""`headway queues`: list, pause, resume, set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.order.limits import at_once
+from headway.cli.program.click_classes import Group
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.output import Cell, Column, ago, emit, many, note, say, table
+from headway.cli.program.params import Count
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.fleet import Queue
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.pass_context
+def queues(ctx: click.Context) -> None:
+    """List queues, stop one, let it go on, limit it.
+
+    \b
+    headway queues
+    headway queues pause mail
+    headway queues resume mail
+    headway queues set mail --max-running 20 --fair
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@queues.command("list")
+@pass_invocation
+def list_(cli: Invocation) -> None:
+    """List the queues that have unfinished jobs, a worker or a setting.
+
+    \b
+    headway queues list --json | jq '.[] | select(.paused)'
+    """
+    found = cli.existing.queues()
+    if cli.json:
+        emit(found)
+    elif not found:
+        note(f"no queues yet in {cli.app.store.describe()}")
+    else:
+        table(_columns(found), [_row(queue) for queue in found])
+
+
+_COUNTS = ("queued", "scheduled", "held")
+
+
+def _columns(found: Sequence[Queue]) -> list[Column]:
+    # on a narrow terminal it takes room from the names: only where there is something to see
+    limited = Column("LIMITED", right=True, wide=0 if any(queue.limited for queue in found) else 110)
+    return [
+        Column("QUEUE", shrink=True),
+        Column("STATE", shrink=True),
+        Column("QUEUED", right=True),
+        limited,
+        Column("SCHEDULED", right=True),
+        Column("HELD", right=True, wide=0 if any(queue.counts.get("held") for queue in found) else 110),
+        Column("RUNNING", right=True),
+        Column("WAITING", right=True, wide=110),
+        Column("OLDEST", right=True),
+        Column("WORKERS", right=True),
+    ]
+
+
+def _row(queue: Queue) -> list[Cell]:
+    counts: Any = queue.counts
+    queued, scheduled, held = (f"{counts.get(name, 0):,}" for name in _COUNTS)
+    running = counts.get("running", 0)
+    idle = queue.workers == 0 and counts.get("queued", 0) > 0
+    return [
+        queue.name,
+        _state(queue),
+        queued,
+        f"{queue.limited:,}",
+        scheduled,
+        held,
+        f"{running:,}" if queue.max_running is None else (f"{running:,}/{queue.max_running:,}", _full(queue)),
+        f"{counts.get('waiting', 0):,}",
+        ago(queue.oldest_queued_at),
+        (str(queue.workers), "bold red") if idle else str(queue.workers),
+    ]
+
+
+def _state(queue: Queue) -> Cell:
+    fair = ", fair" if queue.fair else ""
+    if queue.paused:
+        by = f" by {queue.paused_by}" if queue.paused_by else ""
+        return f"paused {ago(queue.paused_at)}{by}{fair}", "bold yellow"
+    if queue.reserved_by is not None:
+        left = ago(queue.reserved_until).removeprefix("in ")
+        return f"reserved by {queue.reserved_by} for {left}{fair}", "yellow"
+    return f"open{fair}"
+
+
+def _full(queue: Queue) -> str:
+    return "yellow" if queue.max_running is not None and queue.counts.get("running", 0) >= queue.max_running else ""
+
+
+@queues.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@pass_invocation
+def pause(cli: Invocation, names: tuple[str, ...]) -> None:
+    """Stop claims from queues, on all machines; jobs that run go on.
+
+    \b
+    headway queues pause mail
+    """
+    app = cli.existing
+    known = {queue.name: queue for queue in app.queues()}
+    for name in names:
+        app.pause(name, actor=actor())
+        if not cli.json:
+            already = name in known and known[name].paused
+            say(f"{name}: paused{' already' if already else ''}{_running(known.get(name))}")
+            if name not in known:
+                note(f"no job and no worker uses queue {name} yet (known: {', '.join(known) or 'none'})")
+    _answer(cli, app, names)
+
+
+@queues.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@pass_invocation
+def resume(cli: Invocation, names: tuple[str, ...]) -> None:
+    """Let paused queues go on.
+
+    \b
+    headway queues resume mail
+    """
+    app = cli.existing
+    known = {queue.name: queue for queue in app.queues()}
+    for name in names:
+        app.resume(name, actor=actor())
+        if not cli.json:
+            queue = known.get(name)
+            say(f"{name}: goes on" if queue and queue.paused else f"{name}: was not paused")
+            if queue is None:
+                note(f"no job and no worker uses queue {name} (known: {', '.join(known) or 'none'})")
+    _answer(cli, app, names)
+
+
+@queues.command("set")
+@click.argument("name")
+@click.option("--max-running", type=Count(), metavar="N|none", help="How many jobs may run at once, on all machines.")
+@click.option("--fair/--no-fair", default=None, help="Take tenants in turn, whatever their backlogs; or not.")
+@pass_invocation
+def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None) -> None:
+    """Limit a queue, or make it fair, for all workers, from their next claim on.
+
+    \b
+    headway queues set mail --max-running 20
+    headway queues set mail --max-running none --fair
+    """
+    if max_running is None and fair is None:
+        raise click.UsageError("what to set? Give --max-running N (or none), --fair or --no-fair")
+    app = cli.existing
+    if max_running is not None:
+        app.limit(queue=name, max_running=None if max_running == "none" else max_running, actor=actor())
+    if fair is not None:
+        app.fair(name, fair, actor=actor())
+    queue = next((queue for queue in app.queues() if queue.name == name), None)
+    if cli.json:
+        emit(queue or {"name": name, "max_running": None, "fair": False})
+        return
+    most = queue.max_running if queue else None
+    limit = at_once(most) if most is not None else "any number of jobs at once"
+    turns = "tenants in turn" if queue and queue.fair else "tenants as they come"
+    say(f"{name}: {limit}, {turns}")
+
+
+def _answer(cli: Invocation, app: Headway, names: tuple[str, ...]) -> None:
+    if cli.json:
+        found: dict[str, Any] = {queue.name: queue for queue in app.queues()}
+        emit([found.get(name, {"name": name, "paused": False}) for name in names])
+
+
+def _running(queue: Queue | None) -> str:
+    count = queue.counts.get("running", 0) if queue else 0
+    return f"; {many(count, 'running job')} may finish" if count else ""

@@ -1,0 +1,172 @@
+"""`headway worker`: runs an app's jobs in this process, or in several."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.program.click_classes import Command
+from headway.cli.program.invocation import Invocation, override, pass_invocation
+from headway.cli.program.output import emit
+from headway.cli.program.params import Duration
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+
+Queues = list[str] | dict[str, int] | None
+
+
+@click.command(cls=Command, kinds=True, short_help="Run the jobs of an app.")
+@click.argument("app", metavar="MODULE:APP", required=False)
+@click.option("--queues", metavar="NAMES", help="mail,default or mail=5,default=20. Default: those of the kinds.")
+@click.option("--concurrency", type=click.IntRange(1), help="How many jobs at a time. Default: 20.")
+@click.option("--until-idle", is_flag=True, help="End when there is nothing to do now.")
+@click.option("--processes", type=click.IntRange(1), default=1, help="How many worker processes. Default: 1.")
+@click.option("--lease", type=Duration(), help="How long claims stand without a heartbeat. Default: 60s.")
+@click.option("--heartbeat", type=Duration(), help="How often the lease is renewed. Default: 20s.")
+@click.option("--grace", type=Duration(), help="How long a stopping worker lets jobs finish. Default: 30s.")
+@click.option("--reap-every", type=Duration(), help="How often lost workers are looked for. Default: 30s.")
+@click.option("--promote-every", type=Duration(), help="How often due jobs are looked for. Default: 1s.")
+@click.option("--sweep-every", type=Duration(), help="How often broken trains and joins are mended. Default: 5m.")
+@click.option("--pace", type=Duration(), help="How often a queue in use is polled. Default: 25ms.")
+@click.option("--idle-pace", type=Duration(), help="How often an idle queue is polled. Default: 100ms.")
+@pass_invocation
+def worker(
+    cli: Invocation,
+    /,
+    app: str | None,
+    queues: str | None,
+    concurrency: int | None,
+    until_idle: bool,
+    processes: int,
+    **settings: Any,
+) -> None:
+    """Run the jobs of an app until SIGTERM or Ctrl-C; the second one ends it at once.
+
+    The app is found as Python would import it from the current folder; APP is `app` if left out, and may be a
+    Headway, a Registry, or a function that makes one. Without MODULE:APP it is --app,
+    HEADWAY_APP, or `app` of headway.toml.
+
+    \b
+    headway worker myapp:app
+    headway worker myapp:app --queues mail=5,default=20 --processes 4
+    headway --url postgresql:///work worker myapp --queues mail --until-idle
+    """
+    from headway.logs import get_logger
+
+    cli.configure_logs()
+    cli.app_spec = app or cli.app_spec
+    cli.warn = get_logger("headway.worker").warning
+    if cli.spec is None:
+        raise click.UsageError(
+            "which app? Give MODULE:APP, such as headway worker myapp:app, or set `app` in headway.toml"
+        )
+    chosen = parse_queues(queues if queues is not None else cli.settings.get("queues"))
+    found = _prepared(cli, {**settings, "concurrency": concurrency})
+    slots = found.settings.concurrency if concurrency is None and not isinstance(chosen, dict) else concurrency
+    if processes > 1:
+        found.close()
+        _several(processes, cli)
+        return
+    _warn_of_colons(chosen)
+    summary = found.run(chosen, concurrency=slots, until_idle=until_idle)
+    if cli.json:
+        emit(dataclasses.asdict(summary))
+
+
+def parse_queues(value: Any) -> Queues:
+    """`mail,default`, or `mail=5,default=20`, or what headway.toml has (a list or a table); raises `ConfigError`."""
+    from headway.define.checks import name as checked
+    from headway.errors import ConfigError, InvalidJob
+
+    example = "write mail,default or, with slots for each, mail=5,default=20"
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        parts = [(str(name), slots) for name, slots in value.items()]
+    elif isinstance(value, list):
+        parts = [(str(name), None) for name in value]
+    else:
+        parts = [_part(part, value, example) for part in str(value).split(",")]
+    names = [name for name, _ in parts]
+    for name, slots in parts:
+        if not name:
+            raise ConfigError(f"queues {value!r} has an empty name: {example}")
+        if names.count(name) > 1:
+            raise ConfigError(f"queues {value!r} names {name} twice: {example}")
+        try:
+            checked(name, "queue")
+        except InvalidJob as error:
+            raise ConfigError(f"queues {value!r}: {error}") from None
+        if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+            raise ConfigError(f"queues {value!r} gives {name} {slots!r} slots: give a whole number from 1")
+    if not parts:
+        raise ConfigError(f"queues {value!r} names no queue: {example}")
+    if all(slots is None for _, slots in parts):
+        return names
+    if any(slots is None for _, slots in parts):
+        raise ConfigError(f"queues {value!r} gives slots to some queues only: give them to all or to none")
+    return {name: slots for name, slots in parts if slots is not None}
+
+
+def _part(part: str, whole: str, example: str) -> tuple[str, int | None]:
+    from headway.errors import ConfigError
+
+    name, equals, slots = (piece.strip() for piece in part.partition("="))
+    if not equals:
+        return name, None
+    if not slots.isdigit():
+        raise ConfigError(f"queues {whole!r} gives {name} {slots!r} slots, not a whole number: {example}")
+    return name, int(slots)
+
+
+def _prepared(cli: Invocation, given: dict[str, Any]) -> Headway:
+    """The app, ready to run: it has kinds, and its database is there. Raises one clear error otherwise."""
+    from headway.errors import ConfigError
+
+    found = cli.code
+    override(found, None, given)
+    if not found.kinds.names:
+        raise ConfigError(
+            f"{cli.spec} defines no kinds, so there is nothing to run: decorate functions with @app.job, "
+            "and import the modules that do"
+        )
+    found.jobs(limit=1)
+    return found
+
+
+def _warn_of_colons(chosen: Queues) -> None:
+    from headway.logs import get_logger
+
+    for name in chosen or ():
+        if name.rpartition(":")[2].isdigit():
+            get_logger("headway.worker").warning(
+                f"queue {name} is taken as a name: for slots write {name.replace(':', '=')}"
+            )
+
+
+def _several(processes: int, cli: Invocation) -> None:
+    """The same command in so many processes, without its --processes."""
+    from headway.worker import supervise
+
+    arguments = _without_processes(sys.argv[1:])
+    flags = ["--config", cli.config] if cli.config else []
+    code = supervise(["-m", "headway", *flags, *arguments], processes)
+    raise click.exceptions.Exit(code if code >= 0 else 128 - code)
+
+
+def _without_processes(arguments: list[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument == "--processes":
+            skip = True
+        elif not argument.startswith("--processes="):
+            kept.append(argument)
+    return kept

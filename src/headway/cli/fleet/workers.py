@@ -1,0 +1,82 @@
+"""`headway workers`: who is there, and who no longer answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.program.click_classes import Group
+from headway.cli.program.invocation import Invocation, pass_invocation
+from headway.cli.program.output import Cell, Column, ago, emit, merged, note, table
+
+if TYPE_CHECKING:
+    from headway.model.fleet import Worker
+
+
+@click.group(cls=Group, invoke_without_command=True, short_help="List the workers, stale ones marked.")
+@click.pass_context
+def workers(ctx: click.Context) -> None:
+    """List the registered workers; a stale one has not renewed its lease in time.
+
+    \b
+    headway workers
+    headway workers --json | jq '.[] | select(.stale)'
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@workers.command("list")
+@pass_invocation
+def list_(cli: Invocation) -> None:
+    """List the registered workers.
+
+    \b
+    headway workers list
+    """
+    app = cli.existing
+    found = app.workers()
+    now = app.store.run(app.store.ops.now())
+    if cli.json:
+        emit([merged(worker, stale=is_stale(worker, now)) for worker in found])
+    elif not found:
+        note(f"no workers on {app.store.describe()}: start one with headway worker module:app")
+    else:
+        table(_COLUMNS, [_row(worker, now) for worker in found])
+        stale = sum(is_stale(worker, now) for worker in found)
+        if stale:
+            note(f"{stale} stale: any live worker takes over their jobs and removes them within its next rounds")
+
+
+_COLUMNS = (
+    Column("WORKER"),
+    Column("STATE"),
+    Column("HOST", shrink=True),
+    Column("PID", right=True, wide=90),
+    Column("QUEUES", shrink=True),
+    Column("BUSY", right=True),
+    Column("HEARTBEAT", right=True),
+    Column("STARTED", right=True, wide=120),
+    Column("KINDS", shrink=True, wide=140),
+)
+
+
+def _row(worker: Worker, now: datetime) -> list[Cell]:
+    return [
+        worker.id,
+        ("stale", "bold red") if is_stale(worker, now) else ("live", "green"),
+        worker.hostname,
+        str(worker.pid),
+        ",".join(f"{queue}={slots}" for queue, slots in worker.queues.items()),
+        f"{worker.running}/{worker.concurrency}",
+        ago(worker.heartbeat_at, now),
+        ago(worker.started_at, now),
+        ",".join(worker.kinds),
+    ]
+
+
+def is_stale(worker: Worker, now: datetime) -> bool:
+    """Whether its lease is over."""
+    return worker.lease_expires_at <= now

@@ -1,0 +1,247 @@
+"""`headway jobs cancel` and `headway jobs retry`: by id, or everything that matches a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headway.cli.program.click_classes import Command
+from headway.cli.program.confirm import confirm
+from headway.cli.program.failure import FAILED, WRONG, Refused, describe
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.output import console, emit, many, note, say
+from headway.cli.program.params import JobId, filter_options, given
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.job import Job
+
+_PAGE = 500
+
+Done = dict[str, Any]  # what became of one job, as JSON shows it
+Act = Callable[["Headway", Sequence[str]], list[Done]]
+
+
+@click.command(cls=Command)
+@click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("--reason", help="Why, for the job's error and the audit trail.")
+@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@pass_invocation
+def cancel(
+    cli: Invocation, /, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any
+) -> None:
+    """Cancel jobs: at once, or by asking those that run.
+
+    \b
+    headway jobs cancel ID ID --reason "sent by hand"
+    headway jobs cancel --status queued --kind newsletter --dry-run
+    """
+
+    def act(app: Headway, some: Sequence[str]) -> list[Done]:
+        op = app.store.ops.cancel(some, tenant_id=None, reason=reason, actor=actor())
+        return [{"id": job_id, "status": now} for job_id, now in app.store.run(op).items()]
+
+    if ids:
+        app = _by_id(cli, filters)
+        _each(cli, ids, dry_run, lambda job_id: {
+            "id": job_id, "status": app.cancel(job_id, reason=reason, actor=actor())
+        })  # fmt: skip
+    else:
+        from headway.model.status import FINISHED
+
+        _bulk(cli, "cancel", filters, dry_run, yes, lambda job: job.status not in FINISHED, act)
+
+
+@click.command(cls=Command)
+@click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
+@filter_options
+@click.option("--keep-place", is_flag=True, help="Each at its old place in the line, ahead of what waits now.")
+@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@pass_invocation
+def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: bool, yes: bool, **filters: Any) -> None:
+    """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
+
+    One job goes to its old place in the line, several go to the end; what waits for others waits for them again.
+
+    \b
+    headway jobs retry ID
+    headway jobs retry --status dead --kind welcome --created-after 1d --yes
+    """
+
+    def act(app: Headway, some: Sequence[str]) -> list[Done]:
+        from headway.errors import Duplicate
+
+        try:
+            keeps = keep_place or len(ids) == 1
+            op = app.store.ops.retry(some, tenant_id=None, actor=actor(), keep_place=keeps)
+            return [{"id": job_id, "runs_as": runs_as} for job_id, runs_as in app.store.run(op).items()]
+        except Duplicate as error:
+            if len(some) == 1:
+                return [{"id": some[0], "error": str(error)}]
+            # one job whose key is taken refuses the whole batch: find it by halves
+            half = len(some) // 2
+            return act(app, some[:half]) + act(app, some[half:])
+
+    if len(ids) == 1 or (ids and dry_run):
+        app = _by_id(cli, filters)
+        _each(cli, ids, dry_run, lambda job_id: _retried(app, job_id))
+    elif ids:
+        app = _by_id(cli, filters)
+        # together, so that what waits for another of them does
+        done = _together(app, ids, act)
+        _each(cli, ids, dry_run, lambda job_id: done[job_id])
+    else:
+        from headway.model.status import FINISHED
+
+        _bulk(cli, "retry", filters, dry_run, yes, lambda job: job.status in FINISHED, act)
+
+
+def _retried(app: Headway, job_id: str) -> Done:
+    runs_as = app.retry(job_id, actor=actor())
+    # a car whose turn it is not waits for its train
+    return {"id": job_id, "runs_as": runs_as, "status": app.get(runs_as).status}
+
+
+def _together(app: Headway, ids: Sequence[str], act: Act) -> dict[str, Done]:
+    """What became of each, as far as they are finished jobs."""
+    from headway.errors import HeadwayError
+    from headway.model.status import FINISHED
+
+    done: dict[str, Done] = {}
+    finished: list[str] = []
+    for job_id in ids:
+        try:
+            job = app.get(job_id)
+        except HeadwayError as error:
+            done[job_id] = {"id": job_id, "error": describe(error)}
+            continue
+        if job.status in FINISHED:
+            finished.append(job_id)
+        else:
+            done[job_id] = {"id": job_id, "error": f"job {job_id} is {job.status}: only a finished job can be retried"}
+    for each in act(app, sorted(set(finished))) if finished else []:
+        done[each["id"]] = each if "error" in each else {**each, "status": app.get(each["runs_as"]).status}
+    return done
+
+
+def _by_id(cli: Invocation, filters: dict[str, Any]) -> Headway:
+    if given(filters):
+        raise Refused("ids and filters exclude each other: give ids, or filters such as --status", WRONG)
+    return cli.existing
+
+
+def _each(cli: Invocation, ids: tuple[str, ...], dry_run: bool, act: Callable[[str], Done]) -> None:
+    """One by one, so that each gets its own answer; ends with 1 if one could not be done."""
+    from headway.errors import HeadwayError
+
+    done: list[Done] = []
+    for job_id in ids:
+        try:
+            done.append({"id": job_id, "status": cli.app.get(job_id).status} if dry_run else act(job_id))
+        except HeadwayError as error:
+            if len(ids) == 1:
+                raise
+            done.append({"id": job_id, "error": describe(error)})
+    if cli.json:
+        emit(done)
+    else:
+        for each in done:
+            say(("would touch: " if dry_run else "") + _told(each))
+    if any("error" in each for each in done):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _bulk(
+    cli: Invocation,
+    verb: str,
+    filters: dict[str, Any],
+    dry_run: bool,
+    yes: bool,
+    wanted: Callable[[Job], bool],
+    act: Act,
+) -> None:
+    """Count, ask, and go through the matching jobs page by page."""
+    if not given(filters):
+        raise Refused(f"which jobs? Give their ids, or filters such as: headway jobs {verb} --status dead", WRONG)
+    app = cli.existing
+    matching = sum(sum(map(wanted, page)) for page in _pages(app, filters))
+    if dry_run:
+        if cli.json:
+            emit({"dry_run": True, "jobs": matching})
+        else:
+            say(f"would {verb} {many(matching)}")
+        return
+    if matching and not yes:
+        confirm(f"{verb} {many(matching)}", ", or look with --dry-run")
+    # the oldest first: what waits for another comes after it
+    ids = [job.id for page in _pages(app, filters) for job in page if wanted(job)][::-1]
+    done: list[Done] = []
+    with _progress(len(ids), quiet=cli.json) as advance:
+        for at in range(0, len(ids), _PAGE):
+            some = ids[at : at + _PAGE]
+            done += act(app, some)
+            advance(len(some))
+    refused = [each for each in done if "error" in each]
+    if cli.json:
+        emit({"dry_run": False, "jobs": len(done) - len(refused), "refused": refused})
+    else:
+        past = {"cancel": "canceled or asked to stop", "retry": "will run again"}[verb]
+        count = len(done) - len(refused)
+        say(f"{many(count)} {past}")
+        for each in refused[:20]:
+            note(_told(each))
+        if len(refused) > 20:
+            note(f"… and {len(refused) - 20:,} more were refused")
+    if refused:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
+    before: str | None = None
+    while page := app.jobs(limit=_PAGE, before=before, **filters):
+        before = page[-1].id
+        yield page
+        if len(page) < _PAGE:
+            return
+
+
+class _progress:  # noqa: N801 - used like a function
+    """A bar on stderr where that is a terminal; gives the function that moves it."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        out = console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=out,
+            transient=True,
+            disable=quiet or not out.is_terminal,
+        )
+        self._total = total
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._bar.start()
+        task = self._bar.add_task("", total=self._total)
+        return lambda by: self._bar.advance(task, by)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _told(each: Done) -> str:
+    if "error" in each:
+        return f"{each['id']}  not done: {each['error']}"
+    if each.get("runs_as", each["id"]) != each["id"]:
+        return f"{each['id']}  is retried by the new job {each['runs_as']}"
+    now = each["status"]
+    if "runs_as" in each:
+        return f"{each['id']}  {'held until it is its turn' if now == 'held' else now}"
+    return f"{each['id']}  {'running, asked to stop' if now == 'running' else now}"

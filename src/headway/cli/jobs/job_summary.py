@@ -1,0 +1,66 @@
+"""What a job waits for, and when: a few words, for tables and pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from headway.cli.program.output import first_line
+
+if TYPE_CHECKING:
+    from headway.model.job import Job
+
+
+def remark(job: Job) -> str:
+    """What is worth knowing beside its status, as far as its own row says it."""
+    match job.status:
+        case "running":
+            done = f"{job.progress:.0%} " if job.progress is not None else ""
+            return "asked to cancel" if job.cancel_requested_at else done + (job.progress_note or "")
+        case "held":
+            return f"held: {_holder(job)}"
+        case "queued" if job.limited_by is not None:
+            return f"limited: {limiter(job)}"
+        case "waiting":
+            return f"waits for {awaits(job)}"
+    return first_line(job.error)
+
+
+def awaits(job: Job) -> str:
+    """What a waiting machine waits for."""
+    if job.status != "waiting":
+        return ""
+    if job.awaiting:
+        return (" and " if job.match == "all" else " or ").join(job.awaiting)
+    return "children"
+
+
+def when(job: Job) -> datetime | None:
+    """The moment that its status is about."""
+    times = {"scheduled": job.scheduled_for, "running": job.attempt_started_at}
+    if job.step is not None and job.status in ("queued", "waiting"):
+        # its life may be long: when its last step was queued says more than when it was made
+        return job.queued_at or job.created_at
+    return times.get(job.status, job.finished_at or job.created_at)
+
+
+def limiter(job: Job) -> str:
+    """What its `limited_by` says, for people."""
+    match (job.limited_by or "").partition(":")[0]:
+        case "p":
+            return f"partition {job.partition} is busy"
+        case "c":
+            return f"concurrency {job.concurrency} of key {job.concurrency_key}"
+        case "k":
+            return f"max running of kind {job.kind}"
+        case "t":
+            return f"max running of tenant {job.tenant}"
+        case "r":
+            return f"rate of {f'kind {job.kind}' if job.rate_key is None else f'key {job.rate_key}'}"
+    return job.limited_by or ""
+
+
+def _holder(job: Job) -> str:
+    awaits = "waits for other jobs" if job.pending else ""
+    train = f"in train {job.train}" if job.train is not None else ""
+    return ", ".join(part for part in (awaits, train) if part) or "about to be let go"

@@ -1,0 +1,1 @@
+"""Commands about kinds: definitions, and the programs of headway.toml."""

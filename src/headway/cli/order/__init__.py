@@ -1,0 +1,1 @@
+"""Commands about order and exclusion: trains, groups, limits."""

@@ -1,0 +1,154 @@
+"""`headway groups`: how far a group is; cancel it, run again what failed in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from headway.cli.program.click_classes import Group as Commands
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.output import at, console, emit, many, merged, note, say, status
+from headway.model.status import FINISHED, STATUSES
+
+if TYPE_CHECKING:
+    from headway.app import Headway
+    from headway.model.group import Group
+    from headway.model.status import Status
+
+_BAR = 30
+
+
+@click.group(cls=Commands, short_help="See how far a group is, cancel it, retry it.")
+def groups() -> None:
+    """Look at groups and operate on them: jobs that were enqueued together.
+
+    \b
+    headway groups show ID
+    headway groups retry ID
+    headway jobs list --group ID
+    """
+
+
+@groups.command()
+@click.argument("group_id", metavar="ID")
+@pass_invocation
+def show(cli: Invocation, group_id: str) -> None:
+    """Show how far a group is.
+
+    \b
+    headway groups show 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
+    headway groups show ID --json | jq .progress
+    """
+    app = cli.existing
+    group = app.get_group(group_id)
+    callback = _callback(app, group)
+    if cli.json:
+        emit(
+            merged(
+                group,
+                status=group.status,
+                total=group.total,
+                done=group.done,
+                failed=group.failed,
+                progress=group.progress,
+                callback_status=callback,
+            )
+        )
+        return
+    _page(group, callback)
+    note(f"its jobs: {cli.typed('jobs', 'list', '--group', group.id)}")
+    if group.failed:
+        note(f"to run again what did not succeed: {cli.typed('groups', 'retry', group.id)}")
+
+
+@groups.command()
+@click.argument("group_id", metavar="ID")
+@click.option("--reason", help="Why, for the jobs' errors and the audit trail.")
+@pass_invocation
+def cancel(cli: Invocation, /, group_id: str, reason: str | None) -> None:
+    """Cancel the jobs of a group that are not over, and its callback; those that run are asked.
+
+    \b
+    headway groups cancel ID --reason "wrong album"
+    """
+    app = cli.existing
+    group = app.get_group(group_id)
+    was_over = _callback(app, group) in FINISHED
+    found = app.cancel_group(group_id, reason=reason, actor=actor())
+    if was_over and group.callback_id is not None:
+        # it is answered for, whether or not it was over before
+        found.pop(group.callback_id, None)
+    if cli.json:
+        emit([{"id": job_id, "status": now} for job_id, now in found.items()])
+        return
+    asked = sum(now == "running" for now in found.values())
+    if not found:
+        say("nothing to cancel: all its jobs are over")
+    elif asked:
+        say(f"{many(len(found) - asked)} canceled, {asked:,} running asked to stop")
+    else:
+        say(f"{many(len(found))} canceled")
+
+
+@groups.command()
+@click.argument("group_id", metavar="ID")
+@pass_invocation
+def retry(cli: Invocation, group_id: str) -> None:
+    """Run again the jobs of a group that ended without having succeeded; its callback waits for them again.
+
+    \b
+    headway groups retry ID
+    """
+    ids = cli.existing.retry_group(group_id, actor=actor())
+    if cli.json:
+        emit(ids)
+    else:
+        say(f"{many(len(ids))} will run again" if ids else "nothing to retry: none of its jobs ended without success")
+
+
+def _callback(app: Headway, group: Group) -> Status | None:
+    if group.callback_id is None:
+        return None
+    found = app.store.run(app.store.ops.results([group.callback_id], tenant_id=group.tenant_id))
+    return found[group.callback_id].status if group.callback_id in found else None
+
+
+def _page(group: Group, callback: Status | None) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text.assemble(("group", "bold"), "  ", status(group.status), "  ", (group.id, "dim")))
+    full = int(_BAR * group.progress)
+    failed = f", {group.failed:,} without success" if group.failed else ""
+    out.print(
+        Text.assemble(
+            "  ",
+            ("█" * full, status(group.status)[1]),
+            ("░" * (_BAR - full), "dim"),
+            f" {group.progress:.0%}  {group.done:,} of {many(group.total)} over{failed}",
+        )
+    )
+    _line("members", *_counts(group))
+    _line("mode", f"{group.mode}, on failure {group.on_failure}")
+    if group.tenant != "default":
+        _line("tenant", group.tenant)
+    if group.callback_id is not None:
+        _line("callback", f"{group.callback_id} ", status(callback) if callback else "(pruned)")
+    _line("created", at(group.created_at))
+    if group.stopped_at is not None:
+        _line("stopped", at(group.stopped_at))
+
+
+def _counts(group: Group) -> list[str | tuple[str, str]]:
+    """`2 running, 3 queued, 4 succeeded`, what goes on first."""
+    parts: list[str | tuple[str, str]] = []
+    for name in sorted(group.counts, key=lambda name: (name in FINISHED, STATUSES.index(name))):
+        parts += [", " if parts else "", f"{group.counts[name]:,} ", status(name)]
+    return parts
+
+
+def _line(name: str, *value: str | tuple[str, str]) -> None:
+    from rich.text import Text
+
+    console().print(Text.assemble((f"  {name:<10}", "dim"), *value))

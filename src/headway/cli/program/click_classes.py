@@ -1,0 +1,122 @@
+"""Commands and groups that take the flags of the whole program anywhere, and lists of commands that load late."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from headway.cli.program.invocation import Invocation
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("auto", "text", "json")
+
+
+def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    cli = ctx.ensure_object(Invocation)
+    if value not in (None, False):
+        assert param.name is not None
+        setattr(cli, param.name, value)
+        if param.name == "config":
+            # the app that a module defines, and the processes of a worker, read the same file
+            os.environ["HEADWAY_CONFIG"] = os.path.abspath(value)
+
+
+def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
+    """The flags of the whole program; below the top they are accepted too, and only --json is shown.
+
+    `kinds` also shows those that name an app, for what only the code of a kind can judge.
+    """
+    # eager: the value of an argument may need the database
+    quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden, "is_eager": True}
+    return [
+        click.Option(["--url"], metavar="URL", help="The database: sqlite:///file.db or postgresql://…", **quiet),
+        click.Option(
+            ["--app", "app_spec"],
+            metavar="MODULE:APP",
+            help="The app, for its database and its kinds, or none. Default: HEADWAY_APP.",
+            **quiet | {"hidden": hidden and not kinds},
+        ),
+        click.Option(
+            ["--app-dir"],
+            type=click.Path(),
+            help="Where the app's module is. Default: the current folder.",
+            **quiet | {"hidden": hidden and not kinds},
+        ),
+        click.Option(
+            ["--config"],
+            type=click.Path(exists=True, dir_okay=False),
+            help="The settings file, instead of ./headway.toml.",
+            **quiet,
+        ),
+        click.Option(["--log-level"], type=click.Choice(LEVELS, case_sensitive=False), help="Default: info.", **quiet),
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(FORMATS, case_sensitive=False),
+            help="Default: auto, which is text on a terminal and JSON elsewhere.",
+            **quiet,
+        ),
+        click.Option(
+            ["--json"],
+            is_flag=True,
+            help="Answer with JSON, for programs.",
+            expose_value=False,
+            callback=_take,
+            is_eager=True,
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that also takes the flags of the whole program."""
+
+    def __init__(self, *args: Any, kinds: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared(hidden=True, kinds=kinds)
+
+
+class Group(click.Group):
+    """Commands of one noun; a wrong name is answered with the close ones."""
+
+    command_class = Command
+    hides_flags = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += _shared(self.hides_flags)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            known = self.list_commands(ctx)
+            close = difflib.get_close_matches(name, known, 2)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)}"
+            raise click.UsageError(f"{ctx.command_path} has no command {name!r}: {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
+    """A group that imports a command's module when the command is asked for; the names keep their order."""
+
+    hides_flags = False
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        module, _, name = self._lazy[cmd_name].partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command

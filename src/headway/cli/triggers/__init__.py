@@ -1,0 +1,1 @@
+"""Commands about what starts jobs by itself: schedules, triggers, events, templates."""

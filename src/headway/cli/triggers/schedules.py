@@ -1,0 +1,393 @@
+"""`headway schedules`: what enqueues jobs by the clock; list, show, make, change, pause, run, preview."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+
+from headway.cli.program.click_classes import Group
+from headway.cli.program.failure import WRONG, Refused
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
+from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
+from headway.cli.triggers.trigger_rows import (
+    MOST,
+    delete,
+    find,
+    fires_as_json,
+    fires_table,
+    foreign,
+    job_options,
+    limit_option,
+    next_page,
+    options_of,
+    payload_option,
+    switch,
+    target,
+    template_names,
+    tenant_option,
+    warn_of_kind,
+    words,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from headway.model.trigger import Trigger
+
+_CATCH_UP = click.Choice(("none", "latest", "all"))
+_OVERLAP = click.Choice(("allow", "skip"))
+
+
+@click.group(cls=Group, invoke_without_command=True, short_help="Enqueue jobs by the clock.")
+@click.pass_context
+def schedules(ctx: click.Context) -> None:
+    """Look at schedules and operate on them: what enqueues jobs by the clock.
+
+    \b
+    headway schedules list
+    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin -n 10
+    headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
+    headway schedules pause nightly
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@schedules.command("list")
+@click.option("--tenant", type=Tenant(), help="Only schedules of this tenant. Default: of all.")
+@limit_option
+@click.option("--after", metavar="ID", help="Continue after the page that ended with this schedule.")
+@pass_invocation
+def list_(cli: Invocation, /, tenant: str | None, limit: int, after: str | None) -> None:
+    """List the schedules, oldest first: when each is due next, by its own clock, and what is wrong with it.
+
+    Those FROM code are declared in an app's code, and follow it.
+
+    \b
+    headway schedules list
+    headway schedules list --json | jq -r '.[] | select(.error) | .name'
+    """
+    app = cli.existing
+    found = app.schedules(tenant=tenant, limit=min(limit + 1, MOST), after=after)
+    shown = found[:limit]
+    if cli.json:
+        emit(shown)
+        return
+    if not shown:
+        note(f"no schedules in {app.store.describe()}: headway schedules create --help")
+        return
+    now = app.store.run(app.store.ops.now())
+    names = template_names(app, shown)
+    table(_columns(cli, shown), [_row(schedule, names, now) for schedule in shown])
+    if len(found) > limit:
+        next_page(cli, "schedules", "list", {"tenant": tenant, "limit": limit}, "--after", shown[-1].id)
+
+
+def _columns(cli: Invocation, found: list[Trigger]) -> list[Column]:
+    return [
+        Column("NAME"),
+        Column("TENANT", shrink=True, wide=foreign(cli, found)),
+        Column("DUE", shrink=True),
+        Column("ZONE", shrink=True, wide=130),
+        Column("ENQUEUES", shrink=True, wide=100),
+        Column("NEXT"),
+        Column("IN", right=True),
+        Column("LAST", right=True, wide=90),
+        Column("FROM", wide=100),
+        Column("NOTE", shrink=True, spare=True),
+    ]
+
+
+def _row(schedule: Trigger, names: Mapping[str, str], now: datetime) -> list[Cell]:
+    from headway.cli.triggers.schedule_page import due, remark
+    from headway.model.cron import zone
+
+    return [
+        schedule.name,
+        schedule.tenant,
+        due(schedule),
+        schedule.tz,
+        target(schedule, names),
+        local(schedule.next_fire_at, zone(schedule.tz)),
+        ago(schedule.next_fire_at, now).removeprefix("in "),
+        ago(schedule.last_fired_at, now),
+        schedule.origin,
+        remark(schedule, now),
+    ]
+
+
+@schedules.command()
+@click.argument("name")
+@tenant_option
+@pass_invocation
+def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
+    """Show all of one schedule, the times it is due next, and what it fired last.
+
+    \b
+    headway schedules show nightly
+    """
+    app = cli.existing
+    schedule = find(cli, "schedule", name, tenant)
+    names = template_names(app, [schedule])
+    coming = app.preview_schedule(name, 5, tenant=UUID(schedule.tenant_id)) if schedule.enabled else []
+    fired = app.fires(schedule=name, tenant=UUID(schedule.tenant_id), limit=5)
+    if cli.json:
+        template = names.get(schedule.template_id or "")
+        emit(merged(schedule, template=template, upcoming=coming, fires=fires_as_json(app, fired)))
+        return
+    from headway.cli.triggers.schedule_page import show_schedule
+
+    show_schedule(app, schedule, names, coming, fired)
+    if fired:
+        note(f"all that it fired: {cli.typed(*words(cli, 'fires', schedule))}")
+
+
+def _timing_options(fn: Any) -> Any:
+    options = (
+        click.option("--cron", metavar="EXPRESSION", help='Five fields, "0 2 * * *", or @hourly, @daily, @weekly, …'),
+        click.option("--every", type=Duration(), help="Or an interval: 30s, 5m, 1h; counted from --start, or 1970."),
+        click.option("--tz", type=Zone(), help="Whose clock it goes by: Europe/Berlin. Default: UTC."),
+        click.option("--kind", help="What it enqueues: a job of this kind,"),
+        click.option("--template", metavar="NAME", help="or one of this template."),
+        click.option(
+            "--catch-up",
+            type=_CATCH_UP,
+            help="After an outage: fire nothing, the latest missed time, or all of them. Default: latest.",
+        ),
+        click.option("--catch-up-window", type=Duration(), help="How far back --catch-up all goes. Default: 1d."),
+        click.option(
+            "--overlap", type=_OVERLAP, help="While its last job is unfinished: fire or skip. Default: allow."
+        ),
+        click.option("--jitter", type=Duration(), help="Start each job up to that much later. Default: 0."),
+        click.option("--start", type=Moment("none"), help="Not before this time: 2026-01-31T09:30:00Z."),
+        click.option("--end", type=Moment("none"), help="Not after this time."),
+    )
+    for option in reversed(options):
+        fn = option(fn)
+    return fn
+
+
+@schedules.command()
+@click.argument("name")
+@_timing_options
+@job_options
+@click.option("--disabled", is_flag=True, help="Make it paused.")
+@tenant_option
+@pass_invocation
+def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
+    """Make a schedule. Its payload may look up {{schedule.nominal_at}}, {{schedule.date}} and their like.
+
+    \b
+    headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
+    headway schedules create sync --every 5m --template sync --overlap skip --payload '{"day": "{{schedule.date}}"}'
+    headway schedules create bill --cron @monthly --kind bill --option queue=slow --option max_attempts=3 --disabled
+    """
+    wanted = options_of(taken_back(options, "start", "end"))
+    if ("cron" in wanted) == ("every" in wanted):
+        raise click.UsageError('when is it due? Give one of --cron "0 2 * * *" and --every 5m')
+    if ("kind" in wanted) == ("template" in wanted):
+        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    app = cli.app
+    made = app.create_schedule(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
+    _answer(cli, made)
+    if not cli.json:
+        warn_of_kind(app, made.kind)
+
+
+@schedules.command()
+@click.argument("name")
+@click.option("--new-name", metavar="NAME", help="Another name.")
+@_timing_options
+@job_options
+@tenant_option
+@pass_invocation
+def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
+    """Change a schedule; what is not given stays. One that is declared in the code is changed there.
+
+    --option goes over the options that it has, --options and --payload replace them; --start none and --end none take
+    those back. What was due and not fired yet when its times change is not caught up on.
+
+    \b
+    headway schedules change nightly --cron "30 3 * * *" --overlap skip
+    headway schedules change nightly --option queue=slow
+    """
+    schedule = find(cli, "schedule", name, tenant)
+    changes = options_of(taken_back(options, "start", "end"), schedule.options)
+    if not changes:
+        raise Refused("there is nothing to change: give some of --cron --every --tz --payload …", WRONG)
+    changed = cli.existing.change_schedule(name, tenant=UUID(schedule.tenant_id), actor=actor(), **changes)
+    _answer(cli, changed)
+    if not cli.json and "kind" in changes:
+        warn_of_kind(cli.existing, changed.kind)
+
+
+@schedules.command("delete")
+@click.argument("name")
+@tenant_option
+@yes_option
+@pass_invocation
+def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
+    """Delete a schedule; the jobs that it made stay.
+
+    \b
+    headway schedules delete nightly --yes
+    """
+    delete(cli, find(cli, "schedule", name, tenant), yes)
+
+
+@schedules.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_invocation
+def pause(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let schedules fire no more, until they are resumed; what is due, then or meanwhile, is not caught up on.
+
+    \b
+    headway schedules pause nightly
+    """
+    verb = cli.existing.pause_schedule
+    switch(cli, "schedule", names, tenant, verb, to=False, already="was paused already", said=_said)
+
+
+@schedules.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_invocation
+def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let paused schedules fire again, from their next time on.
+
+    \b
+    headway schedules resume nightly
+    """
+    verb = cli.existing.resume_schedule
+    switch(cli, "schedule", names, tenant, verb, to=True, already="was not paused", said=_said)
+
+
+@schedules.command(kinds=True)
+@click.argument("name")
+@payload_option
+@tenant_option
+@pass_invocation
+def run(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
+    """Fire a schedule once, now, and print the id of its job; its times stay as they are.
+
+    \b
+    headway schedules run nightly
+    headway schedules run nightly --payload '{"day": "2031-05-06"}'
+    """
+    schedule = find(cli, "schedule", name, tenant)
+    fire = cli.existing_with_kinds.run_schedule(name, payload, tenant=UUID(schedule.tenant_id), actor=actor())
+    if cli.json:
+        emit(fire)
+    else:
+        click.echo(fire.job_id)
+
+
+@schedules.command()
+@click.argument("name", required=False)
+@click.option("--cron", metavar="EXPRESSION", help='What is not stored: five fields, "0 2 * * *", or @daily.')
+@click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
+@click.option("--tz", type=Zone(), help="By which clock. Default: UTC.")
+@click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
+@click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
+@tenant_option
+@pass_invocation
+def preview(
+    cli: Invocation,
+    /,
+    name: str | None,
+    cron: str | None,
+    every: Any,
+    tz: str | None,
+    count: int,
+    after: datetime | None,
+    tenant: str | None,
+) -> None:
+    """Show when a schedule is due, by its own clock and in UTC, also for one that is not stored yet.
+
+    Where that clock is set forward or back, the line says so.
+
+    \b
+    headway schedules preview nightly
+    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin --after 2026-03-27T00:00:00Z
+    headway schedules preview --every 90m -n 3
+    """
+    if (name is not None) + (cron is not None) + (every is not None) != 1:
+        raise click.UsageError('which times? Give the NAME of a schedule, or one of --cron "0 2 * * *" and --every 5m')
+    if name is not None and (" " in name or name.startswith("@")):
+        raise click.UsageError(f"{name!r} is no schedule's name: to preview an expression, give --cron {name!r}")
+    if name is not None and tz is not None:
+        raise click.UsageError(f"{name} has a zone of its own: leave --tz out, or give --cron instead of the name")
+    schedule = None if name is None else find(cli, "schedule", name, tenant)
+    if schedule is not None:
+        times = cli.existing.preview_schedule(name, count, after=after, tenant=UUID(schedule.tenant_id))
+    else:
+        # this needs no database
+        times = cli.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
+    from headway.cli.triggers.schedule_page import changes_of_clock, show_times
+
+    if cli.json:
+        marks = changes_of_clock(times, after)
+        found = zip(times, marks, strict=True)
+        emit([{"local": time, "utc": time.astimezone(UTC), "note": mark or None} for time, mark in found])
+        return
+    if times:
+        show_times(times, after)
+    if schedule is not None and not schedule.enabled:
+        note(f"it is paused, and fires at none of them: {cli.typed(*words(cli, 'resume', schedule))}")
+    if len(times) < count:
+        note("there is no further time" if times else "it is never due after that")
+
+
+@schedules.command()
+@click.argument("name")
+@tenant_option
+@limit_option
+@click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
+@pass_invocation
+def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
+    """List what a schedule fired, newest first: the time that was meant, and the job that it made.
+
+    \b
+    headway schedules fires nightly
+    headway schedules fires nightly --json | jq -r '.[] | select(.status == "failed") | .error'
+    """
+    from headway.model.cron import zone
+
+    app = cli.existing
+    schedule = find(cli, "schedule", name, tenant)
+    found = app.fires(schedule=name, tenant=UUID(schedule.tenant_id), limit=min(limit + 1, MOST), before=before)
+    shown = found[:limit]
+    if cli.json:
+        emit(fires_as_json(app, shown))
+    elif not shown:
+        note(f"{name} has not fired{' before that' if before else ' yet'}")
+    else:
+        fires_table(app, shown, zone=zone(schedule.tz))
+        if len(found) > limit:
+            flags = {"tenant": tenant, "limit": limit}
+            next_page(cli, "schedules", "fires", flags, name, "--before", shown[-1].id)
+
+
+def _answer(cli: Invocation, schedule: Trigger) -> None:
+    if cli.json:
+        emit(schedule)
+    else:
+        say(_said(schedule))
+
+
+def _said(schedule: Trigger) -> str:
+    from headway.model.cron import zone
+
+    if not schedule.enabled:
+        return f"{schedule.name}: paused"
+    if schedule.next_fire_at is None:
+        return f"{schedule.name}: will not fire, its end has passed"
+    at = local(schedule.next_fire_at, zone(schedule.tz))
+    return f"{schedule.name}: next at {at} ({ago(schedule.next_fire_at)})"

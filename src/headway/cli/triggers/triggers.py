@@ -1,0 +1,409 @@
+"""`headway triggers`: what makes jobs of events; list, show, make, change, switch on and off, try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+
+from headway.cli.program.click_classes import Group
+from headway.cli.program.failure import FAILED, WRONG, Refused
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.output import (
+    COLORS,
+    Cell,
+    Column,
+    ago,
+    at,
+    emit,
+    first_line,
+    merged,
+    note,
+    say,
+    span,
+    status,
+    table,
+)
+from headway.cli.program.page_parts import block, blocks, brief, heading, pretty, title, values
+from headway.cli.program.params import Duration, Json, Pair, Tenant, taken_back
+from headway.cli.triggers.trigger_rows import (
+    MOST,
+    delete,
+    find,
+    fires_as_json,
+    fires_table,
+    foreign,
+    job_options,
+    limit_option,
+    next_page,
+    options_of,
+    switch,
+    target,
+    template_names,
+    tenant_option,
+    warn_of_kind,
+    words,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headway.app import Headway
+    from headway.app.events import Rehearsal
+    from headway.model.trigger import Fire, Trigger
+
+
+@click.group(cls=Group, invoke_without_command=True, short_help="Make jobs of events.")
+@click.pass_context
+def triggers(ctx: click.Context) -> None:
+    """Look at triggers and operate on them: each makes a job of every event of a name.
+
+    The engine's own events are headway.job.succeeded, .failed, .dead and .canceled.
+
+    \b
+    headway triggers list
+    headway triggers create sync --event folder.updated --kind sync --payload '{"folder": "{{event.folder.id}}"}'
+    headway triggers test sync --payload '{"folder": {"id": 7}}'
+    headway triggers fires sync
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@triggers.command("list")
+@click.option("--event", metavar="NAME", help="Only triggers on this event.")
+@click.option("--tenant", type=Tenant(), help="Only triggers of this tenant. Default: of all.")
+@limit_option
+@click.option("--after", metavar="ID", help="Continue after the page that ended with this trigger.")
+@pass_invocation
+def list_(cli: Invocation, /, event: str | None, tenant: str | None, limit: int, after: str | None) -> None:
+    """List the triggers, oldest first, with what is wrong with them.
+
+    \b
+    headway triggers list --event folder.updated
+    """
+    app = cli.existing
+    found = app.triggers(event=event, tenant=tenant, limit=min(limit + 1, MOST), after=after)
+    shown = found[:limit]
+    if cli.json:
+        emit(shown)
+        return
+    if not shown:
+        on = f" on {event}" if event else ""
+        note(f"no triggers{on} in {app.store.describe()}: headway triggers create --help")
+        return
+    names = template_names(app, shown)
+    columns = [
+        Column("NAME"),
+        Column("TENANT", shrink=True, wide=foreign(cli, shown)),
+        Column("EVENT", shrink=True),
+        Column("ENQUEUES", shrink=True),
+        Column("STATE"),
+        Column("LAST", right=True),
+        Column("DEDUPE", right=True, wide=110),
+        Column("NOTE", shrink=True, spare=True),
+    ]
+    table(columns, [_row(trigger, names) for trigger in shown])
+    if len(found) > limit:
+        flags = {"event": event, "tenant": tenant, "limit": limit}
+        next_page(cli, "triggers", "list", flags, "--after", shown[-1].id)
+
+
+def _row(trigger: Trigger, names: Mapping[str, str]) -> list[Cell]:
+    return [
+        trigger.name,
+        trigger.tenant,
+        trigger.event or "–",
+        target(trigger, names),
+        status(_state(trigger)),
+        ago(trigger.last_fired_at),
+        _window(trigger) or "–",
+        (f"failed: {first_line(trigger.error)}", COLORS["failed"]) if trigger.error else "",
+    ]
+
+
+@triggers.command()
+@click.argument("name")
+@tenant_option
+@pass_invocation
+def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
+    """Show all of one trigger, and what it fired last.
+
+    \b
+    headway triggers show sync
+    """
+    app = cli.existing
+    trigger = find(cli, "event", name, tenant)
+    names = template_names(app, [trigger])
+    fired = app.fires(trigger=name, tenant=UUID(trigger.tenant_id), limit=5)
+    if cli.json:
+        emit(merged(trigger, template=names.get(trigger.template_id or ""), fires=fires_as_json(app, fired)))
+        return
+    _page(app, trigger, names, fired)
+    if fired:
+        note(f"all that it fired: {cli.typed(*words(cli, 'fires', trigger))}")
+
+
+def _page(app: Headway, trigger: Trigger, names: Mapping[str, str], fired: Sequence[Fire]) -> None:
+    title(trigger.name, status(_state(trigger)), trigger.id)
+    by = f" by {trigger.created_by}" if trigger.created_by else ""
+    window = _window(trigger)
+    what = f"the same {trigger.dedupe_key or 'payload'} makes one job in {window}"
+    values(
+        [
+            ("for", trigger.description),
+            ("event", trigger.event),
+            ("enqueues", target(trigger, names)),
+            ("dedupe", what if window else "none: each event makes a job"),
+            ("last", f"fired {at(trigger.last_fired_at)}" if trigger.last_fired_at else "has not fired yet"),
+            ("last job", trigger.last_job_id),
+            ("tenant", trigger.tenant if trigger.tenant != "default" else None),
+            ("made", f"{at(trigger.created_at)}{by}"),
+            ("changed", f"{at(trigger.updated_at)}, revision {trigger.revision}" if trigger.revision > 1 else None),
+        ]
+    )
+    if trigger.error:
+        block("error of its last fire", trigger.error, COLORS["failed"])
+    blocks({"when": trigger.when, "payload": trigger.payload, "options": trigger.options})
+    if fired:
+        heading("fired last")
+        fires_table(app, fired)
+
+
+def _event_options(fn: Any) -> Any:
+    options = (
+        click.option("--event", metavar="NAME", help="The event that it waits for: folder.updated."),
+        click.option("--kind", help="What it enqueues: a job of this kind,"),
+        click.option("--template", metavar="NAME", help="or one of this template."),
+        click.option(
+            "--when",
+            "conditions",
+            type=Pair(),
+            multiple=True,
+            metavar="PATH=VALUE",
+            help="Only events that have this: event.kind=checkout, or a list of values as JSON; repeatable.",
+        ),
+        click.option(
+            "--dedupe-window",
+            type=Duration(),
+            help="In that time, the same payload makes one job; 0: each makes one. Default: 5m.",
+        ),
+        click.option(
+            "--dedupe-key",
+            metavar="TEXT|none",
+            help="What is the same, instead of the payload: {{event.folder.id}}.",
+        ),
+    )
+    for option in reversed(options):
+        fn = option(fn)
+    return fn
+
+
+@triggers.command()
+@click.argument("name")
+@_event_options
+@job_options
+@click.option("--disabled", is_flag=True, help="Make it, but let it not fire yet.")
+@tenant_option
+@pass_invocation
+def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
+    """Make a trigger. Its payload looks up {{event.a.b}}, {{meta.event_id}} and their like; there is no code in it.
+
+    \b
+    headway triggers create sync --event folder.updated --kind sync --payload '{"folder": "{{event.folder.id}}"}'
+    headway triggers create alarm --event headway.job.dead --template page --when event.queue=billing --dedupe-window 1h
+    """
+    wanted = _wanted(options)
+    if "event" not in wanted:
+        raise click.UsageError("which event does it wait for? Give --event folder.updated")
+    if ("kind" in wanted) == ("template" in wanted):
+        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    app = cli.app
+    made = app.create_trigger(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
+    _answer(cli, made)
+    if not cli.json:
+        warn_of_kind(app, made.kind)
+
+
+@triggers.command()
+@click.argument("name")
+@click.option("--new-name", metavar="NAME", help="Another name.")
+@_event_options
+@job_options
+@tenant_option
+@pass_invocation
+def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
+    """Change a trigger; what is not given stays.
+
+    --option goes over the options that it has; --options, --payload and --when replace them. --dedupe-key none takes
+    the key back.
+
+    \b
+    headway triggers change sync --payload '{"folder": "{{event.folder.id}}", "why": "{{event.why?}}"}'
+    headway triggers change sync --dedupe-window 0
+    """
+    trigger = find(cli, "event", name, tenant)
+    changes = _wanted(options, trigger.options)
+    if not changes:
+        raise Refused("there is nothing to change: give some of --event --payload --when --dedupe-window …", WRONG)
+    changed = cli.existing.change_trigger(name, tenant=UUID(trigger.tenant_id), actor=actor(), **changes)
+    _answer(cli, changed)
+    if not cli.json and "kind" in changes:
+        warn_of_kind(cli.existing, changed.kind)
+
+
+@triggers.command("delete")
+@click.argument("name")
+@tenant_option
+@yes_option
+@pass_invocation
+def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
+    """Delete a trigger; the jobs that it made stay.
+
+    \b
+    headway triggers delete sync --yes
+    """
+    delete(cli, find(cli, "event", name, tenant), yes)
+
+
+@triggers.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_invocation
+def enable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let triggers fire.
+
+    \b
+    headway triggers enable sync
+    """
+    verb = cli.existing.enable_trigger
+    switch(cli, "event", names, tenant, verb, to=True, already="was enabled already", said=_said)
+
+
+@triggers.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@tenant_option
+@pass_invocation
+def disable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
+    """Let triggers fire no more, also for events that are pending; what is handled meanwhile is not made up for.
+
+    \b
+    headway triggers disable sync
+    """
+    verb = cli.existing.disable_trigger
+    switch(cli, "event", names, tenant, verb, to=False, already="was disabled already", said=_said)
+
+
+@triggers.command(kinds=True)
+@click.argument("name")
+@click.option(
+    "--payload", type=Json(), metavar="JSON|@FILE|-", help="The payload of the event: JSON, @file, or - for stdin."
+)
+@tenant_option
+@pass_invocation
+def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
+    """Show what a trigger would make of an event, or why it would make nothing; ends with 1 then.
+
+    Nothing is stored. The payload is validated as an enqueue would do it.
+
+    \b
+    headway triggers test sync --payload '{"folder": {"id": 7}}'
+    headway events show ID --json | jq .payload | headway triggers test sync --payload -
+    """
+    trigger = find(cli, "event", name, tenant)
+    app = cli.existing_with_kinds
+    found = app.test_trigger(name, payload, tenant=UUID(trigger.tenant_id))
+    if cli.json:
+        emit(found)
+        if found.error is not None or not found.met:
+            raise click.exceptions.Exit(FAILED)
+        return
+    if not found.met:
+        raise Refused(f"the event does not meet the trigger: {_unmet(trigger, payload)}")
+    if found.error is not None:
+        raise Refused(f"it would make no job: {found.error}")
+    _rehearsed(cli, app, trigger, found)
+
+
+def _rehearsed(cli: Invocation, app: Headway, trigger: Trigger, found: Rehearsal) -> None:
+    say(pretty(found.payload))
+    note(f"that is the payload of a {found.kind} job, for queue {found.queue}; nothing was stored")
+    if found.kind not in [kind.name for kind in app.kinds] and not _has_schema(app, found.kind or ""):
+        note("its kind has no stored schema: with --app MODULE:APP, the code's own checks are made too")
+    if not trigger.enabled:
+        note(f"the trigger is disabled, and fires for nothing: {cli.typed(*words(cli, 'enable', trigger))}")
+
+
+def _has_schema(app: Headway, kind: str) -> bool:
+    stored = app.store.run(app.store.ops.definitions([kind]))
+    return bool(stored) and stored[0].schema is not None
+
+
+def _unmet(trigger: Trigger, payload: Any) -> str:
+    """The conditions that it does not fulfil."""
+    from headway.model.render import look_up
+
+    reasons = []
+    for path, wanted in trigger.when.items():
+        there, value = look_up({"event": payload}, path)
+        allowed = wanted if isinstance(wanted, list) else [wanted]
+        if not there or value not in allowed:
+            is_ = f"is {brief(value)}" if there else "is not there"
+            reasons.append(f"{path} {is_}, and must be {' or '.join(brief(each) for each in allowed)}")
+    return "; ".join(reasons) or "its condition is not fulfilled"
+
+
+@triggers.command()
+@click.argument("name")
+@tenant_option
+@limit_option
+@click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
+@pass_invocation
+def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
+    """List what a trigger fired, newest first: the event, and the job that it made.
+
+    deduped: the job of an earlier event stands for it. failed: the event can be retried, headway events retry.
+
+    \b
+    headway triggers fires sync --limit 10
+    """
+    app = cli.existing
+    trigger = find(cli, "event", name, tenant)
+    found = app.fires(trigger=name, tenant=UUID(trigger.tenant_id), limit=min(limit + 1, MOST), before=before)
+    shown = found[:limit]
+    if cli.json:
+        emit(fires_as_json(app, shown))
+    elif not shown:
+        note(f"{name} has not fired{' before that' if before else ' yet'}")
+    else:
+        fires_table(app, shown)
+        if len(found) > limit:
+            flags = {"tenant": tenant, "limit": limit}
+            next_page(cli, "triggers", "fires", flags, name, "--before", shown[-1].id)
+
+
+def _wanted(options: dict[str, Any], over: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    conditions = dict(options.pop("conditions"))
+    wanted = options_of(taken_back(options, "dedupe_key"), over)
+    return {**wanted, "when": conditions} if conditions else wanted
+
+
+def _answer(cli: Invocation, trigger: Trigger) -> None:
+    if cli.json:
+        emit(trigger)
+    else:
+        say(f"{trigger.name}: {'waits for' if trigger.enabled else 'disabled; it would wait for'} {trigger.event}")
+
+
+def _state(trigger: Trigger) -> str:
+    return "enabled" if trigger.enabled else "disabled"
+
+
+def _said(trigger: Trigger) -> str:
+    return f"{trigger.name}: {_state(trigger)}"
+
+
+def _window(trigger: Trigger) -> str:
+    return span(trigger.dedupe_window_ms) if trigger.dedupe_window_ms else ""
