@@ -1,3 +1,5 @@
+-- Logins: what an owner grants to those who run jobs, and to those who act for one tenant.
+
 -- Let a login run jobs of every tenant. For the owner, after headway migrate --roles. Raises HW003 without the roles.
 create function headway.grant_worker(p_login name) returns void
 language plpgsql

@@ -135,7 +135,7 @@ def _plan(found: int, fingerprint: str, to: int) -> Iterator[tuple[str, list[str
 
 @cache
 def _functions() -> list[str]:
-    names = ["engine/base.sql", "engine/logins.sql"]
+    names = ["engine/base.sql", "engine/keys.sql", "engine/logins.sql"]
     for chapter in _CHAPTERS:
         found = sorted(entry.name for entry in (_FOLDER / chapter).iterdir() if entry.name.endswith(".sql"))
         names += [f"{chapter}/{name}" for name in found]
@@ -155,6 +155,8 @@ def _statements(name: str) -> list[str]:
     quoted = False
     for line in (_FOLDER / name).read_text("utf-8").splitlines():
         lines.append(line)
+        if line.startswith("--"):
+            continue
         quoted ^= line.count("$$") % 2 == 1
         if line.endswith(";") and not quoted:
             statements.append("\n".join(lines).strip().removesuffix(";"))

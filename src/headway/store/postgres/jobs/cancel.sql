@@ -1,3 +1,5 @@
+-- Cancel: end jobs before their time.
+
 -- Cancel jobs that are not over: at once, or, if one is running, by asking its worker. Gives the status that each
 -- known job has now. Locks the rows in order of id.
 create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
@@ -69,6 +71,36 @@ begin
 end
 $$;
 
+-- end_early for many at once, whose rows are locked: as few statements as there are, while nothing is in the way.
+create function headway.end_all_early(p_ids uuid[], p_reasons text[], p_now timestamptz, p_holds boolean default true)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_aside boolean := (select 1 from headway.jobs w where w.limited_by is not null limit 1) is not null;
+begin
+  begin
+    update headway.jobs j
+       set cancel_requested_at = coalesce(j.cancel_requested_at, p_now), cancel_reason = u.reason
+      from unnest(p_ids, p_reasons) as u (id, reason)
+     where j.id = u.id
+       and (j.status = 'running') is true;
+    perform headway.leave(j.id, p_now, p_holds)
+       from unnest(p_ids) as u (id)
+       join headway.jobs j on j.id = u.id
+      where (j.status <> 'running' and (j.train is not null or v_aside)) is true;
+    update headway.jobs j
+       set status = 'canceled', error = u.reason, finished_at = p_now, limited_by = null, pending = null
+      from unnest(p_ids, p_reasons) as u (id, reason)
+     where j.id = u.id
+       and (j.status <> 'running') is true;
+  exception when unique_violation then
+    perform headway.end_early(u.id, u.reason, p_now, p_holds) from unnest(p_ids, p_reasons) as u (id, reason);
+  end;
+end
+$$;
+
 -- A job that waits is about to end: as a locomotive it holds its train, if that is what it wants, and if it stood for
 -- others of its key, these may come forward.
 create function headway.leave(p_id uuid, p_now timestamptz, p_holds boolean) returns void
@@ -95,88 +127,4 @@ as $$
      and j.limited_by is null
      and exists (select from headway.jobs w where w.limited_by = k)
    group by j.tenant_id
-$$;
-
--- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
--- max_attempts, max_losses, timeout_ms, scheduled_for (null: now) or delay_ms, expires_at, payload (only while it
--- never ran). A caller that is not trusted sets queue and timeout_ms as `restrict_change` says.
--- Gives the status after, or null if there is no such job. Raises HW001, HW003, HW004.
-create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
-returns text
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
-  v_set jsonb := p_change::jsonb;
-  v_job headway.jobs;
-begin
-  perform headway.check_json('payload', p_change -> 'payload');
-  select j.*
-    into v_job
-    from headway.jobs j
-   where j.id = p_id
-     and (v_tenant is null or j.tenant_id = v_tenant)
-     for update;
-  if not found then
-    return null;
-  end if;
-  if v_job.status not in ('queued', 'scheduled', 'held', 'waiting') then
-    raise exception 'job % is % and cannot be changed: %', p_id, v_job.status,
-      case v_job.status when 'running' then 'cancel it, or wait until it is done' else 'retry it' end
-      using errcode = 'HW003';
-  end if;
-  if v_set ? 'payload' and v_job.fence > 0 then
-    raise exception 'job % has run (fence %), so its payload stays as it is: cancel it and enqueue a new one with the other payload',
-      p_id, v_job.fence
-      using errcode = 'HW003';
-  end if;
-  if v_set ? 'queue' and v_set ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$' then
-    raise exception 'queue name % is not valid: 1 to 128 letters, digits and . _ - : /', v_set ->> 'queue'
-      using errcode = 'HW004';
-  end if;
-  if not headway.trusted() and v_set ?| '{queue,timeout_ms}' then
-    v_set := headway.restrict_change(v_job.kind, v_set);
-  end if;
-  if v_set ? 'scheduled_for' or v_set ? 'delay_ms' then
-    v_job.scheduled_for := coalesce(
-      (v_set ->> 'scheduled_for')::timestamptz, v_now + (v_set ->> 'delay_ms')::bigint * interval '1 millisecond');
-    if v_job.status in ('queued', 'scheduled') then
-      v_job.status := case when v_job.scheduled_for > v_now then 'scheduled' else 'queued' end;
-      if v_job.status = 'queued' then
-        v_job.queued_at := v_now;
-        v_job.position := coalesce(v_job.position, nextval('headway.position'));
-      end if;
-    end if;
-  end if;
-  perform headway.leave(p_id, v_now, false);
-  begin
-    update headway.jobs j
-       set status = v_job.status,
-           scheduled_for = v_job.scheduled_for,
-           queued_at = v_job.queued_at,
-           position = v_job.position,
-           -- in another lane, or later, the limits are to be asked again
-           limited_by = case when v_job.status = 'queued' and not v_set ? 'queue' then j.limited_by end,
-           fair = case when v_set ? 'queue'
-                       then (select true from headway.queues q where q.name = v_set ->> 'queue' and q.fair)
-                       else j.fair end,
-           priority = case when v_set ? 'priority' then (v_set ->> 'priority')::smallint else j.priority end,
-           queue = case when v_set ? 'queue' then v_set ->> 'queue' else j.queue end,
-           max_attempts = case when v_set ? 'max_attempts' then (v_set ->> 'max_attempts')::integer else j.max_attempts end,
-           max_losses = case when v_set ? 'max_losses' then (v_set ->> 'max_losses')::integer else j.max_losses end,
-           timeout_ms = case when v_set ? 'timeout_ms' then (v_set ->> 'timeout_ms')::bigint else j.timeout_ms end,
-           expires_at = case when v_set ? 'expires_at' then (v_set ->> 'expires_at')::timestamptz else j.expires_at end,
-           payload = case when v_set ? 'payload' then p_change -> 'payload' else j.payload end
-     where j.id = p_id;
-  exception when unique_violation then
-    raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
-      p_id, v_job.unique_key, headway.holder(v_job)
-      using errcode = 'HW001', detail = coalesce(headway.holder(v_job), p_id)::text;
-  end;
-  insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
-  values (v_job.tenant_id, p_id, v_now, p_actor, 'change', p_change::text);
-  return v_job.status;
-end
 $$;

@@ -1,3 +1,5 @@
+-- Claims: jobs start, show their progress, and are given back unstarted.
+
 -- Take up to p_limit jobs of a queue in order and start their attempts: status, worker, start and fence + 1.
 -- First couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock
 -- with other claims, so that none commits once a pause or a reservation has returned; locks candidates with skip locked,
@@ -148,64 +150,6 @@ begin
 end
 $$;
 
--- The signals that a machine has not consumed, as a claim brings them: up to 8 MiB and 1,000 of them (INBOX_BYTES and
--- INBOX_SIGNALS of model/signal.py), and at least one; first one of each name that it awaits, then the others of such
--- names, then the rest, the oldest first. The rest stays, for a later step.
--- With a look of its own, after the claim has locked the row: between the claim's snapshot and that lock the machine may
--- have run, consumed some and been woken again.
-create function headway.inbox(p_job uuid, p_awaiting text[] default null) returns json
-language plpgsql volatile
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_count bigint;
-  v_size bigint;
-  v_one record;
-  v_bytes bigint := 0;
-  v_ids uuid[] := '{}';
-begin
-  -- as they are stored, which costs no look at them: what is this small is small as text, too
-  select count(*), sum(pg_column_size(s.payload))
-    into v_count, v_size
-    from headway.signals s
-   where s.job_id = p_job
-     and s.fence is null;
-  if v_count = 0 then
-    return null;
-  end if;
-  if v_count <= 1000 and v_size <= 65536 then
-    return (
-      select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
-        from headway.signals s
-       where s.job_id = p_job
-         and s.fence is null);
-  end if;
-  for v_one in
-    -- the length outside, after the order: so nobody reads the payloads that come after the last
-    select o.id, (select octet_length(s.payload::text) from headway.signals s where s.id = o.id) as bytes
-      from (select s.id
-              from headway.signals s
-             where s.job_id = p_job
-               and s.fence is null
-             order by case
-                        when (s.name = any (p_awaiting)) is not true then 2
-                        when row_number() over (partition by s.name order by s.seq) > 1 then 1
-                        else 0
-                      end,
-                      s.seq
-             limit 1000) o
-  loop
-    v_bytes := v_bytes + v_one.bytes;
-    exit when v_bytes > 8388608 and cardinality(v_ids) > 0;
-    v_ids := v_ids || v_one.id;
-  end loop;
-  return (
-    select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
-      from headway.signals s
-     where s.id = any (v_ids));
-end
-$$;
-
 -- Claims as a worker gets them, in this order. In a statement after the one that has locked their rows.
 create function headway.claims(p_ids uuid[])
 returns table (
@@ -283,6 +227,39 @@ begin
 end
 $$;
 
+-- Of these queues, those that a claim may find something in: one statement for a worker of many queues that wait. First
+-- couples what arrived, as a claim does. Looks at an index once per queue, and writes nothing.
+create function headway.claimable(p_queues text[]) returns setof text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set lock_timeout = '5s'
+as $$
+begin
+  perform from headway.arrivals limit 1;
+  if found then
+    perform pg_advisory_xact_lock_shared(headway.limits_lock());
+    perform headway.couple();
+  end if;
+  return query
+    select q.name
+      from unnest(p_queues) as q (name)
+      cross join lateral (
+        select
+          from headway.jobs j
+         where j.queue = q.name
+           and j.status = 'queued'
+           and j.limited_by is null
+         limit 1
+      ) found
+     where not exists (select from headway.queues p where p.name = q.name and p.paused_at is not null);
+end
+$$;
+
 -- Every job that is running under a worker.
 create function headway.running(p_worker uuid) returns table (id uuid, fence integer)
 language sql stable security definer
@@ -292,6 +269,48 @@ as $$
     from headway.jobs j
    where j.worker_id = p_worker
      and j.status = 'running'
+$$;
+
+-- Show progress, note and log tail (with how much was logged in all) of running jobs; gives the worker's jobs that were
+-- asked to stop. Skips a row that somebody holds: its settle waits, too, and says the last words again.
+create function headway.report(
+  p_worker uuid,
+  p_ids uuid[],
+  p_fences integer[],
+  p_progress real[],
+  p_notes text[],
+  p_tails text[],
+  p_tail_ends bigint[] default null
+) returns table (id uuid, fence integer)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if cardinality(p_ids) > 0 then
+    with locked as materialized (
+      select j.id, u.progress, u.note, u.tail, u.tail_end
+        from unnest(p_ids, p_fences, p_progress, p_notes, p_tails, p_tail_ends)
+             as u (id, fence, progress, note, tail, tail_end)
+        join headway.jobs j on j.id = u.id and j.fence = u.fence
+       where (j.status = 'running') is true
+       order by j.id
+         for update of j skip locked
+    )
+    update headway.jobs j
+       set progress = coalesce(l.progress, j.progress),
+           progress_note = coalesce(l.note, j.progress_note),
+           log_tail = coalesce(l.tail, j.log_tail),
+           log_end = case when l.tail is null then j.log_end else l.tail_end end
+      from locked l
+     where j.id = l.id;
+  end if;
+  return query
+    select j.id, j.fence
+      from headway.jobs j
+     where j.worker_id = p_worker
+       and j.status = 'running'
+       and j.cancel_requested_at is not null;
+end
 $$;
 
 -- Give back claims whose execution never started: no attempt, no charge. Gives how many: one whose row, or whose unique
@@ -349,38 +368,5 @@ begin
     perform headway.announce(v_ids, v_now);
   end if;
   return cardinality(v_ids);
-end
-$$;
-
--- Of these queues, those that a claim may find something in: one statement for a worker of many queues that wait. First
--- couples what arrived, as a claim does. Looks at an index once per queue, and writes nothing.
-create function headway.claimable(p_queues text[]) returns setof text
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set lock_timeout = '5s'
-as $$
-begin
-  perform from headway.arrivals limit 1;
-  if found then
-    perform pg_advisory_xact_lock_shared(headway.limits_lock());
-    perform headway.couple();
-  end if;
-  return query
-    select q.name
-      from unnest(p_queues) as q (name)
-      cross join lateral (
-        select
-          from headway.jobs j
-         where j.queue = q.name
-           and j.status = 'queued'
-           and j.limited_by is null
-         limit 1
-      ) found
-     where not exists (select from headway.queues p where p.name = q.name and p.paused_at is not null);
 end
 $$;

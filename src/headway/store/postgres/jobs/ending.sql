@@ -1,3 +1,5 @@
+-- The end of an execution: the one core of settle and reap.
+
 -- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
 -- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
 -- now taken goes without its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that

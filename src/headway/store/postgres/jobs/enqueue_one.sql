@@ -1,3 +1,5 @@
+-- Enqueue one job: plain, or with every option by name.
+
 -- Insert one job of the default tenant that has nothing but these: what most enqueues are. Three dozen parameters with
 -- defaults take longer to fill in than a plain row takes to be written. Gives null where the job is new and queued, and
 -- else what enqueue, which is asked then, says of it: id, status and created, with spaces between. For the library, which

@@ -1,3 +1,5 @@
+-- Move a job to another position in its line.
+
 -- Move a job that waits to another place: a car among the held cars of its train, any other job among the queued ones of
 -- its queue, where it takes the priority of its new neighbour. Exactly one of p_before, p_after, p_first and p_last.
 -- Gives its place, or nothing if there is no such job. Raises HW003.

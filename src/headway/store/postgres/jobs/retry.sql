@@ -183,6 +183,88 @@ begin
 end
 $$;
 
+-- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
+-- place, with the unique key. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
+-- p_status is where it begins; else queued, or scheduled by its delay. It has the train, the place and, where the
+-- old one had it, the seat of the locomotive.
+create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[], p_status text default null)
+returns setof uuid
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_old headway.jobs;
+  v_new headway.jobs;
+  v_place integer;
+  v_delay bigint;
+begin
+  for v_old in
+    select j.*
+      from headway.jobs j
+     where j.id = any (p_ids)
+     order by j.id
+  loop
+    v_place := array_position(p_ids, v_old.id);
+    v_delay := coalesce(p_delays_ms[v_place], 0);
+    v_new := v_old;
+    v_new.id := headway.uuid7();
+    v_new.retry_of := v_old.id;
+    v_new.unique_key := p_keys[v_place];
+    v_new.unique_scope := headway.with_key(v_old.unique_scope);
+    v_new.idempotency_key := null;
+    v_new.fence := 0;
+    v_new.step_fence := v_old.step_fence - v_old.fence;  -- goes on counting
+    v_new.status := coalesce(p_status, case when v_delay > 0 then 'scheduled' else 'queued' end);
+    v_new.scheduled_for := v_now + v_delay * interval '1 millisecond';
+    v_new.queued_at := case when v_new.status = 'queued' then v_now end;
+    v_new.created_at := v_now;
+    v_new.started_at := null;
+    v_new.finished_at := null;
+    v_new.result := null;
+    v_new.error := null;
+    v_new.progress := null;
+    v_new.progress_note := null;
+    v_new.log_tail := null;
+    v_new.log_end := null;
+    v_new.limited_by := null;
+    v_new.began := case when v_old.step is not null then headway.began(v_old, null) end;
+    begin
+      insert into headway.jobs select v_new.*;
+    exception when unique_violation then
+      if exists (select from headway.jobs j where j.retry_of = v_old.id) then
+        raise;
+      end if;
+      v_new.error := headway.superseded(v_new.unique_key, headway.holder(v_new));
+      v_new.unique_scope := headway.without_key(v_new.unique_scope, 'canceled');
+      v_new.status := 'canceled';
+      v_new.queued_at := null;
+      v_new.finished_at := v_now;
+      v_new.pending := null;
+      insert into headway.jobs select v_new.*;
+    end;
+    -- who waits for the old one waits for the new one
+    perform headway.repoint(v_old.id, v_new.id);
+    -- where the old one was, the new one is, with what it has not consumed and those that it waits, or waited, for
+    update headway.edges e
+       set child_id = v_new.id
+     where e.child_id = v_old.id
+       and e.fence in (0, v_old.joining);
+    update headway.groups g set callback_id = v_new.id where g.callback_id = v_old.id;
+    update headway.signals s
+       set job_id = v_new.id
+     where s.job_id = v_old.id
+       and s.fence is null;
+    if v_new.status = 'canceled' then
+      perform headway.follow(array[v_new.id], v_now, true);
+      perform headway.tell(array[v_new.id]);
+      perform headway.announce(array[v_new.id], v_now);
+    end if;
+    return next v_new.id;
+  end loop;
+end
+$$;
+
 -- Bring back what the end of these jobs, which run again, has canceled, and nothing else stops: with what was canceled
 -- because of that in turn. So many at a time; the rest, and what somebody holds, is left for the next time.
 create function headway.revive(p_jobs uuid[], p_now timestamptz, p_actor text, p_keep_place boolean) returns void
@@ -239,56 +321,6 @@ begin
 end
 $$;
 
--- Retry the members of a group that ended without having succeeded, each in its place, and let the callback wait for
--- them again, also one that has run. Gives the members that will run. Raises HW001, HW006.
-create function headway.retry_group(p_group uuid, p_tenant uuid default null, p_actor text default null)
-returns setof uuid
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
-  v_group headway.groups;
-  v_ids uuid[];
-  v_old uuid[];
-  v_new uuid[];
-begin
-  update headway.groups g
-     set stopped_at = null, stop_reason = null
-   where g.id = p_group
-     and (v_tenant is null or g.tenant_id = v_tenant)
-  returning g.* into v_group;
-  if not found then
-    raise exception 'there is no group % (or it is another tenant''s, or it was pruned)', p_group using errcode = 'HW006';
-  end if;
-  select array_agg(l.id)
-    into v_ids
-    from (select j.id
-            from headway.jobs j
-           where j.group_id = p_group
-             and j.status in ('failed', 'dead', 'canceled')
-             and not exists (select from headway.jobs r where r.retry_of = j.id)
-           order by j.id
-             for update) l;
-  if v_ids is not null then
-    select v_ids || array_agg(l.id)
-      into v_ids
-      from (select j.id
-              from headway.jobs j
-             where j.id = v_group.callback_id
-               and j.tenant_id = v_group.tenant_id
-               and j.finished_at is not null
-               for update) l;
-    select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, true, false) r;
-    perform headway.revive(v_new, v_now, p_actor, true);
-  end if;
-  insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_group.tenant_id, v_now, p_actor, 'retry group', p_group::text);
-  return query select u.new from unnest(v_old, v_new) as u (old, new) where u.old is distinct from v_group.callback_id;
-end
-$$;
-
 -- Let those that still wait for one of these retried jobs wait for it again, by the id that runs now.
 create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
 language sql
@@ -322,4 +354,12 @@ as $$
      and e.fence = 0
      and e.state = 'failed';
   select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
+$$;
+
+-- Whether a new job retries this one.
+create function headway.is_retried(p_id uuid) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select exists (select from headway.jobs r where r.retry_of = p_id)
 $$;

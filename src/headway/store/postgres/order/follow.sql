@@ -1,3 +1,5 @@
+-- What a job's end sets free.
+
 -- What follows from the end of these jobs, or from their leaving `running`: holds, the next cars, what waits for their
 -- keys, who waits for them, the stop of a group, and the event of their end. A settle does it here and now, and tells and
 -- announces by itself. An operator's transaction may be long, or see an old snapshot: it leaves arrivals. p_left are keys
@@ -73,14 +75,6 @@ begin
      group by j.tenant_id;
   end if;
 end
-$$;
-
--- Whether a new job retries this one.
-create function headway.is_retried(p_id uuid) returns boolean
-language sql stable
-set search_path = pg_catalog, pg_temp
-as $$
-  select exists (select from headway.jobs r where r.retry_of = p_id)
 $$;
 
 -- Leave word for those that wait for these jobs, as far as there are any. One probe where nobody waits for anything.

@@ -1,3 +1,5 @@
+-- Reservations: a queue kept for one holder.
+
 -- Reserve a queue, if nobody else has it, or renew that: waits for the claims under way, so that none commits once this
 -- has returned. Gives the reservation that stands: this one, or the other's. Audited, with the holder as the actor.
 create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expires_ms bigint)

@@ -1,3 +1,5 @@
+-- Sweep: repair what an outside hand broke.
+
 -- Repair what an outside hand broke, and name it: trains with waiting cars that nothing will move, held jobs whose
 -- `after` are over or gone, machines that have what they wait for, keys that have room. Looks at up to p_limit of each,
 -- going on where the last one stopped.

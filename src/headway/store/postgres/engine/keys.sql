@@ -1,0 +1,80 @@
+-- The keys of limits, and the locks and gates that stand for what has no row to lock.
+
+-- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
+-- that others can compute would let them stop claims and schedules. In plpgsql, which keeps the plan: every claim asks.
+create function headway.lock_key(p_what text) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  return (select hashtextextended(p_what, i.secret) from headway.install i);
+end
+$$;
+
+-- The lock that claims of a queue share and pause takes alone.
+create function headway.queue_lock(p_queue text) returns bigint
+language sql stable
+as $$ select headway.lock_key('queue ' || p_queue) $$;
+
+-- The lock that all claims share and a change of limits takes alone.
+create function headway.limits_lock() returns bigint
+language sql stable
+as $$ select headway.lock_key('limits') $$;
+
+-- The gate of a limit's key: who decides about the key locks this row first.
+create function headway.gate(p_key text) returns smallint
+language sql immutable
+as $$ select (1 + (pg_catalog.hashtext(p_key) & 1023))::smallint $$;
+
+-- The gate of a queue that has a limit.
+create function headway.queue_gate(p_queue text) returns smallint
+language sql immutable
+as $$ select (1025 + (pg_catalog.hashtext(p_queue) & 63))::smallint $$;
+
+-- The keys of limits, as model/limit.py writes them; null where one of the parts is. No tenant's id and no kind has a |
+-- in it, so that two keys are the same only where all their parts are.
+create function headway.partition_key(p_tenant uuid, p_partition text) returns text
+language sql immutable
+as $$ select 'p:' || p_tenant || '|' || p_partition $$;
+
+create function headway.concurrency_key(p_tenant uuid, p_kind text, p_key text) returns text
+language sql immutable
+as $$ select 'c:' || p_tenant || '|' || p_kind || '|' || p_key $$;
+
+create function headway.kind_key(p_kind text) returns text
+language sql immutable
+as $$ select 'k:' || p_kind $$;
+
+create function headway.tenant_key(p_tenant uuid) returns text
+language sql immutable
+as $$ select 't:' || p_tenant $$;
+
+-- p_key null: the rate of the kind itself, which is every tenant's.
+create function headway.rate_key(p_tenant uuid, p_kind text, p_key text) returns text
+language sql immutable
+as $$ select 'r:' || case when p_key is null then p_kind else p_tenant || '|' || p_kind || '|' || p_key end $$;
+
+-- The keys that can limit a job.
+create function headway.limit_keys(p_job headway.jobs) returns text[]
+language sql immutable
+as $$
+  select pg_catalog.array_remove(array[
+    headway.partition_key(p_job.tenant_id, p_job.partition),
+    headway.concurrency_key(p_job.tenant_id, p_job.kind, p_job.concurrency_key),
+    headway.kind_key(p_job.kind),
+    headway.tenant_key(p_job.tenant_id),
+    headway.rate_key(p_job.tenant_id, p_job.kind, p_job.rate_key)
+  ], null)
+$$;
+
+-- Of these, the ones that a running job takes room of.
+create function headway.taken_keys(p_job headway.jobs) returns text[]
+language sql immutable
+as $$
+  select pg_catalog.array_remove(array[
+    headway.partition_key(p_job.tenant_id, p_job.partition),
+    headway.concurrency_key(p_job.tenant_id, p_job.kind, p_job.concurrency_key),
+    case when p_job.limited then headway.kind_key(p_job.kind) end,
+    case when p_job.limited then headway.tenant_key(p_job.tenant_id) end
+  ], null)
+$$;

@@ -1,0 +1,76 @@
+-- Queues: paused or not, and what was set for them.
+
+-- Stop claims from a queue: waits for the claims under way, so that none commits once this has returned.
+-- Waits for nobody longer than a while (55P03), and first for the queue's row: who holds that must not hold up claims,
+-- which wait for who waits with their lock.
+create function headway.pause(p_queue text, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set lock_timeout = '5s'
+as $$
+declare
+  v_now timestamptz := headway.now();
+begin
+  insert into headway.queues (name) values (p_queue) on conflict do nothing;
+  perform from headway.queues q where q.name = p_queue for update;
+  perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
+  insert into headway.queues as q (name, paused_at, paused_by)
+  values (p_queue, v_now, p_actor)
+  on conflict (name) do update
+    set paused_at = v_now, paused_by = p_actor
+    where q.paused_at is null;
+  if found then
+    insert into headway.audit (at, actor, action, detail) values (v_now, p_actor, 'pause', p_queue);
+  end if;
+end
+$$;
+
+-- Let claims of a queue go on.
+create function headway.resume(p_queue text, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update headway.queues q
+     set paused_at = null, paused_by = null
+   where q.name = p_queue
+     and q.paused_at is not null;
+  if found then
+    insert into headway.audit (at, actor, action, detail) values (headway.now(), p_actor, 'resume', p_queue);
+  end if;
+end
+$$;
+
+-- What was set for queues: paused, fair, limited, reserved. Who paused or reserved one is told to nobody who asks for one
+-- tenant, or acts for one.
+create function headway.queue_settings(p_tenant uuid default null)
+returns table (
+  name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,
+  reserved_until timestamptz)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select name, q.paused_at, case when w.whole then q.paused_by end, q.fair, l.max_running,
+         case when w.whole then r.holder when r.holder is not null then 'somebody' end, r.expires_at
+    from headway.queues q
+    full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') l using (name)
+    full join (select r.queue as name, r.holder, r.expires_at
+                 from headway.reservations r
+                where r.expires_at > headway.now()) r using (name)
+    cross join (select p_tenant is null and headway.trusted() as whole) w
+$$;
+
+-- Which queues somebody works on: how many live workers, and the kinds they know.
+create function headway.listening() returns table (queue text, workers integer, kinds text[])
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select q.name,
+         count(distinct w.id)::integer,
+         array_agg(distinct k.name) filter (where k.name is not null)
+    from headway.workers w
+    cross join lateral jsonb_object_keys(w.queues) as q (name)
+    left join lateral unnest(w.kinds) as k (name) on true
+   where w.lease_expires_at > headway.now()
+   group by q.name
+$$;

@@ -1,0 +1,85 @@
+-- What is checked of a new job, beside its options (restricted.sql) and its tenant's quotas (quotas.sql).
+
+-- What is wrong with a new job, as the name of the rule that it breaks; null: nothing. What arithmetic in a tick cannot
+-- take must not come in: one row would stop it for everybody. On_canceled and on_dead are null for advance, as stored.
+create function headway.flaw(
+  delivery text,
+  source text,
+  max_attempts integer,
+  max_losses integer,
+  backoff_base_ms bigint,
+  backoff_cap_ms bigint,
+  timeout_ms bigint,
+  scheduled_for timestamptz,
+  expires_at timestamptz,
+  train text,
+  partition text,
+  on_canceled text,
+  on_dead text,
+  concurrency integer,
+  concurrency_key text,
+  rate_count integer,
+  rate_period_ms bigint,
+  rate_burst integer,
+  rate_key text
+) returns text
+language sql immutable parallel safe
+as $$
+  select case
+    when delivery <> all ('{at_least_once,at_most_once}'::text[])
+         or source <> all ('{manual,event,schedule,system}'::text[])
+         or least(max_attempts, max_losses) < 1
+         or least(backoff_base_ms, backoff_cap_ms) < 0
+         or timeout_ms < 1
+         or greatest(backoff_base_ms, backoff_cap_ms, timeout_ms) > 3162240000000
+      then 'jobs_values'
+    when greatest(scheduled_for, expires_at) > timestamptz '9000-01-01 00:00:00+00'
+         or least(scheduled_for, expires_at) < timestamptz '1970-01-01 00:00:00+00'
+      then 'jobs_times'
+    when least(train, partition, concurrency_key, rate_key) = ''
+         or greatest(
+              pg_catalog.length(train), pg_catalog.length(partition), pg_catalog.length(concurrency_key),
+              pg_catalog.length(rate_key)) > 255
+         or on_canceled <> 'hold'
+         or on_dead <> 'hold'
+         or least(concurrency, rate_count, rate_burst, rate_period_ms) < 1
+         or concurrency is null and concurrency_key is not null
+         or rate_count is null and coalesce(rate_period_ms, rate_burst, pg_catalog.length(rate_key)) is not null
+         or rate_count is not null and rate_period_ms is null
+      then 'jobs_order'
+  end
+$$;
+
+-- The error of a check, by the rule's name.
+create function headway.refuse_job(p_id uuid, p_rule text) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'job % violates check "%"', p_id, p_rule
+    using errcode = 'check_violation', schema = 'headway', table = 'jobs', constraint = p_rule;
+end
+$$;
+
+-- Refuse jobs of a kind that an operator has made inactive; but not what a machine spawns, and no fork: those go on with
+-- what was begun. Raises HW003.
+create function headway.check_active(p_kinds text[], p_places jsonb[]) returns void
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_kind text;
+begin
+  select u.kind
+    into v_kind
+    from unnest(p_kinds, p_places) with ordinality as u (kind, machine, place)
+    join headway.definitions d on d.kind = u.kind and not d.active
+   where (u.machine ?| '{parent_id,forked_from}') is not true
+   order by u.place
+   limit 1;
+  if found then
+    raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind
+      using errcode = 'HW003';
+  end if;
+end
+$$;

@@ -1,0 +1,123 @@
+-- Prune: delete finished jobs and old entries of the audit.
+
+-- Delete up to p_limit jobs that ended in p_status longer ago, oldest first, with their attempts and signals. A child
+-- stays until the machine that waits for it has seen it. Skips what somebody holds; what cannot be deleted stays, with a
+-- warning in the server's log.
+create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan
+set lock_timeout = '1s'
+as $$
+declare
+  v_before timestamptz := headway.now() - p_older_than_ms * interval '1 millisecond';
+  v_ids uuid[];
+  v_id uuid;
+  v_count integer;
+begin
+  v_ids := array(
+    select j.id
+      from headway.jobs j
+     where j.status = p_status
+       and j.finished_at < v_before
+       and j.finished_at is not null
+       -- "distinct from", which the planner takes for nearly always true, and so stays on the index of ends
+       and (select 1
+              from headway.edges e
+              join headway.jobs m on m.id = e.child_id
+             where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null
+             limit 1) is distinct from 1
+     order by j.finished_at
+     limit p_limit
+       for update skip locked);
+  begin
+    perform headway.forget(v_ids, p_status);
+    return cardinality(v_ids);
+  exception when others then
+    null;
+  end;
+  perform set_config('lock_timeout', '2ms', true);
+  v_count := 0;
+  foreach v_id in array v_ids loop
+    begin
+      perform headway.forget(array[v_id], p_status);
+      v_count := v_count + 1;
+    exception
+      when others then
+        perform headway.put_back(sqlstate, v_id || ' cannot be pruned: ' || sqlerrm);
+    end;
+  end loop;
+  return v_count;
+end
+$$;
+
+-- Delete these jobs, whose rows are locked, with all that was theirs.
+create function headway.forget(p_ids uuid[], p_status text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_joined uuid[];
+  v_groups uuid[];
+begin
+  with old as materialized (
+    select j.id, j.group_id, exists (select from headway.edges e where e.parent_id = j.id)
+                             or exists (select from headway.edges e where e.child_id = j.id) as joined
+      from headway.jobs j
+     where j.id = any (p_ids)
+  ), history as (
+    delete from headway.attempts a
+     using old o
+     where a.job_id = o.id
+  ), inbox as (
+    delete from headway.signals s
+     using old o
+     where s.job_id = o.id
+  ), gone as (
+    delete from headway.jobs j
+     using old o
+     where j.id = o.id
+  )
+  select array_agg(o.id) filter (where o.joined), array_agg(distinct o.group_id) filter (where o.group_id is not null)
+    into v_joined, v_groups
+    from old o;
+  if v_joined is not null then
+    -- who still waits learns now how it ended
+    with told as (
+      update headway.edges e
+         set state = case p_status when 'succeeded' then 'done' else 'failed' end
+       where e.parent_id = any (v_joined)
+         and e.state = 'pending'
+      returning e.child_id, e.tenant_id
+    )
+    insert into headway.arrivals (tenant_id, jobs)
+    select t.tenant_id, array_agg(distinct t.child_id) from told t group by t.tenant_id;
+    delete from headway.edges e where e.child_id = any (v_joined);
+    delete from headway.edges e where e.parent_id = any (v_joined) and (e.state = 'done' or e.fence > 0);
+  end if;
+  perform from headway.groups limit 1;
+  if found then
+    delete from headway.groups g
+     where (g.id = any (v_groups) or g.callback_id = any (p_ids))
+       and not exists (select from headway.jobs j where j.group_id = g.id)
+       and not exists (select from headway.jobs j where j.id = g.callback_id);
+  end if;
+end
+$$;
+
+-- Delete up to p_limit of the oldest entries of the audit, those that are older; gives how many.
+create function headway.prune_audit(p_older_than_ms bigint, p_limit integer) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count integer;
+begin
+  -- entries come in order of time: none but the first need a look
+  delete from headway.audit a
+   where a.id in (select o.id from headway.audit o order by o.id limit p_limit for update skip locked)
+     and a.at < headway.now() - p_older_than_ms * interval '1 millisecond';
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$$;

@@ -1,0 +1,89 @@
+-- Unique keys: who holds one, and what becomes of a job that finds its key taken.
+
+-- The job, other than this one, that has its unique key in scope.
+create function headway.holder(p_job headway.jobs) returns uuid
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select o.id
+    from headway.jobs o
+   where o.tenant_id = p_job.tenant_id
+     and o.kind = p_job.kind
+     and o.unique_key = p_job.unique_key
+     and o.unique_key is not null
+     and o.status = any (o.unique_scope)
+     and o.id <> p_job.id
+   limit 1
+$$;
+
+create function headway.superseded(p_key text, p_holder uuid) returns text
+language sql immutable
+as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
+
+-- The scope of a job that ended without its unique key, which another holds: with a minus before the status that it
+-- ended in. It keeps the key, so that a retry finds out whether it is still taken.
+create function headway.without_key(p_scope text[], p_status text) returns text[]
+language sql immutable
+as $$ select pg_catalog.array_replace(p_scope, p_status, '-' || p_status) $$;
+
+-- The scope as it was given.
+create function headway.with_key(p_scope text[]) returns text[]
+language sql immutable
+as $$
+  select case when pg_catalog.array_to_string(p_scope, ',') like '%-%'
+              then array(select pg_catalog.ltrim(s, '-') from pg_catalog.unnest(p_scope) s)
+              else p_scope end
+$$;
+
+-- A job that would enter a unique scope that is taken ends without its key; what follows is the caller's to do.
+create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  select headway.leave(p_id, p_now, true);
+  update headway.jobs j
+     set status = 'canceled',
+         error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
+         unique_scope = headway.without_key(j.unique_scope, 'canceled'),
+         finished_at = p_now,
+         limited_by = null,
+         pending = null,
+         worker_id = null,
+         attempt_started_at = null,
+         cancel_requested_at = null,
+         cancel_reason = null
+   where j.id = p_id
+  returning j.id
+$$;
+
+-- Of these jobs, end those that would enter a unique scope by running and find it taken; gives how many.
+create function headway.supersede_entering(p_ids uuid[], p_now timestamptz) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ended uuid[];
+begin
+  with entering as (
+    select j.id,
+           headway.holder(j) as holder,
+           first_value(j.id) over (
+             partition by j.tenant_id, j.kind, j.unique_key order by j.priority, j.position, j.id) as first
+      from headway.jobs j
+     where j.id = any (p_ids)
+       and j.unique_key is not null
+       and 'running' = any (j.unique_scope)
+       and not 'queued' = any (j.unique_scope)
+  )
+  select array_agg(headway.supersede(e.id, p_now, coalesce(e.holder, e.first)))
+    into v_ended
+    from entering e
+   where e.holder is not null
+      or e.first <> e.id;
+  if v_ended is null then
+    return 0;
+  end if;
+  perform headway.follow(v_ended, p_now, false);
+  return cardinality(v_ended);
+end
+$$;

@@ -1,0 +1,106 @@
+-- Children. To wait for them is to wait for other jobs, by edges (order/joins.sql): a child is the parent of its edge, and
+-- the edge has the fence of the Spawn.
+
+-- Let machines wait for children that this transaction has enqueued, or that it met (p_met), which may be over.
+-- Raises HW004 for a machine that would wait for itself.
+create function headway.add_children(
+  p_machines uuid[], p_fences integer[], p_children uuid[], p_places integer[], p_on_failures text[], p_met uuid[]
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_self uuid;
+begin
+  select u.machine into v_self from unnest(p_machines, p_children) as u (machine, child) where u.child = u.machine limit 1;
+  if found then
+    raise exception 'job % would wait for itself: a child met it by its unique or idempotency key', v_self
+      using errcode = 'HW004';
+  end if;
+  -- of the job that this one retries
+  delete from headway.edges e
+   using (select distinct u.machine, u.fence from unnest(p_machines, p_fences) as u (machine, fence)) u
+   where e.child_id = u.machine
+     and e.fence = u.fence;
+  insert into headway.edges (parent_id, child_id, tenant_id, on_failure, fence, place)
+  select distinct on (u.child, u.machine) u.child, u.machine, m.tenant_id, u.on_failure, u.fence, u.place
+    from unnest(p_machines, p_fences, p_children, p_places, p_on_failures)
+         as u (machine, fence, child, place, on_failure)
+    join headway.jobs m on m.id = u.machine
+   order by u.child, u.machine, u.place
+  on conflict do nothing;
+  if cardinality(p_met) > 0 then
+    insert into headway.arrivals (tenant_id, ended)
+    select m.tenant_id, array_agg(distinct u.child)
+      from unnest(p_machines, p_children) as u (machine, child)
+      join headway.jobs m on m.id = u.machine
+     where u.child = any (p_met)
+     group by m.tenant_id;
+  end if;
+end
+$$;
+
+-- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child that did
+-- not succeed, where that stops the others. A child that is another's too is let alone. So many at a time, and what
+-- somebody holds, is left for the next time.
+create function headway.stop_children(p_machines uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_doomed uuid[];
+  v_reasons text[];
+  v_ids uuid[];
+  v_of text[];
+begin
+  with stopped as materialized (
+    select m.id, m.joining,
+           case
+             when m.finished_at is not null then 'canceled because job ' || m.id || ' is ' || m.status
+             else (select 'canceled because job ' || f.parent_id || ' is ' || coalesce(c.status, 'gone')
+                     from headway.edges f
+                     left join headway.jobs c on c.id = f.parent_id
+                    where f.child_id = m.id and f.state = 'failed' and f.fence = m.joining and f.on_failure = 'stop'
+                    order by f.place
+                    limit 1)
+           end as reason
+      from unnest(p_machines) as u (id)
+      join headway.jobs m on m.id = u.id
+     where (m.joining is not null and (m.finished_at is not null or m.status = 'waiting')) is true
+  )
+  select array_agg(d.id), array_agg(d.reason)
+    into v_doomed, v_reasons
+    from (select c.id, s.reason
+            from stopped s
+            join headway.edges e on e.child_id = s.id and e.state = 'pending' and e.fence = s.joining
+            join headway.jobs c on c.id = e.parent_id
+           where s.reason is not null
+             and (c.parent_id = s.id
+                  and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+                  and c.cancel_requested_at is null) is true
+           limit headway.piece()) d;
+  if v_doomed is null then
+    return;
+  end if;
+  select array_agg(l.id), array_agg(d.reason)
+    into v_ids, v_of
+    from unnest(v_doomed, v_reasons) as d (id, reason)
+    cross join lateral (
+      select c.id
+        from headway.jobs c
+       where c.id = d.id
+         and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
+         for update skip locked) l;
+  if v_ids is not null then
+    perform headway.end_all_early(v_ids, v_of, p_now);
+    perform headway.follow(v_ids, p_now, false);
+  end if;
+  if cardinality(v_doomed) = headway.piece() or cardinality(v_ids) is distinct from cardinality(v_doomed) then
+    insert into headway.arrivals (orphaned) values (p_machines);
+  end if;
+end
+$$;

@@ -1,0 +1,70 @@
+-- The inbox: the signals that a claim brings.
+
+-- The signals that a machine has not consumed, as a claim brings them: up to 8 MiB and 1,000 of them (INBOX_BYTES and
+-- INBOX_SIGNALS of model/signal.py), and at least one; first one of each name that it awaits, then the others of such
+-- names, then the rest, the oldest first. The rest stays, for a later step.
+-- With a look of its own, after the claim has locked the row: between the claim's snapshot and that lock the machine may
+-- have run, consumed some and been woken again.
+create function headway.inbox(p_job uuid, p_awaiting text[] default null) returns json
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_count bigint;
+  v_size bigint;
+  v_one record;
+  v_bytes bigint := 0;
+  v_ids uuid[] := '{}';
+begin
+  -- as they are stored, which costs no look at them: what is this small is small as text, too
+  select count(*), sum(pg_column_size(s.payload))
+    into v_count, v_size
+    from headway.signals s
+   where s.job_id = p_job
+     and s.fence is null;
+  if v_count = 0 then
+    return null;
+  end if;
+  if v_count <= 1000 and v_size <= 65536 then
+    return (
+      select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+        from headway.signals s
+       where s.job_id = p_job
+         and s.fence is null);
+  end if;
+  for v_one in
+    -- the length outside, after the order: so nobody reads the payloads that come after the last
+    select o.id, (select octet_length(s.payload::text) from headway.signals s where s.id = o.id) as bytes
+      from (select s.id
+              from headway.signals s
+             where s.job_id = p_job
+               and s.fence is null
+             order by case
+                        when (s.name = any (p_awaiting)) is not true then 2
+                        when row_number() over (partition by s.name order by s.seq) > 1 then 1
+                        else 0
+                      end,
+                      s.seq
+             limit 1000) o
+  loop
+    v_bytes := v_bytes + v_one.bytes;
+    exit when v_bytes > 8388608 and cardinality(v_ids) > 0;
+    v_ids := v_ids || v_one.id;
+  end loop;
+  return (
+    select json_agg(headway.received(s.id, s.name, s.payload, s.sent_at, s.dedup_key) order by s.seq)
+      from headway.signals s
+     where s.id = any (v_ids));
+end
+$$;
+
+-- A signal as a claim brings it: model/signal.py's Received.
+create function headway.received(p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text)
+returns json
+language sql stable
+as $$
+  select pg_catalog.json_build_array(
+    p_id, p_name, p_payload,
+    -- an infinite one, as SQL may have written it, must not fail a claim
+    case when isfinite(p_sent_at) then (extract(epoch from p_sent_at) * 1000000)::bigint else 0 end, p_dedup_key)
+$$;

@@ -1,0 +1,99 @@
+-- Machines that wait, and what wakes them.
+
+-- Look at machines that got signals. One whose row somebody holds may be about to park, after its look: it is looked at
+-- again. One that does not wait has its settle before it, which looks by itself.
+create function headway.deliver(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_locked uuid[];
+begin
+  select array_agg(l.id)
+    into v_locked
+    from unnest(p_ids) as u (id)
+    cross join lateral (select j.id from headway.jobs j where j.id = u.id for update skip locked) l;
+  insert into headway.arrivals (signaled)
+  select array_agg(a.id)
+    from (select u.id
+            from unnest(p_ids) as u (id)
+           where exists (select from headway.jobs j where j.id = u.id)
+          except select l.id from unnest(v_locked) as l (id)) a
+  having count(*) > 0;
+  if v_locked is not null then
+    perform headway.wake(v_locked, p_now);
+  end if;
+end
+$$;
+
+-- Queue those of these machines, whose rows are locked, that have the signals that they wait for. In a statement after
+-- the lock, so that whatever was sent before it is seen.
+create function headway.wake(p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_ready uuid[];
+  v_one uuid;
+begin
+  select array_agg(j.id)
+    into v_ready
+    from unnest(p_ids) as u (id)
+    join headway.jobs j on j.id = u.id
+   where (j.status = 'waiting' and j.awaiting is not null) is true
+     and headway.satisfied(j);
+  if v_ready is null then
+    return;
+  end if;
+  begin
+    perform headway.unpark(v_ready, 'signal', p_now);
+  exception when unique_violation or lock_not_available then
+    foreach v_one in array v_ready loop
+      begin
+        perform headway.unpark(array[v_one], 'signal', p_now);
+      exception
+        when unique_violation then
+          perform headway.supersede(v_one, p_now);
+          perform headway.follow(array[v_one], p_now, false);
+        when lock_not_available then
+          insert into headway.arrivals (signaled) values (array[v_one]);
+      end;
+    end loop;
+  end;
+end
+$$;
+
+-- Whether a machine has the signals that it waits for, by the same rule as model/signal.py's `satisfied`.
+create function headway.satisfied(p_job headway.jobs) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+           when p_job.match_all
+             then (select count(distinct s.name)
+                     from headway.signals s
+                    where s.job_id = p_job.id and s.fence is null and s.name = any (p_job.awaiting))
+                  = (select count(distinct n) from unnest(p_job.awaiting) n)
+           else (select 1
+                   from headway.signals s
+                  where s.job_id = p_job.id and s.fence is null and s.name = any (p_job.awaiting)
+                  limit 1) is not null
+         end
+$$;
+
+-- These machines, whose rows are locked, wait no longer.
+create function headway.unpark(p_ids uuid[], p_woken text, p_now timestamptz) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.jobs j
+     set status = 'queued', woken = p_woken, queued_at = p_now, deadline_at = null, pending = null
+   where j.id = any (p_ids)
+     and (j.status = 'waiting') is true
+$$;

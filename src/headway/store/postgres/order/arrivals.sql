@@ -1,0 +1,268 @@
+-- Arrivals: what cannot be decided before somebody else's commit is left as a row, which the first step of the next claim
+-- looks at.
+
+-- Look at what arrived: the only step that looks after the commit of whoever enqueued, canceled or ended something.
+-- One at a time, waits for nobody, and costs one probe when nothing arrived. Where more arrived than it takes, tenants take
+-- turns. Gives how many arrivals it took.
+create function headway.couple(p_limit integer default 500) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+-- arrays are joined with each other here, whatever the claim around it has switched off
+set enable_hashjoin = on
+set lock_timeout = '50ms'
+as $$
+declare
+  v_taken integer := 0;
+  v_round integer;
+  v_until timestamptz := clock_timestamp() + interval '50 milliseconds';
+begin
+  perform from headway.arrivals limit 1;
+  if not found then
+    return 0;
+  end if;
+  perform from headway.gates g where g.n = 0 for update skip locked;
+  if not found then
+    return 0;
+  end if;
+  -- what one lets go may let go another; what somebody holds is left for the next claim
+  for i in 1 .. 5 loop
+    v_round := headway.couple_once(p_limit);
+    v_taken := v_taken + v_round;
+    -- whoever claims waits for this; but what was settled just now must get to who waits for it, also where the first
+    -- round of a session takes long
+    exit when v_round = 0 or (i >= 3 and clock_timestamp() > v_until);
+  end loop;
+  return v_taken;
+end
+$$;
+
+-- One round of it, under the gate.
+create function headway.couple_once(p_limit integer) returns integer
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  -- nobody else takes arrivals, or changes one: a row stays where it is
+  v_rows tid[] := array(select a.ctid from headway.arrivals a limit p_limit);
+  v_taken integer;
+  v_tenants uuid[];
+  v_trains text[];
+  v_jobs uuid[];
+  v_ended uuid[];
+  v_keys text[];
+  v_groups uuid[];
+  v_signaled uuid[];
+  v_orphaned uuid[];
+  v_revived uuid[];
+  v_stopping uuid[];
+  v_clearing record;
+begin
+  if cardinality(v_rows) = p_limit then
+    v_rows := headway.arrivals_in_turn(p_limit);
+  end if;
+  with taken as materialized (
+    delete from headway.arrivals a
+     where a.ctid = any (array(select o.ctid from headway.arrivals o where o.ctid = any (v_rows) for update skip locked))
+    returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived,
+              a.stopping
+  )
+  select (select count(*) from taken),
+         t.tenants, t.trains,
+         -- the first of each arrival first: what is one job comes before the rest of many
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.jobs) with ordinality as u (id, n)
+                   group by u.id) d),
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.ended) with ordinality as u (id, n)
+                   group by u.id) d),
+         (select array_agg(u) from taken k, unnest(k.keys) u),
+         (select array_agg(distinct u) from taken k, unnest(k.groups) u),
+         (select array_agg(d.id order by d.n)
+            from (select u.id, min(u.n) as n
+                    from taken k, unnest(k.signaled) with ordinality as u (id, n)
+                   group by u.id) d),
+         (select array_agg(distinct u) from taken k, unnest(k.orphaned) u),
+         (select array_agg(distinct u) from taken k, unnest(k.revived) u),
+         (select array_agg(distinct u) from taken k, unnest(k.stopping) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived, v_stopping
+    from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
+                 array_agg(w.train order by w.tenant_id, w.train) as trains
+            from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
+
+  if greatest(cardinality(v_jobs), cardinality(v_ended), cardinality(v_signaled)) > headway.piece() then
+    insert into headway.arrivals (jobs, ended, signaled)
+    values (nullif(v_jobs[headway.piece() + 1 :], '{}'), nullif(v_ended[headway.piece() + 1 :], '{}'),
+            nullif(v_signaled[headway.piece() + 1 :], '{}'));
+    v_jobs := v_jobs[: headway.piece()];
+    v_ended := v_ended[: headway.piece()];
+    v_signaled := v_signaled[: headway.piece()];
+  end if;
+
+  -- nothing of one stops the claims of everybody: what would wait, or fails, is put back
+  perform headway.look_at_each('groups', v_groups, v_now), headway.look_at_each('stopping', v_stopping, v_now),
+          headway.look_at_each('orphaned', v_orphaned, v_now), headway.look_at_each('revived', v_revived, v_now),
+          headway.look_at_each('signaled', v_signaled, v_now), headway.look_at_each('jobs', v_jobs, v_now),
+          headway.look_at_each('ended', v_ended, v_now);
+  if v_keys is not null then
+    begin
+      perform headway.let_in(v_keys, false);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (keys) values (v_keys);
+    end;
+  end if;
+  if v_trains is null then
+    return v_taken;
+  end if;
+
+  for v_clearing in
+    select o.tenant_id, o.train
+      from unnest(v_tenants, v_trains) as w (tenant_id, train)
+      join headway.holds o on o.tenant_id = w.tenant_id and o.train = w.train and o.clear_to is not null
+  loop
+    begin
+      perform headway.clear_some(v_clearing.tenant_id, v_clearing.train, v_now);
+    exception when others then
+      perform headway.put_back(sqlstate, sqlerrm);
+      insert into headway.arrivals (tenant_id, trains) values (v_clearing.tenant_id, array[v_clearing.train]);
+    end;
+  end loop;
+
+  -- a locomotive that stands still has a settle before it, which will see the car: only the others need a look
+  with train as (
+    select *
+      from unnest(v_tenants, v_trains) as w (tenant_id, train)
+     where (select 1
+              from headway.jobs h
+             where h.tenant_id = w.tenant_id and h.train = w.train and h.train is not null and h.status = 'held'
+             limit 1) is not null
+  ), still as materialized (
+    select l.tenant_id, l.train
+      from train t
+      cross join lateral (
+        select j.tenant_id, j.train
+          from headway.jobs j
+         where j.tenant_id = t.tenant_id and j.train = t.train and j.train is not null
+           and j.status in ('queued', 'running', 'scheduled', 'waiting')
+           for share skip locked) l
+  )
+  select array_agg(t.tenant_id order by t.tenant_id, t.train), array_agg(t.train order by t.tenant_id, t.train)
+    into v_tenants, v_trains
+    from train t
+   where (t.tenant_id, t.train) not in (select s.tenant_id, s.train from still s);
+  if v_trains is not null then
+    perform headway.let_go_apart(v_tenants, v_trains, v_now);
+  end if;
+  return v_taken;
+end
+$$;
+
+-- Up to p_limit arrivals (a few more where many tenants share them), each tenant's oldest. The tenants are found by one
+-- probe each, beginning with any of them.
+create function headway.arrivals_in_turn(p_limit integer) returns tid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_first uuid := gen_random_uuid();
+  v_last uuid := v_first;
+  v_found uuid;
+  v_owners uuid[] := '{}';
+  v_round integer := 1;
+begin
+  loop
+    select a.tenant_id into v_found from headway.arrivals a where a.tenant_id > v_last order by a.tenant_id limit 1;
+    if v_found is null or v_round = 2 and v_found > v_first then
+      exit when v_round = 2;
+      v_round := 2;
+      v_last := '00000000-0000-0000-0000-000000000000';
+      continue;
+    end if;
+    v_owners := v_owners || v_found;
+    exit when cardinality(v_owners) >= p_limit;
+    v_last := v_found;
+  end loop;
+  return array(
+    select s.ctid
+      from unnest(v_owners) as o (tenant_id)
+      cross join lateral (
+        select a.ctid
+          from headway.arrivals a
+         where a.tenant_id = o.tenant_id
+         order by a.id
+         limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)
+           for update skip locked) s);
+end
+$$;
+
+-- Look at arrivals of one sort: groups to be stopped, and the rest of those that are, machines that ended before their
+-- children, jobs that run again and whose end had canceled others, machines that got signals, jobs that wait for others,
+-- jobs that others may wait for.
+create function headway.look_at(p_what text, p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  case p_what
+    when 'groups' then perform headway.stop_groups(p_ids, null, p_now);
+    when 'stopping' then perform headway.stop_groups(null, p_ids, p_now);
+    when 'orphaned' then perform headway.stop_children(p_ids, p_now);
+    when 'revived' then perform headway.revive(p_ids, p_now, null, false);
+    when 'signaled' then perform headway.deliver(p_ids, p_now);
+    when 'jobs' then perform headway.join_jobs(p_ids, null, p_now);
+    else perform headway.join_jobs(null, p_ids, p_now);
+  end case;
+end
+$$;
+
+-- The same, one by one where they fail together; those that fail alone are put back.
+create function headway.look_at_each(p_what text, p_ids uuid[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_id uuid;
+  v_left uuid[];
+begin
+  if p_ids is null then
+    return;
+  end if;
+  begin
+    perform headway.look_at(p_what, p_ids, p_now);
+    return;
+  exception when others then
+    null;
+  end;
+  foreach v_id in array p_ids loop
+    begin
+      perform headway.look_at(p_what, array[v_id], p_now);
+    exception when others then
+      perform headway.put_back(sqlstate, p_what || ' ' || v_id || ': ' || sqlerrm);
+      v_left := v_left || v_id;
+    end;
+  end loop;
+  insert into headway.arrivals (groups, stopping, orphaned, revived, signaled, jobs, ended)
+  select case p_what when 'groups' then v_left end, case p_what when 'stopping' then v_left end,
+         case p_what when 'orphaned' then v_left end, case p_what when 'revived' then v_left end,
+         case p_what when 'signaled' then v_left end, case p_what when 'jobs' then v_left end,
+         case p_what when 'ended' then v_left end
+   where v_left is not null;
+end
+$$;
+
+-- Say in the server's log what else than somebody's lock keeps a row from being handled.
+create function headway.put_back(p_state text, p_message text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if p_state not in ('55P03', '40P01') then
+    raise warning 'headway: what could not be handled is left for the next round: % %', p_state, p_message;
+  end if;
+end
+$$;

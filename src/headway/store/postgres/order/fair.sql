@@ -1,0 +1,138 @@
+-- Fair queues: tenants take turns.
+
+-- Let a queue take tenants in turn, or not.
+create function headway.set_fair(p_queue text, p_fair boolean, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into headway.queues as q (name, fair, fair_since)
+  values (p_queue, p_fair, case when p_fair then pg_current_xact_id() end)
+  on conflict (name) do update
+    set fair = excluded.fair,
+        fair_since = case when q.fair and excluded.fair then q.fair_since else excluded.fair_since end;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, case when p_fair then 'fair' else 'not fair' end, p_queue);
+end
+$$;
+
+-- A queue was made fair: mark its unfinished jobs, once nobody is left who may have enqueued without knowing.
+-- True if the queue can be served fairly.
+create function headway.ready_fair(p_queue text, p_since xid8) returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if pg_snapshot_xmin(pg_current_snapshot()) <= p_since then
+    return false;
+  end if;
+  perform from headway.queues q where q.name = p_queue and q.fair_since = p_since for update skip locked;
+  if not found then
+    return false;
+  end if;
+  update headway.jobs j
+     set fair = true
+   where j.queue = p_queue
+     and j.fair is not true
+     and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running');
+  update headway.queues q set fair_since = null where q.name = p_queue;
+  return true;
+end
+$$;
+
+-- Candidates of a fair queue, locked: from tenant to tenant, beginning after the one that was served last.
+create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz, p_except uuid[]) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+  v_turn uuid;
+  v_mine boolean;
+  v_ids uuid[] := '{}';
+  v_tenants uuid[];
+  v_found uuid[];
+begin
+  select q.turn into v_turn from headway.queues q where q.name = p_queue for update skip locked;
+  v_mine := found;
+  if not v_mine then
+    select q.turn into v_turn from headway.queues q where q.name = p_queue;
+  end if;
+  v_turn := coalesce(v_turn, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+  loop
+    -- the tenants that have something, each by one probe; those after the turn first
+    with recursive ahead (tenant_id, n) as (
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > v_turn
+               order by j.tenant_id
+               limit 1), 1
+      union all
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > a.tenant_id
+               order by j.tenant_id
+               limit 1), a.n + 1
+        from ahead a
+       where a.tenant_id is not null and a.n < p_limit
+    ), behind (tenant_id, n) as (
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+               order by j.tenant_id
+               limit 1), 1
+      union all
+      select (select j.tenant_id
+                from headway.jobs j
+               where j.queue = p_queue and j.fair and j.status = 'queued' and j.limited_by is null
+                 and j.tenant_id > b.tenant_id
+               order by j.tenant_id
+               limit 1), b.n + 1
+        from behind b
+       where b.tenant_id is not null and b.n < p_limit
+    )
+    select array_agg(t.tenant_id order by t.half, t.tenant_id)
+      into v_tenants
+      from (select 1 as half, a.tenant_id from ahead a where a.tenant_id is not null
+            union all
+            select 2, b.tenant_id from behind b where b.tenant_id <= v_turn) t;
+    exit when v_tenants is null;
+    v_found := array(
+      select l.id
+        from (select c.id, c.place, c.rank
+                from (select t.place, j.id,
+                             row_number() over (partition by t.place order by j.priority, j.position, j.id) as rank
+                        from unnest(v_tenants) with ordinality as t (tenant_id, place)
+                        cross join lateral (
+                          select j.id, j.priority, j.position
+                            from headway.jobs j
+                           where j.queue = p_queue and j.tenant_id = t.tenant_id and j.fair
+                             and j.status = 'queued' and j.limited_by is null
+                             and (j.expires_at is null or j.expires_at > p_now)
+                             and j.id <> all (v_ids || p_except)
+                           order by j.priority, j.position, j.id
+                           limit (p_limit - cardinality(v_ids) + cardinality(v_tenants) - 1) / cardinality(v_tenants)
+                        ) j) c
+               order by c.rank, c.place
+               limit p_limit - cardinality(v_ids)) c
+        cross join lateral (
+          select j.id
+            from headway.jobs j
+           where j.id = c.id and j.status = 'queued' and j.limited_by is null
+             for update skip locked) l
+       order by c.rank, c.place);
+    exit when cardinality(v_found) = 0;
+    v_ids := v_ids || v_found;
+    select j.tenant_id into v_turn from headway.jobs j where j.id = v_ids[cardinality(v_ids)];
+    exit when cardinality(v_ids) >= p_limit;
+  end loop;
+  if v_mine and cardinality(v_ids) > 0 then
+    update headway.queues q set turn = v_turn where q.name = p_queue;
+  end if;
+  return v_ids;
+end
+$$;
