@@ -7,45 +7,27 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from headway.errors import (
-    ConfigError,
-    HeadwayError,
-    NotAllowed,
-    SchemaMissing,
-    SchemaOutdated,
-    StoreBusy,
-    StoreError,
-    StoreFailed,
-    StoreUnavailable,
-)
+from headway.errors import ConfigError, SchemaMissing, SchemaOutdated, StoreError
 from headway.secrets import add_own, own, redact, show_url, url_secrets
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.engine.arrays import literal
 from headway.store.postgres.engine.migrate import VERSION, State, state
-from headway.store.postgres.ops import PostgresOps
 from headway.store.run import Store, adrive, drive
-from headway.store.sqlstate import from_sqlstate
 
 try:
     import psycopg
 
-    from headway.store.postgres.engine.connection import TIMEOUT_S, NoAnswer
-    from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, CannotConnect, Pool, parameters
+    from headway.store.postgres.engine.connection import TIMEOUT_S
+    from headway.store.postgres.engine.errors import LOCKED, STALE, translated, worth_another_try
+    from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool, parameters
+    from headway.store.postgres.ops import PostgresOps
 except ImportError as missing:  # pragma: no cover
     raise ConfigError("PostgreSQL needs psycopg: install it with pip install 'headway[postgres]'") from missing
 
 T = TypeVar("T")
 
-_LOCKED = "55P03"
 _TRIES = (3, 2, 1, 0)  # how many more are left
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
-# SQLSTATEs that mean "not now": connection, no room on the disk or for connections, shutdown, serialization
-_PASSING = ("08", "531", "533", "57P", "40", "58", "25006")
-# and those that are about what was to be written: of the wrong form, against a constraint, too large. Whatever else
-# fails may work again, or in smaller parts: an internal error, no memory, a statement_timeout
-_OF_THE_DATA = ("22", "23", "54")
-# a plan or a statement of this session is older than the functions that were installed meanwhile
-_STALE = frozenset({"XX000", "0A000", "26000"})
 _LARGEST = 512 * 1024 * 1024  # characters of one statement; PostgreSQL takes a gigabyte
 
 
@@ -96,9 +78,9 @@ class PostgresStore:
                 try:
                     return self._run(op)
                 except psycopg.Error as error:
-                    if left and error.sqlstate == _LOCKED and op.apart is not None:
+                    if left and error.sqlstate == LOCKED and op.apart is not None:
                         op = op.apart
-                    elif not _worth_another(error, op, left):
+                    elif not left or not worth_another_try(error, repeatable=op.repeatable, first=left == _TRIES[0]):
                         raise
         raise AssertionError
 
@@ -108,9 +90,9 @@ class PostgresStore:
                 try:
                     return await self._arun(op, self._timeout_s if timeout_s is None else timeout_s)
                 except psycopg.Error as error:
-                    if left and error.sqlstate == _LOCKED and op.apart is not None:
+                    if left and error.sqlstate == LOCKED and op.apart is not None:
                         op = op.apart
-                    elif not _worth_another(error, op, left):
+                    elif not left or not worth_another_try(error, repeatable=op.repeatable, first=left == _TRIES[0]):
                         raise
         raise AssertionError
 
@@ -158,7 +140,7 @@ class PostgresStore:
                     cursor.execute(_SESSION, (self._tenant_id,))
                 return drive(steps(), execute)
         except psycopg.Error as error:
-            if error.sqlstate in _STALE:
+            if error.sqlstate in STALE:
                 conn.close()
             raise
         finally:
@@ -179,7 +161,7 @@ class PostgresStore:
                         await cursor.execute(_SESSION, (self._tenant_id,))
                     return await adrive(steps(), execute)
             except psycopg.Error as error:
-                if error.sqlstate in _STALE:
+                if error.sqlstate in STALE:
                     await conn.close()
                 raise
 
@@ -211,35 +193,7 @@ class PostgresStore:
         except psycopg.Error as error:
             # the driver's own words are no cause to show where they quote a password
             cause = error if redact(str(error), own()) == str(error) else None
-            raise self._translate(error) from cause
-
-    def _translate(self, error: psycopg.Error) -> HeadwayError:
-        code = error.sqlstate or ""
-        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        text = redact(text, own())  # a driver may quote the URL
-        ours = from_sqlstate(code, error.diag.message_primary or text, error.diag.message_detail)
-        if ours is not None:
-            return ours
-        if code == "42501":
-            return NotAllowed(
-                f"this login may not do that on {self.describe()}: {text}. Connect as a worker's login "
-                "(headway.grant_worker makes one), or as the owner of the schema"
-            )
-        if code == _LOCKED:
-            return StoreBusy(
-                f"another transaction holds what this operation needs on {self.describe()} ({text}). Nothing was "
-                "written: find it with headway doctor, and try again"
-            )
-        if code.startswith(_PASSING) or (isinstance(error, psycopg.OperationalError) and not code):
-            lost = not isinstance(error, CannotConnect) and (code or "08").startswith(("08", "57P"))
-            written = "It may have been written or not; repeating it is safe" if lost else "Nothing was written"
-            return StoreUnavailable(
-                f"PostgreSQL at {self.describe()} cannot be used right now: {text}. {written}: check that "
-                "the server is up and reachable (headway doctor), then try again"
-            )
-        if code and not code.startswith(_OF_THE_DATA):
-            return StoreFailed(f"PostgreSQL failed at the operation ({code}): {text}. Nothing was written: try again")
-        return StoreError(f"PostgreSQL refused the operation ({code or 'no code'}): {text}. Nothing was written")
+            raise translated(error, self.describe()) from cause
 
 
 def _prepare(op: Op[Any]) -> bool | None:
@@ -275,15 +229,3 @@ def _asked(request: Statement | Batch) -> tuple[str, list[Any] | None]:
 def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
     # not by its description, which would be made for this alone
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
-
-
-def _worth_another(error: psycopg.Error, op: Op[Any], left: int) -> bool:
-    """Whether the op may be run again at once: it was undone, or the connection broke and it can be repeated."""
-    if not left:
-        return False
-    if isinstance(error, NoAnswer):
-        return op.repeatable and left == _TRIES[0]  # once: each silence costs the caller the whole time
-    if error.sqlstate in ("40001", "40P01") or error.sqlstate in _STALE:
-        return True
-    lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith(("08", "57P"))
-    return lost and op.repeatable

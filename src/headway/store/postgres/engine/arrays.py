@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from headway.errors import InvalidPayload
@@ -26,3 +28,13 @@ def _texts(values: list[str]) -> str:
     if joined.count("\0") != len(values) - 1:
         raise InvalidPayload("a value has a NUL character, which PostgreSQL cannot keep")
     return '{"' + joined.replace("\\", r"\\").replace('"', r"\"").replace("\0", '","') + '"}'
+
+
+def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
+    """One array of a batch, or None (which costs nothing) where every item has the default."""
+    values = list(map(attrgetter(name), items))
+    if values.count(unset) == len(values):
+        return None
+    if name in ("unique_scope", "after"):
+        return [",".join(value) or None for value in values]
+    return values

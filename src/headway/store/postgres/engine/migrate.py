@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from headway.errors import ConfigError, SchemaOutdated
-from headway.store.ops import Statement, Steps
+from headway.store.ops import Op, Statement, Steps
 
 VERSION = 1
 
@@ -41,6 +41,11 @@ $$
 def version() -> Steps[int]:
     """The schema's version, kept as a comment on the jobs table; 0 where there is none."""
     return (yield from _recorded())[0]
+
+
+class VersionVerbs:
+    def version(self) -> Op[int]:
+        return Op(version, writes=False)
 
 
 class State(NamedTuple):

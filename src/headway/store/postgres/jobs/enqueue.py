@@ -1,4 +1,4 @@
-"""How jobs travel to PostgreSQL: the statement that enqueues one, or a batch as arrays."""
+"""Enqueue: one job as named parameters, a batch as arrays."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from typing import Any, cast
 
 import msgspec
 
+from headway.model.group import NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
 from headway.model.plain import is_plain
 from headway.model.status import UNFINISHED, Status
-from headway.store.ops import Statement, Steps
+from headway.store.ops import Op, Statement, Steps
+from headway.store.postgres.engine.arrays import column
+from headway.store.postgres.order.groups import new_group
 
 # how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
 # default, which need not be sent
@@ -87,6 +90,30 @@ _PLAIN = attrgetter(
     "timeout_ms",
 )
 _MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
+
+
+class EnqueueVerbs:
+    def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
+        sent = False
+
+        def steps(alone: bool = False) -> Steps[list[Enqueued]]:
+            nonlocal sent
+            again, sent = sent, True
+            if group is not None:
+                yield new_group(group)
+            given = yield from enqueue(jobs, alone=alone)
+            if not again:
+                return given
+            # run again by the store, for an answer was lost: what is there by its own id was made by this call
+            return [Enqueued(each.id, each.status, each.id == job.id) for each, job in zip(given, jobs, strict=True)]
+
+        return Op(
+            steps,
+            writes=True,
+            refusable=any(job.on_conflict == "raise" or job.after or job.group_id for job in jobs),
+            atomic=group is not None,
+            alone=lambda: steps(alone=True),
+        )
 
 
 def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueued]]:
@@ -185,16 +212,6 @@ def _scalar(n: int, value: Any) -> Any:
             return list(value)
         case _:
             return value
-
-
-def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
-    """One array of a batch, or None (which costs nothing) where every item has the default."""
-    values = list(map(attrgetter(name), items))
-    if values.count(unset) == len(values):
-        return None
-    if name in ("unique_scope", "after"):
-        return [",".join(value) or None for value in values]
-    return values
 
 
 def _place(job: NewJob, parent: str | None = None) -> str | None:

@@ -1,23 +1,17 @@
-"""The reads on PostgreSQL: plain selects, which row-level security narrows for roles that are under it."""
+"""Reads of jobs: plain selects, which row-level security narrows for roles that are under it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, TypeVar
-from uuid import UUID
+from collections.abc import Sequence
+from datetime import datetime
 
-import msgspec
-
-from headway.errors import InvalidPayload
 from headway.model import codec
-from headway.model.fleet import Queue, Worker
-from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
-from headway.model.status import Status, whole_scope
+from headway.model.job import Attempt, Filter, Job, Outcome
+from headway.model.status import Status
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.paging import in_pieces
-
-T = TypeVar("T")
+from headway.store.postgres.engine.decode import job, utc
+from headway.store.postgres.engine.verbs import read
 
 JOB = """
 select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, j.status, j.priority, j.position,
@@ -34,8 +28,6 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
   from headway.jobs j
   left join headway.tenants t on t.id = j.tenant_id
 """
-_JSON_FIELDS = ("payload", "result", "meta", "state")
-_FIELDS = Job.__struct_fields__
 _GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 # a parameter that is null folds its line away: these statements are planned with their values
 _MATCHES = """
@@ -104,69 +96,9 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
    and ($2::uuid is null or j.tenant_id = $2)
  order by 2
 """
-_PRUNABLE_JOBS = """
-select count(*)
-  from headway.jobs j
- where j.status = $2
-   and j.finished_at < headway.now() - $1::bigint * interval '1 millisecond'
-   and not exists (select from headway.edges e
-                     join headway.jobs m on m.id = e.child_id
-                    where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
-"""
-_PRUNABLE_EVENTS = """
-select count(*)
-  from headway.events e
- where e.status = 'handled'
-   and e.handled_at < headway.now() - $1::bigint * interval '1 millisecond'
-"""
-_PRUNABLE = {
-    "events": _PRUNABLE_EVENTS,
-    "failed_events": _PRUNABLE_EVENTS.replace("'handled'", "'failed'"),
-    "fires": """
-select count(*)
-  from headway.fires f
- where f.event_id is null
-   and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
-""",
-    "audit": "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'",
-}
-_AUDIT = "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id from headway.audit a"
-_QUEUES = """
-with live as (
-  select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
-         count(j.limited_by) as limited
-    from headway.jobs j
-   where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
-     and ($1::uuid is null or j.tenant_id = $1)
-   group by j.queue, j.status
-), per_queue as (
-  select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest, sum(l.limited) as limited
-    from live l
-   group by l.name
-)
-select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
-       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until
-  from per_queue p
-  full join headway.queue_settings($1) q using (name)
-  full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
- order by name
-"""
 
 
-class PostgresReads:
-    """The reads of `Ops`."""
-
-    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
-        def steps() -> Steps[dict[str, int]]:
-            found = {}
-            for name, older_than_ms in kept_ms.items():
-                sql = _PRUNABLE.get(name, _PRUNABLE_JOBS)
-                rows = yield Statement(sql, [older_than_ms] if name in _PRUNABLE else [older_than_ms, name])
-                found[name] = rows[0][0]
-            return found
-
-        return Op(steps, writes=False)
-
+class ReadVerbs:
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         return read(_GET, [list(ids), tenant_id], lambda rows: [job(row) for row in rows])
 
@@ -216,21 +148,6 @@ class PostgresReads:
             lambda rows: dict(rows),
         )
 
-    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
-
-    def now(self) -> Op[datetime]:
-        return read("select headway.now()", [], lambda rows: utc(rows[0][0]))
-
-    def workers(self) -> Op[list[Worker]]:
-        return read(
-            "select w.id, w.hostname, w.pid, w.machine, w.process_started, w.version, w.queues, w.kinds, w.concurrency,"
-            " w.running, w.started_at, w.heartbeat_at, w.lease_expires_at, w.metadata"
-            " from headway.workers w order by w.started_at, w.id",
-            [],
-            lambda rows: [_worker(row) for row in rows],
-        )
-
     def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:
         return read(
             "select count(*) from (select from headway.jobs me join headway.jobs j"
@@ -242,127 +159,11 @@ class PostgresReads:
             lambda rows: rows[0][0],
         )
 
-    def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
-        return read(
-            "select t.id, t.slug from headway.tenants t where t.id = any ($1::uuid[]) and t.slug is not null",
-            [list(ids)],
-            lambda rows: dict(rows),
-        )
-
-    def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
-        def steps() -> Steps[dict[str, str]]:
-            rows = yield Statement("select name, id from headway.tenants_named($1::text[], $2)", [list(names), create])
-            return {name: str(tenant_id) for name, tenant_id in rows}
-
-        return Op(steps, writes=create)
-
-    def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
-        return read(
-            f"{_AUDIT} where a.job_id = $1::uuid and ($2::uuid is null or a.tenant_id = $2) order by a.id",
-            [job_id, tenant_id],
-            _entries,
-        )
-
-    def audit_log(
-        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
-    ) -> Op[list[AuditEntry]]:
-        return read(
-            f"{_AUDIT} where ($1::uuid is null or a.tenant_id = $1) and ($2::text is null or a.actor = $2)"
-            " and ($3::text is null or a.action = $3) and ($4::bigint is null or a.id < $4)"
-            " order by a.id desc limit $5::integer",
-            [tenant_id, actor, action, before, limit],
-            _entries,
-        )
-
-
-def _entries(rows: Rows) -> list[AuditEntry]:
-    return [
-        AuditEntry(utc(at), actor, action, detail, number, job_id and str(job_id), tenant_id and str(tenant_id))
-        for at, actor, action, detail, number, job_id, tenant_id in rows
-    ]
-
-
-def call(
-    sql: str, params: Sequence[Any], shape: Callable[[Rows], T], *, repeatable: bool = True, urgent: bool = False
-) -> Op[T]:
-    """One call of a function that writes."""
-
-    def steps() -> Steps[T]:
-        return shape((yield Statement(sql, params)))
-
-    return Op(steps, writes=True, repeatable=repeatable, urgent=urgent)
-
-
-def first(rows: Rows) -> Any:
-    return rows[0][0]
-
-
-def nothing(_: Rows) -> None:
-    return None
-
-
-def read(sql: str, params: Sequence[Any], shape: Any) -> Op[Any]:
-    def steps() -> Steps[Any]:
-        return shape((yield Statement(sql, params)))
-
-    return Op(steps, writes=False)
-
-
-def shown(text: str | None) -> Any:
-    """What JSON text stands for; the text itself where it cannot be read, as SQL may have written it."""
-    try:
-        return None if text is None else codec.read(text)
-    except InvalidPayload:
-        return text
-
-
-def utc(value: Any) -> Any:
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
-
-
-def plain(value: Any) -> Any:
-    """The value as the models have it, also from a library that makes UUIDs of ids."""
-    return str(value) if isinstance(value, UUID) else utc(value)
-
-
-def job(row: Row) -> Job:
-    fields = dict(zip(_FIELDS, map(utc, row), strict=True))
-    for name in _JSON_FIELDS:
-        fields[name] = codec.shown(fields[name], what=name)
-    fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
-    fields["awaiting"] = tuple(fields["awaiting"] or ())
-    return Job(**fields)
+    def now(self) -> Op[datetime]:
+        return read("select headway.now()", [], lambda rows: utc(rows[0][0]))
 
 
 def _attempt(row: Row) -> Attempt:
     fields = dict(zip(Attempt.__struct_fields__, map(utc, row), strict=True))
     fields["state"] = codec.shown(fields["state"], what="state")
     return Attempt(**fields)
-
-
-def _worker(row: Row) -> Worker:
-    fields = dict(zip(Worker.__struct_fields__, map(utc, row), strict=True))
-    fields["queues"] = msgspec.json.decode(fields["queues"])
-    fields["metadata"] = codec.shown(fields["metadata"], what="metadata")
-    fields["kinds"] = tuple(fields["kinds"])
-    return Worker(**fields)
-
-
-def _queue(row: Row) -> Queue:
-    name, paused, paused_at, paused_by, counts, oldest, workers, kinds, *order = map(utc, row)
-    fair, max_running, limited, reserved_by, reserved_until = order
-    return Queue(
-        name=name,
-        paused=bool(paused),
-        paused_at=paused_at,
-        paused_by=paused_by,
-        counts=msgspec.json.decode(counts) if counts else {},
-        oldest_queued_at=oldest,
-        workers=workers,
-        kinds=tuple(kinds or ()),
-        fair=fair,
-        max_running=max_running,
-        limited=limited,
-        reserved_by=reserved_by,
-        reserved_until=reserved_until,
-    )

@@ -1,4 +1,4 @@
-"""Settlements on PostgreSQL: outcomes as arrays, and the children that machines spawn with them."""
+"""Settle: write how executions ended, outcomes as arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-import msgspec
-
-from headway.model.job import Claim, NewJob, Settlement
-from headway.model.machine import Settled, Turn
+from headway.model.job import Claim, Settlement
+from headway.model.machine import Settled
 from headway.store.ops import Op, Rows, Statement, Steps
-from headway.store.postgres.jobs.enqueue import column, enqueue_all
+from headway.store.postgres.engine.arrays import column
+from headway.store.postgres.jobs.claim import CLAIM, read_claims
+from headway.store.postgres.machines.children import spawn
+from headway.store.postgres.machines.turns import is_childless, turn_json
 
 _SETTLE = (
     "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"
@@ -30,28 +31,9 @@ _SAID = attrgetter(
     "status", "to", "fence", "charge", "delay_ms", "error", "exit_code", "stdout_tail", "stderr_tail", "pid", "turn"
 )
 _NOTHING_SAID = ("succeeded", "succeeded", 1, 0, 0, None, None, None, None, None, None)
-_ADD_CHILDREN = (
-    "select headway.add_children($1::uuid[], $2::integer[], $3::uuid[], $4::integer[], $5::text[], $6::uuid[])"
-)
-_CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
 
 
-class SettleOps:
-    """The verbs of `Ops` that claim and settle."""
-
-    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
-        def steps() -> Steps[list[Claim]]:
-            return _claims((yield Statement(_CLAIM, [worker_id, queue, limit])))
-
-        return Op(steps, writes=True, repeatable=False)
-
-    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
-        def steps() -> Steps[list[str]]:
-            rows = yield Statement("select headway.claimable($1::text[])", [list(queues)])
-            return [name for (name,) in rows]
-
-        return Op(steps, writes=True)
-
+class SettleVerbs:
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         spawns = _spawns(settlements)
         apart = None if spawns else _apart(worker_id, settlements)
@@ -64,12 +46,12 @@ class SettleOps:
             rows = yield Statement(_SETTLE_AND_CLAIM, [*_settling(worker_id, settlements), queue, limit])
             # a row without a kind is no claim, but what became of a settlement
             answers = [(row[0], row[5], row[13], row[18]) for row in rows if row[2] is None]
-            return _settled(answers), _claims([row for row in rows if row[2] is not None])
+            return _settled(answers), read_claims([row for row in rows if row[2] is not None])
 
         def one_by_one() -> Steps[tuple[Settled, list[Claim]]]:
             yield Statement("select headway.lock_claim($1)", [queue])
             settled = yield from _settle(worker_id, settlements)
-            return settled, _claims((yield Statement(_CLAIM, [worker_id, queue, limit])))
+            return settled, read_claims((yield Statement(CLAIM, [worker_id, queue, limit])))
 
         def only_settled() -> Steps[tuple[Settled, list[Claim]]]:
             return (yield from _settle_apart(worker_id, settlements)), []
@@ -95,7 +77,7 @@ def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]
     rows = yield request
     parked = {(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "parked"}
     if parked:
-        yield from _spawn([s for s in settlements if (s.id, s.fence) in parked])
+        yield from spawn([s for s in settlements if (s.id, s.fence) in parked])
     return _settled(rows)
 
 
@@ -105,30 +87,6 @@ def _apart(worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
 
 def _settle_apart(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
     return _settled((yield Statement(_APART, _settling(worker_id, settlements))))
-
-
-def _spawn(settlements: Sequence[Settlement]) -> Steps[None]:
-    """Enqueue the children of machines that were parked in this transaction, and let the machines wait for them."""
-    turns = [(s, s.turn) for s in settlements if s.turn is not None]
-    children: list[NewJob] = [child for _, turn in turns for child in turn.children]
-    machines = [s.id for s, turn in turns for _ in turn.children]
-    ids = [child.id for child in children]
-    met: list[str] = []
-    for place, job_id, _, created in (yield enqueue_all(children, alone=False, parents=machines)):
-        if not created:
-            ids[place - 1] = str(job_id)
-            met.append(str(job_id))
-    yield Statement(
-        _ADD_CHILDREN,
-        [
-            machines,
-            [s.fence for s, turn in turns for _ in turn.children],
-            ids,
-            [place for _, turn in turns for place in range(len(turn.children))],
-            [turn.on_failure for _, turn in turns for _ in turn.children],
-            met or None,
-        ],
-    )
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -147,7 +105,7 @@ def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
         [s.id for s in settlements],
         [s.fence for s in settlements],
         [s.status for s in settlements],
-        ["queued" if _childless(s.turn) else s.to for s in settlements],
+        ["queued" if is_childless(s.turn) else s.to for s in settlements],
         column(settlements, "charge", 0),
         column(settlements, "delay_ms", 0),
         column(settlements, "result", None),
@@ -155,47 +113,10 @@ def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
         column(settlements, "exit_code", None),
         column(settlements, "stdout_tail", None),
         column(settlements, "stderr_tail", None),
-        None if turns.count(None) == len(turns) else [turn and _turn(turn) for turn in turns],
+        None if turns.count(None) == len(turns) else [turn and turn_json(turn) for turn in turns],
         None if turns.count(None) == len(turns) else [turn and turn.state for turn in turns],
         column(settlements, "pid", None),
     ]
-
-
-def _turn(turn: Turn) -> str:
-    """A turn as end_attempts reads it: what is not said is not there. State and children travel apart."""
-    given: dict[str, Any] = {
-        "outcome": turn.outcome,
-        "ran": turn.ran,
-        "step": turn.step,
-        "version": turn.version,
-    }
-    if turn.progress:
-        given["progress"] = True
-    if turn.note is not None:
-        given["note"] = turn.note
-    if turn.consumed:
-        given["consumed"] = turn.consumed
-    if turn.awaiting:
-        given["awaiting"] = turn.awaiting
-        if turn.match == "all":
-            given["all"] = True
-    if turn.deadline_ms is not None:
-        given["deadline_ms"] = turn.deadline_ms
-    if turn.children:
-        given["joins"] = True
-    elif _childless(turn):
-        given["childless"] = True
-    if turn.queue is not None:
-        given["queue"] = turn.queue
-        given["partition"] = turn.partition
-        given["home_queue"] = turn.home_queue
-        given["home_partition"] = turn.home_partition
-    return msgspec.json.encode(given).decode()
-
-
-def _childless(turn: Turn | None) -> bool:
-    """A Spawn of nobody: nothing to wait for."""
-    return turn is not None and turn.outcome == "spawn" and not turn.children
 
 
 def _settled(rows: Rows) -> Settled:
@@ -204,7 +125,3 @@ def _settled(rows: Rows) -> Settled:
         {job_id: signals for job_id, _, verdict, signals in rows if verdict == "continued"},
         [(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "busy"],
     )
-
-
-def _claims(rows: Rows) -> list[Claim]:
-    return [Claim(*row) for row in rows]

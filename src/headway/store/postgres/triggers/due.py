@@ -11,9 +11,10 @@ from headway.model import codec
 from headway.model.event import Event
 from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger
 from headway.store.ops import Op, Row, Rows, Statement, Steps
-from headway.store.postgres.jobs.reads import utc
+from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.triggers.events import EVENT_COLUMNS, read_event
-from headway.store.postgres.triggers.triggers import TEMPLATE_COLUMNS, TRIGGER_COLUMNS, read_template, read_trigger
+from headway.store.postgres.triggers.templates import TEMPLATE_COLUMNS, read_template
+from headway.store.postgres.triggers.triggers import TRIGGER_COLUMNS, read_trigger
 
 _DUE = (
     "select now, schedules, events, next_due_ms, computed, defined"
@@ -59,9 +60,7 @@ select h.events, {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
 """  # noqa: S608 - texts of these files
 
 
-class DueOps:
-    """The verb of `Ops` that looks what is due."""
-
+class DueVerbs:
     def due(self, *, kinds: Sequence[str], declared: Sequence[str], limit: int) -> Op[Due]:
         def steps() -> Steps[Due]:
             ((now, schedules, events, next_due_ms, computed, defined),) = yield Statement(

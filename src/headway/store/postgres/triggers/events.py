@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.postgres.jobs.enqueue import column
-from headway.store.postgres.jobs.reads import call, plain, read, shown
+from headway.store.postgres.engine.arrays import column
+from headway.store.postgres.engine.decode import plain, shown
+from headway.store.postgres.engine.verbs import call, id_list, read
 
 EVENT_COLUMNS = """
        e.id, e.tenant_id, coalesce(en.slug, e.tenant_id::text), e.name, e.payload::text, e.status, e.emitted_at,
@@ -31,9 +32,7 @@ select {EVENT_COLUMNS}
 """  # noqa: S608 - texts of this file
 
 
-class EventOps:
-    """The verbs of `Ops` for events, but for what comes of them."""
-
+class EventVerbs:
     def emit(self, events: Sequence[NewEvent]) -> Op[list[str]]:
         def steps() -> Steps[list[str]]:
             if events:
@@ -57,7 +56,7 @@ class EventOps:
         return call(
             "select * from headway.retry_events($1::uuid[], $2::uuid, $3)",
             [list(ids), tenant_id, actor],
-            lambda rows: [str(row[0]) for row in rows],
+            id_list,
         )
 
     def events(

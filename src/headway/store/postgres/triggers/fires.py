@@ -9,8 +9,9 @@ from headway.model.job import NewJob
 from headway.model.status import UNFINISHED
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Op, Row, Statement, Steps
+from headway.store.postgres.engine.decode import plain
+from headway.store.postgres.engine.verbs import call, first, read
 from headway.store.postgres.jobs.enqueue import enqueue
-from headway.store.postgres.jobs.reads import call, first, plain, read
 
 T = TypeVar("T")
 
@@ -56,9 +57,7 @@ _FIRES_OF = (
 )
 
 
-class FireOps:
-    """The verbs of `Ops` that fire triggers."""
-
+class FireVerbs:
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
         def steps() -> Steps[list[Fire]]:
             once = _firsts(firings, lambda firing: firing.trigger_id)

@@ -1,0 +1,62 @@
+"""Queues: paused or not, and what is in them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.model.fleet import Queue
+from headway.store.ops import Op, Row
+from headway.store.postgres.engine.decode import utc
+from headway.store.postgres.engine.verbs import call, nothing, read
+
+_QUEUES = """
+with live as (
+  select j.queue as name, j.status, count(*) as n, min(j.queued_at) filter (where j.status = 'queued') as oldest,
+         count(j.limited_by) as limited
+    from headway.jobs j
+   where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+     and ($1::uuid is null or j.tenant_id = $1)
+   group by j.queue, j.status
+), per_queue as (
+  select l.name, jsonb_object_agg(l.status, l.n) as counts, min(l.oldest) as oldest, sum(l.limited) as limited
+    from live l
+   group by l.name
+)
+select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
+       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until
+  from per_queue p
+  full join headway.queue_settings($1) q using (name)
+  full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
+ order by name
+"""
+
+
+class QueueVerbs:
+    def pause(self, queue: str, *, actor: str | None) -> Op[None]:
+        return call("select headway.pause($1, $2)", [queue, actor], nothing)
+
+    def resume(self, queue: str, *, actor: str | None) -> Op[None]:
+        return call("select headway.resume($1, $2)", [queue, actor], nothing)
+
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+        return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
+
+
+def _queue(row: Row) -> Queue:
+    name, paused, paused_at, paused_by, counts, oldest, workers, kinds, *order = map(utc, row)
+    fair, max_running, limited, reserved_by, reserved_until = order
+    return Queue(
+        name=name,
+        paused=bool(paused),
+        paused_at=paused_at,
+        paused_by=paused_by,
+        counts=msgspec.json.decode(counts) if counts else {},
+        oldest_queued_at=oldest,
+        workers=workers,
+        kinds=tuple(kinds or ()),
+        fair=fair,
+        max_running=max_running,
+        limited=limited,
+        reserved_by=reserved_by,
+        reserved_until=reserved_until,
+    )

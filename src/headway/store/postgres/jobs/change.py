@@ -1,0 +1,26 @@
+"""Change a job that waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.model.job import Change
+from headway.model.status import Status
+from headway.store.ops import Op
+from headway.store.postgres.engine.verbs import call, first
+
+
+class ChangeVerbs:
+    def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
+        given: dict[str, Any] = {
+            name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not msgspec.UNSET
+        }
+        if isinstance(given.get("payload"), str):
+            given["payload"] = msgspec.Raw(given["payload"].encode())
+        return call(
+            "select headway.change($1::uuid, $2::json, $3::uuid, $4)",
+            [job_id, msgspec.json.encode(given).decode(), tenant_id, actor],
+            first,
+        )

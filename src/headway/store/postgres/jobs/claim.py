@@ -1,0 +1,68 @@
+"""Claim: jobs start, show their progress, and are given back unstarted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.job import Claim, Report
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.postgres.engine.verbs import call, first
+
+CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
+
+
+class ClaimVerbs:
+    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
+        def steps() -> Steps[list[Claim]]:
+            return read_claims((yield Statement(CLAIM, [worker_id, queue, limit])))
+
+        return Op(steps, writes=True, repeatable=False)
+
+    def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
+        def steps() -> Steps[list[str]]:
+            rows = yield Statement("select headway.claimable($1::text[])", [list(queues)])
+            return [name for (name,) in rows]
+
+        return Op(steps, writes=True)
+
+    def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
+        return call(
+            "select * from headway.take($1::uuid, $2::uuid, $3::uuid)",
+            [worker_id, job_id, reservation_id],
+            lambda rows: Claim(*rows[0]) if rows else None,
+            repeatable=False,
+        )
+
+    def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
+        return call("select * from headway.running($1::uuid)", [worker_id], _pairs)
+
+    def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
+        return call(
+            "select headway.release($1::uuid[], $2::integer[], $3::bigint)",
+            [[job_id for job_id, _ in claims], [fence for _, fence in claims], delay_ms],
+            first,
+        )
+
+    def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
+        return call(
+            "select * from headway.report($1::uuid, $2::uuid[], $3::integer[], $4::real[], $5::text[], $6::text[],"
+            " $7::bigint[])",
+            [
+                worker_id,
+                [r.id for r in reports],
+                [r.fence for r in reports],
+                [r.progress for r in reports],
+                [r.note for r in reports],
+                [r.tail for r in reports],
+                [r.tail_end for r in reports],
+            ],
+            _pairs,
+        )
+
+
+def read_claims(rows: Rows) -> list[Claim]:
+    return [Claim(*row) for row in rows]
+
+
+def _pairs(rows: Rows) -> list[tuple[str, int]]:
+    return [(job_id, fence) for job_id, fence in rows]

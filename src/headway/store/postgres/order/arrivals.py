@@ -1,0 +1,11 @@
+"""Arrivals: what was left to be decided after somebody's commit."""
+
+from __future__ import annotations
+
+from headway.store.ops import Op
+from headway.store.postgres.engine.verbs import call, first
+
+
+class ArrivalVerbs:
+    def couple(self, *, limit: int) -> Op[int]:
+        return call("select headway.couple($1::integer)", [limit], first)
