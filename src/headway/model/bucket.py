@@ -1,4 +1,4 @@
-"""Buckets: what a rate remembers of its starts, and how many more it allows. `limits.sql` has the same arithmetic."""
+"""Buckets: what a rate remembers of its starts, and how many more it allows. `rates.sql` has the same arithmetic."""
 
 from __future__ import annotations
 

@@ -74,4 +74,4 @@ class PostgresOps(
     QueueVerbs,
     TenantVerbs,
 ):
-    """The verbs of `store/ops.py` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
+    """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""

@@ -1,0 +1,55 @@
+"""Workers, queues and tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Worker
+from headway.store.ops.recipe import Op
+
+
+class Fleet(Protocol):
+    def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
+        """Add the worker with a fresh lease."""
+        ...
+
+    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
+        """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written); `busy` names
+        its queues without a free slot."""
+        ...
+
+    def retire(self, worker_id: str) -> Op[None]:
+        """Note that a worker stops while it still has running jobs: when they are reaped, no loss is charged."""
+        ...
+
+    def unregister(self, worker_id: str) -> Op[None]:
+        """Remove a worker that ends in good order; jobs it still held are reaped as if it were lost."""
+        ...
+
+    def workers(self) -> Op[list[Worker]]:
+        """The registered workers."""
+        ...
+
+    def pause(self, queue: str, *, actor: str | None) -> Op[None]:
+        """Stop claims from the queue: once this returned, none commits."""
+        ...
+
+    def resume(self, queue: str, *, actor: str | None) -> Op[None]:
+        """Let claims go on."""
+        ...
+
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+        """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant is not told who paused
+        or reserved it."""
+        ...
+
+    def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
+        """The names of these tenants, as far as they are known."""
+        ...
+
+    def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
+        """The ids of the tenants of these names, as far as there are such; an id is a name, too. With `create`, names
+        that are new become tenants, under random ids (an id under itself, without a name), unless the login may act
+        for one tenant only. Raises `InvalidJob` for a name that is not valid, or that a tenant had before."""
+        ...
