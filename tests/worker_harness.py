@@ -14,7 +14,7 @@ from msgspec.structs import replace as replace_in
 
 from headway.config import Settings
 from headway.define import Registry
-from headway.define.signaling import signal_to
+from headway.define.signals import signal_to
 from headway.errors import StoreUnavailable
 from headway.model.job import Attempt, Change, Filter, Job, NewJob
 from headway.model.machine import Child

@@ -22,7 +22,7 @@ from headway.logs import configure
 from headway.model.job import NewJob
 from headway.model.status import FINISHED
 from headway.store.ops import Op
-from headway.worker.reach import Reach
+from headway.worker.database import Database
 from tests.crash.crash_jobs import SOON, app, kinds, note
 
 VERBS = ("claim", "settle", "settle_and_claim", "children", "promote")
@@ -107,9 +107,9 @@ class Points:
         self._names: dict[int, str] = {}
 
     def watch(self) -> None:
-        points, run = self, Reach.run
+        points, run = self, Database.run
 
-        async def watched(reach: Reach, op: Op[Any]) -> Any:
+        async def watched(reach: Database, op: Op[Any]) -> Any:
             name = points._names.pop(id(op), "")
             if name and name != "claim" and name != "promote":
                 points._pass(name, "before")
@@ -120,7 +120,7 @@ class Points:
                 points._at(name, "after")
             return answer
 
-        Reach.run = watched  # type: ignore[method-assign, assignment]
+        Database.run = watched  # type: ignore[method-assign, assignment]
         ops = type(app.store.ops)
         for verb in VERBS:
             setattr(ops, verb, self._named(verb, getattr(ops, verb)))

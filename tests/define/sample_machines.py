@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from headway import Context, Done, Machine, Next, Registry, step
-from headway.define import MachineKind, StepContext, Visit
+from headway.define import ClaimedStep, MachineKind, StepContext
 from headway.model.ids import new_id
 from headway.model.job import Claim, NewJob, Settlement
 from headway.model.machine import Place
@@ -113,22 +113,22 @@ def claim(place: Place | None = None, **changes: Any) -> Claim:
     return Claim(**given | changes)
 
 
-def admitted(registry: Registry, place: Place | None, **changes: Any) -> Visit | None:
+def admitted(registry: Registry, place: Place | None, **changes: Any) -> ClaimedStep | None:
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
     return kind.admit(claim(place, **changes))
 
 
-def visited(registry: Registry, place: Place | None, **changes: Any) -> tuple[Visit, StepContext]:
-    visit = admitted(registry, place, **changes)
-    assert visit is not None
-    ctx = visit.context(visit.claim, tenant="default", worker_id="w")
-    visit.invocation(ctx)
-    return visit, ctx
+def visited(registry: Registry, place: Place | None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
+    claimed = admitted(registry, place, **changes)
+    assert claimed is not None
+    ctx = claimed.context(claimed.claim, tenant="default", worker_id="w")
+    claimed.invocation(ctx)
+    return claimed, ctx
 
 
-def conclude(visit: Visit, ctx: StepContext, outcome: Any, **options: Any) -> Settlement:
-    return visit.conclude(
+def settlement_of(claimed: ClaimedStep, ctx: StepContext, outcome: Any, **options: Any) -> Settlement:
+    return claimed.settlement_of(
         ctx, outcome, **{"result_limit": LIMIT, "state_limit": LIMIT, "continues": False, "failure": None} | options
     )
 
@@ -137,7 +137,7 @@ def signal(name: str, payload: Any = None) -> Received:
     return Received(new_id(), name, payload, 1_900_000_000_000_000, f"dedup-{name}")
 
 
-def thing(registry: Registry, place: Place | None = None, **changes: Any) -> tuple[Visit, StepContext]:
+def thing(registry: Registry, place: Place | None = None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
     @registry.machine
     class Thing(Machine, version=2, name="thing", queue="checkout"):
         State = Order

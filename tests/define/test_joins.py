@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.define.cycles import check_acyclic
-from headway.define.grouping import grouped
+from headway.define.groups import grouped
 from headway.errors import InvalidJob
 from headway.model.group import NewGroup
 from headway.model.ids import new_id

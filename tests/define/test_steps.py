@@ -164,14 +164,14 @@ def test_a_steps_options_go_over_its_machines() -> None:
         def own(self, ctx: Any) -> Any: ...
 
     steps = kind_of(M).edition.steps
-    claim = step_context(M)._visit.claim
+    claim = step_context(M)._claimed.claim
     assert (claim.max_attempts, claim.timeout_ms, claim.backoff_base_ms, claim.backoff_cap_ms) == (
         3,
         10_000,
         1_000,
         60_000,
     )
-    claim = step_context(M, "own")._visit.claim
+    claim = step_context(M, "own")._claimed.claim
     assert (claim.max_attempts, claim.timeout_ms, claim.backoff_base_ms, claim.backoff_cap_ms) == (
         10,
         None,

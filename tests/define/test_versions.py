@@ -12,7 +12,7 @@ from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.machine import Place
 from headway.model.outcome import Outcomes
-from tests.define.sample_machines import admitted, claim, conclude, versions, visited
+from tests.define.sample_machines import admitted, claim, settlement_of, versions, visited
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def test_a_claim_is_run_by_the_version_that_its_row_has(registry: Registry) -> N
     for machine in versions(1, 2):
         registry.machine(machine)
     for version in (1, 2):
-        visit = admitted(registry, Place(version=version, step=f"only{version}"))
-        assert visit is not None
-        assert (visit.edition.version, visit.step.name, visit.migrates) == (version, f"only{version}", False)
+        claimed = admitted(registry, Place(version=version, step=f"only{version}"))
+        assert claimed is not None
+        assert (claimed.edition.version, claimed.step.name, claimed.migrates) == (version, f"only{version}", False)
     by_name_alone = admitted(registry, None)
     assert by_name_alone is not None
     assert (by_name_alone.edition.version, by_name_alone.step.name) == (2, "start")
@@ -150,25 +150,25 @@ def test_a_state_of_an_older_version_is_migrated_and_goes_with_the_outcome(regis
     place = Place(version=1, step="pack")
     if committed:
         place = Place(version=1, step="pack", state=msgspec.Raw(b'{"order":7}'))
-    visit, ctx = visited(registry, place)
+    claimed, ctx = visited(registry, place)
     assert seen == [(1, {"order": 7 if committed else 42})]
-    assert (visit.migrates, ctx.version, ctx.step) == (True, 3, "pack")
+    assert (claimed.migrates, ctx.version, ctx.step) == (True, 3, "pack")
     assert ctx.state.orders == [seen[0][1]["order"]]
-    turn = conclude(visit, ctx, Next("start")).turn
+    turn = settlement_of(claimed, ctx, Next("start")).turn
     assert turn is not None
     assert (turn.version, turn.ran, turn.step) == (3, "pack", "start")
     assert turn.state == msgspec.json.encode({"orders": ctx.state.orders}).decode()
     # also where the outcome itself leaves the state alone
-    last = conclude(visit, ctx, Done(1)).turn
+    last = settlement_of(claimed, ctx, Done(1)).turn
     assert last is not None
     assert (last.version, last.state) == (3, turn.state)
 
 
 def test_a_migration_may_say_where_it_goes_on(registry: Registry) -> None:
     migrating(registry, lambda version, state: Next("start", {"orders": []}))
-    visit, ctx = visited(registry, Place(version=2, step="a step of old"))
-    assert (visit.step.name, ctx.state.orders) == ("start", [])
-    turn = conclude(visit, ctx, Done(1)).turn
+    claimed, ctx = visited(registry, Place(version=2, step="a step of old"))
+    assert (claimed.step.name, ctx.state.orders) == ("start", [])
+    turn = settlement_of(claimed, ctx, Done(1)).turn
     assert turn is not None
     assert turn.ran == "start"
 

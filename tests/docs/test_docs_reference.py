@@ -23,10 +23,10 @@ from headway.commands import command, param
 from headway.commands.argument import BUILT_IN
 from headway.define import Kind
 from headway.define.change import NAMES as CHANGES
-from headway.define.firing import event_names, schedule_names
 from headway.define.keys import KEYS
 from headway.define.option_types import KindOptions, StepOptions, UsingOptions
 from headway.define.options import Options, kind_options
+from headway.define.trigger_jobs import event_names, schedule_names
 from headway.model import event as model_event
 from headway.model.definition import Definition
 from headway.model.duration import to_ms

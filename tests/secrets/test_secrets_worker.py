@@ -25,9 +25,9 @@ from headway.model.job import Claim, Report, Settlement
 from headway.model.outcome import Outcomes
 from headway.secrets import Vault, read
 from headway.secrets.values import add_resolved
+from headway.worker.error_text import error_text
 from headway.worker.execution import Execution
-from headway.worker.redacted import redacted
-from headway.worker.verdict import describe
+from headway.worker.outcome_secrets import redacted
 from tests.worker_harness import Workshop
 
 BY_NAME = "Kx7Qz9mw2rT5-by-name"
@@ -527,11 +527,11 @@ def test_what_is_cut_of_an_error_leaves_no_piece_of_a_secret() -> None:
     for after in range(16_250, 16_400):
         error = ValueError("short")
         error.add_note("x" * 500 + BY_REFERENCE + "y" * after)
-        assert "ference" not in describe(error)
-        assert BY_REFERENCE[:8] not in describe(ValueError("x" * (after - 12_280) + BY_REFERENCE + "y" * 100))
+        assert "ference" not in error_text(error)
+        assert BY_REFERENCE[:8] not in error_text(ValueError("x" * (after - 12_280) + BY_REFERENCE + "y" * 100))
     giant = ValueError("short")
     giant.add_note((BY_REFERENCE + "-") * 20_000)
-    assert "ference" not in describe(giant)
+    assert "ference" not in error_text(giant)
 
 
 def test_output_tails_are_redacted() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway.model.job import Claim
-from headway.worker import Summary, pace
+from headway.worker import Summary, batch_size
 from tests.worker_harness import FaultyStore, Workshop
 
 MIB = 1_048_576
@@ -30,7 +30,7 @@ class Weighing(FaultyStore):
 
 @pytest.fixture(autouse=True)
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "ANSWER", BOUND)
+    monkeypatch.setattr(batch_size, "CLAIM_BYTES", BOUND)
 
 
 def test_large_jobs_come_in_small_claims(shop: Workshop) -> None:

@@ -315,7 +315,7 @@ def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
 
 
 def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headway.worker.tick.PRUNE_EVERY_S", 0.01)
+    monkeypatch.setattr("headway.worker.maintenance.PRUNE_EVERY_S", 0.01)
 
     @shop.job(max_attempts=1)
     async def works(*, well: bool) -> None:

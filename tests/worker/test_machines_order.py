@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from headway import Await, Context, Done, Headway, Machine, Next, step
-from headway.define.grouping import grouped
+from headway.define.groups import grouped
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
 from tests.worker_harness import Workshop

@@ -11,10 +11,10 @@ import apsw
 import psycopg
 import pytest
 
-from headway.define.grouping import grouped
+from headway.define.groups import grouped
 from headway.model.ids import new_id
 from headway.model.limit import Limit
-from headway.worker import Errand
+from headway.worker import SingleJobWorker
 from tests.worker_harness import FaultyStore, Workshop
 
 SLOW = {"pace_ms": 60_000, "idle_pace_ms": 60_000, "promote_every_ms": 60_000}
@@ -33,10 +33,10 @@ def by_hand(store: Any, sql: str, *params: Any) -> None:
         conn.close()
 
 
-def errand(shop: Workshop, job_id: str, *, store: Any = None, reservation_id: str | None = None) -> Errand:
+def worker_for(shop: Workshop, job_id: str, *, store: Any = None, reservation_id: str | None = None) -> SingleJobWorker:
     from tests.worker_harness import BRISK
 
-    return Errand(
+    return SingleJobWorker(
         store or shop.store,
         shop.registry.kinds,
         settings=BRISK,
@@ -169,7 +169,7 @@ def test_a_worker_is_idle_where_nothing_can_run(shop: Workshop, ran: list[int]) 
 
 def test_an_errand_runs_its_job_and_no_other(shop: Workshop, ran: list[int]) -> None:
     first, second = shop.enqueue(build(shop, 1), build(shop, 2))
-    worker = errand(shop, second)
+    worker = worker_for(shop, second)
     assert shop.run(worker.run(until_idle=True)).succeeded == 1
     assert worker.taken
     assert ran == [2]
@@ -184,19 +184,19 @@ def test_an_errand_has_the_timeout_and_the_retries_of_its_job(shop: Workshop) ->
         await asyncio.sleep(60)
 
     (job,) = shop.enqueue(hangs.build())
-    assert shop.run(errand(shop, job).run(until_idle=True)).retried == 1
+    assert shop.run(worker_for(shop, job).run(until_idle=True)).retried == 1
     assert (shop.get(job).status, shop.last(job).status) == ("scheduled", "timeout")
 
 
 def test_an_errand_ends_without_a_job_that_it_cannot_have(shop: Workshop, ran: list[int]) -> None:
     ids = shop.enqueue(build(shop, 1, train="t"), build(shop, 2, train="t"))
-    worker = errand(shop, ids[1])
+    worker = worker_for(shop, ids[1])
     shop.run(worker.run(until_idle=True))
     assert (worker.taken, ran) == (False, [])
     mine = new_id()
     shop.store.run(shop.store.ops.reserve("default", mine, holder="me", expires_ms=60_000))
     for reservation_id, taken in ((None, False), (new_id(), False), (mine, True)):
-        worker = errand(shop, ids[0], reservation_id=reservation_id)
+        worker = worker_for(shop, ids[0], reservation_id=reservation_id)
         shop.run(worker.run(until_idle=True))
         assert worker.taken is taken
     assert ran == [1]
@@ -218,7 +218,7 @@ def test_an_errand_whose_answer_was_lost_takes_its_job_again(shop: Workshop, ran
 
     store.ops = Marking()
     store.loses_answer = lambda op: bool(takes) and op is takes[0]
-    worker = errand(shop, job, store=store)
+    worker = worker_for(shop, job, store=store)
     shop.run(worker.run(until_idle=True))
     assert (worker.taken, ran, len(takes)) == (True, [1], 2)
     assert shop.get(job).status == "succeeded"
@@ -233,7 +233,7 @@ def test_an_errand_whose_lease_was_lost_ends(shop: Workshop) -> None:
         await asyncio.sleep(60)
 
     (job,) = shop.enqueue(hangs.build())
-    worker = errand(shop, job)
+    worker = worker_for(shop, job)
 
     async def story() -> None:
         task = asyncio.create_task(worker.run(until_idle=True))

@@ -12,7 +12,7 @@ from headway import secrets
 from headway.app.base import then
 from headway.app.tenants import found
 from headway.app.trigger_rows import TriggerRows
-from headway.define.firing import event_job, meets
+from headway.define.trigger_jobs import event_job, meets
 from headway.define.triggers import event_name, new_trigger
 from headway.errors import HeadwayError, InvalidJob, NotAllowed, NotFound
 from headway.model.codec import check_batch, check_text, decode, encode

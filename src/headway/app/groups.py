@@ -10,7 +10,7 @@ from uuid import UUID
 
 from headway.app.base import VerbBase, then
 from headway.define.checks import group_id as as_group_id
-from headway.define.grouping import grouped
+from headway.define.groups import grouped
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms

@@ -29,7 +29,7 @@ from headway.model.job import NewJob
 from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
-from headway.worker import Errand, Hooks, Middleware, Summary, Wake, Worker, run
+from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run
 from headway.worker.hints import Hints, folder_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -326,8 +326,8 @@ class Headway(Verbs, PruneVerbs):
                 raise ConfigError(f"queue {queue} has {slots!r} slots: give a whole number from 1")
         return Worker(self._store, self._registry.kinds, queues=caps, concurrency=total, **self._work_options())
 
-    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
-        return Errand(
+    def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
+        return SingleJobWorker(
             self._store,
             self._registry.kinds,
             queues={job.queue: 1},
@@ -413,8 +413,8 @@ class _Tenant(Verbs):
     def _results(self) -> Results:  # type: ignore[override]
         return self._opened()[3]
 
-    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
-        return self._app._errand(job, reservation_id)
+    def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
+        return self._app._single_job_worker(job, reservation_id)
 
     def _opened(self) -> tuple[Store, str, Store, Results]:
         store, seen = self._app.store, self._seen

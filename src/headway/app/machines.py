@@ -11,7 +11,7 @@ import msgspec
 
 from headway.app.base import VerbBase
 from headway.define.machine import MachineKind
-from headway.define.signaling import signal_to
+from headway.define.signals import signal_to
 from headway.errors import InvalidJob, NotAllowed
 from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id

@@ -17,7 +17,7 @@ from headway.model.duration import Duration
 from headway.model.job import Enqueued, NewJob, Outcome
 from headway.model.status import FINISHED
 from headway.store.ops import Op, Steps
-from headway.worker import Errand
+from headway.worker import SingleJobWorker
 
 _ACTOR = "run_now"
 
@@ -64,7 +64,7 @@ class RunNowVerbs(VerbBase):
         async with self._reserved(job, expires, timeout) as reserved:
             return await self._aexecute(job, reserved)
 
-    def _errand(self, job: NewJob, reservation_id: str) -> Errand:
+    def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
         """A worker for this job alone."""
         raise NotImplementedError
 
@@ -109,16 +109,16 @@ class RunNowVerbs(VerbBase):
         if not enqueued.created:
             return self._run(self._outcome(_ended(enqueued)))
         if enqueued.status == "queued":
-            errand = self._errand(job, reserved.id)
+            worker = self._single_job_worker(job, reserved.id)
             try:
                 with asyncio.Runner() as runner:
-                    runner.run(_to_its_end(errand))
+                    runner.run(_to_its_end(worker))
             except BaseException:
-                if not errand.taken:
+                if not worker.taken:
                     with suppress(HeadwayError):
                         self._run(self._give_up(job))
                 raise
-            if errand.taken:
+            if worker.taken:
                 return self._run(self._outcome(job.id))
         raise _refused(job, self._run(self._give_up(job)))
 
@@ -128,15 +128,15 @@ class RunNowVerbs(VerbBase):
         if not enqueued.created:
             return await self._arun(self._outcome(_ended(enqueued)))
         if enqueued.status == "queued":
-            errand = self._errand(job, reserved.id)
+            worker = self._single_job_worker(job, reserved.id)
             try:
-                await errand.run(until_idle=True)
+                await worker.run(until_idle=True)
             except BaseException:
-                if not errand.taken:
+                if not worker.taken:
                     with suppress(HeadwayError):
                         await self._arun(self._give_up(job))
                 raise
-            if errand.taken:
+            if worker.taken:
                 return await self._arun(self._outcome(job.id))
         raise _refused(job, await self._arun(self._give_up(job)))
 
@@ -161,11 +161,11 @@ class RunNowVerbs(VerbBase):
         return Op(steps, writes=True)
 
 
-async def _to_its_end(errand: Errand) -> None:
+async def _to_its_end(worker: SingleJobWorker) -> None:
     try:
-        await errand.run(until_idle=True)
+        await worker.run(until_idle=True)
     finally:
-        await errand.leave_loop()  # this loop ends here, and with it what was opened on it
+        await worker.leave_loop()  # this loop ends here, and with it what was opened on it
 
 
 def _ended(enqueued: Enqueued) -> str:

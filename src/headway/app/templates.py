@@ -11,9 +11,9 @@ import msgspec
 from headway.app.base import VerbBase, then
 from headway.clock import from_micros
 from headway.define.checks import name as checked_name
-from headway.define.firing import template_job
 from headway.define.option_types import UsingOptions
 from headway.define.options import check_stored_options
+from headway.define.trigger_jobs import template_job
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
 from headway.model.ids import given_id, new_id

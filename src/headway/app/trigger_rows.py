@@ -11,7 +11,7 @@ import msgspec
 
 from headway.app.base import VerbBase, then
 from headway.define.checks import name as checked_name
-from headway.define.firing import schedule_job
+from headway.define.trigger_jobs import schedule_job
 from headway.define.triggers import changed_trigger
 from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms

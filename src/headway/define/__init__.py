@@ -1,5 +1,6 @@
 """Defining work: kinds, their options, and what a handler sees."""
 
+from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.enqueuer import Enqueuer
 from headway.define.kind import ContextKind, Kind
@@ -9,11 +10,11 @@ from headway.define.options import Options, new_job
 from headway.define.registry import Decorator, JobVerb, Registry
 from headway.define.step_context import StepContext
 from headway.define.steps import step
-from headway.define.visit import Visit
 from headway.model.outcome import Cancel, Retry, Snooze
 
 __all__ = [
     "Cancel",
+    "ClaimedStep",
     "Context",
     "ContextKind",
     "Decorator",
@@ -29,7 +30,6 @@ __all__ = [
     "Snooze",
     "StepContext",
     "UsingOptions",
-    "Visit",
     "new_job",
     "step",
 ]

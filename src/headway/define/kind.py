@@ -200,7 +200,7 @@ class Kind(Generic[P, R]):
             kwargs[self.context_param] = ctx
         return self.fn, args, kwargs
 
-    def conclude(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
+    def settlement_of(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
         """What the returned value comes to; raises `InvalidPayload` where it cannot be stored."""
         if type(value) is Done:
             value = value.result

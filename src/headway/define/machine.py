@@ -11,15 +11,15 @@ from uuid import UUID
 import msgspec
 
 from headway.define import checks
+from headway.define.claimed_step import ClaimedStep
 from headway.define.enqueuer import Binding
 from headway.define.keys import KeyMaker
 from headway.define.kind import Kind
 from headway.define.option_types import KindOptions, UsingOptions
 from headway.define.options import kind_options
-from headway.define.signaling import signal_to_key
+from headway.define.signals import signal_to_key
 from headway.define.state import Shape
 from headway.define.steps import Step, steps_of
-from headway.define.visit import Visit
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model import codec
 from headway.model.job import Claim, Enqueued, NewJob
@@ -231,7 +231,7 @@ class MachineKind(Kind[..., Any]):
         steps = (step for edition in self.editions.values() for step in edition.steps.values())
         return {self.options.queue, *(step.options.queue for step in steps)}
 
-    def admit(self, claim: Claim) -> Visit | None:
+    def admit(self, claim: Claim) -> ClaimedStep | None:
         """The execution that this claim asks for; None for a version or step that is not known here.
 
         Raises `InvalidPayload` where its state or one of its signals cannot be read, as SQL may have written it.
@@ -252,8 +252,8 @@ class MachineKind(Kind[..., Any]):
             step = msgspec.structs.replace(edition.steps[START], name=name)
         if step is None:
             return None
-        visit = Visit(edition, step, place, claim, migrates=migrates)
-        return visit if visit.fits() else None
+        claimed = ClaimedStep(edition, step, place, claim, migrates=migrates)
+        return claimed if claimed.fits() else None
 
     def unknown(self, claim: Claim) -> str:
         """What of such a claim is not known here."""

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from headway.define.context import Context
+from headway.define.declared_schedules import DeclaredSchedule, declare_schedule
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.kind import ContextKind, Kind
 from headway.define.machine import Machine, MachineKind
 from headway.define.option_types import DeclaredScheduleOptions, KindOptions
-from headway.define.scheduling import Scheduled, scheduled
 from headway.errors import InvalidJob, UnknownKind
 
 P = ParamSpec("P")
@@ -63,7 +63,7 @@ class Registry:
     def __init__(self) -> None:
         self._kinds: dict[str, AnyKind] = {}
         self._binding = Binding()
-        self._schedules: list[Scheduled] = []
+        self._schedules: list[DeclaredSchedule] = []
         self._includes: list[Registry] = []
         self._included_by: list[Registry] = []
 
@@ -120,20 +120,20 @@ class Registry:
                 kind = what
             else:
                 made = kind = self._define(what, {})
-            self._add_schedule(scheduled(kind, cron, options))
+            self._add_schedule(declare_schedule(kind, cron, options))
             return made  # type: ignore[no-any-return]
 
         return schedule
 
     @property
-    def schedules(self) -> tuple[Scheduled, ...]:
+    def schedules(self) -> tuple[DeclaredSchedule, ...]:
         """What is scheduled here, and in the registries that are included."""
         found = [*self._schedules]
         for other in self._includes:
             found += [each for each in other.schedules if each not in found]
         return tuple(found)
 
-    def _add_schedule(self, new: Scheduled) -> None:
+    def _add_schedule(self, new: DeclaredSchedule) -> None:
         for known in self._schedules:
             if known.name == new.name and known.tenant == new.tenant:
                 if known.kind == new.kind and known.given == new.given:

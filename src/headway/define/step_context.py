@@ -12,22 +12,24 @@ from headway.model.signal import Received, Signal, satisfied
 from headway.secrets import Vault
 
 if TYPE_CHECKING:
-    from headway.define.visit import Visit
+    from headway.define.claimed_step import ClaimedStep
 
 
 class StepContext(Context):
     """Given to every step; `state` may be changed in place, or set anew."""
 
-    __slots__ = ("_children", "_inbox", "_state", "_visit", "text")
+    __slots__ = ("_children", "_claimed", "_inbox", "_state", "text")
 
-    def __init__(self, visit: Visit, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None) -> None:
-        super().__init__(visit.claim, tenant=tenant, worker_id=worker_id, vault=vault)
-        self._visit = visit
+    def __init__(
+        self, claimed: ClaimedStep, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
+    ) -> None:
+        super().__init__(claimed.claim, tenant=tenant, worker_id=worker_id, vault=vault)
+        self._claimed = claimed
         self._children: tuple[Child, ...] = ()
         self._inbox: tuple[Signal, ...] | None = None
         self._state: Any = None
         # the committed state as JSON; the payload where none is
-        self.text: str = bytes(visit.place.state).decode() if visit.place.state else visit.claim.payload
+        self.text: str = bytes(claimed.place.state).decode() if claimed.place.state else claimed.claim.payload
 
     @property
     def state(self) -> Any:
@@ -39,22 +41,22 @@ class StepContext(Context):
 
     def read_state(self) -> None:
         """For the worker: the state as it was committed."""
-        self._state = self._visit.edition.shape.read(self.text)
+        self._state = self._claimed.edition.shape.read(self.text)
 
     @property
     def inbox(self) -> tuple[Signal, ...]:
         if self._inbox is None:
-            self._inbox = tuple(_signal(each, self._claim.id) for each in self._visit.place.signals)
+            self._inbox = tuple(_signal(each, self._claim.id) for each in self._claimed.place.signals)
         return self._inbox
 
     @property
     def signals(self) -> tuple[Signal, ...]:
-        names = self._visit.place.awaiting
+        names = self._claimed.place.awaiting
         return tuple(signal for signal in self.inbox if signal.name in names) if names else ()
 
     @property
     def timed_out(self) -> bool:
-        place = self._visit.place
+        place = self._claimed.place
         if place.woken != "timeout":
             return False
         # what came after the deadline, but before this step began, came in time for it
@@ -70,12 +72,12 @@ class StepContext(Context):
 
     @property
     def step(self) -> str:
-        return self._visit.step.name
+        return self._claimed.step.name
 
     @property
     def version(self) -> int:
         """The version of the machine's code that runs."""
-        return self._visit.edition.version
+        return self._claimed.edition.version
 
 
 def _signal(received: Received, job_id: str) -> Signal:

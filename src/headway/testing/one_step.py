@@ -11,7 +11,7 @@ import msgspec
 
 from headway.clock import to_micros
 from headway.config import Settings
-from headway.define import Machine, MachineKind, StepContext, Visit
+from headway.define import ClaimedStep, Machine, MachineKind, StepContext
 from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
 from headway.model.ids import new_id
@@ -71,16 +71,16 @@ def perform_step(
         timed_out=timed_out,
         **claim,
     )
-    visit = ctx._visit
-    if not visit.is_async:
-        fn, args, _ = visit.invocation(ctx)
-        return _checked(visit, ctx, fn(*args))
+    claimed = ctx._claimed
+    if not claimed.is_async:
+        fn, args, _ = claimed.invocation(ctx)
+        return _checked(claimed, ctx, fn(*args))
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         with asyncio.Runner() as runner:
             return runner.run(aperform_step(machine, ctx=ctx))
-    raise ConfigError(f"{visit.where} is async and this thread runs an event loop: use `await aperform_step(…)`")
+    raise ConfigError(f"{claimed.where} is async and this thread runs an event loop: use `await aperform_step(…)`")
 
 
 async def aperform_step(
@@ -92,10 +92,10 @@ async def aperform_step(
 ) -> Outcomes:
     """The same inside a running event loop; a plain step runs in a thread, as under a worker."""
     ctx = ctx or step_context(machine, step, **given)
-    visit = ctx._visit
-    fn, args, _ = visit.invocation(ctx)
-    value = await (fn(*args) if visit.is_async else asyncio.to_thread(fn, *args))
-    return _checked(visit, ctx, value)
+    claimed = ctx._claimed
+    fn, args, _ = claimed.invocation(ctx)
+    value = await (fn(*args) if claimed.is_async else asyncio.to_thread(fn, *args))
+    return _checked(claimed, ctx, value)
 
 
 def step_context(
@@ -143,8 +143,10 @@ def step_context(
         woken="timeout" if timed_out else "signal" if matched else None,
         signals=(*matched, *others),
     )
-    visit = Visit(edition, edition.steps[step], place, claim_of(kind.options.row(kind.name), **claim), migrates=False)
-    ctx = StepContext(visit, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
+    claimed = ClaimedStep(
+        edition, edition.steps[step], place, claim_of(kind.options.row(kind.name), **claim), migrates=False
+    )
+    ctx = StepContext(claimed, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
     ctx.bring_children([_child(each) for each in children])
     ctx.read_state()
     return ctx
@@ -178,10 +180,10 @@ def _child(given: Any) -> Child:
     return Child(id=new_id(), kind="child", status="succeeded", result=result, error=None)
 
 
-def _checked(visit: Visit, ctx: StepContext, outcome: Any) -> Outcomes:
+def _checked(claimed: ClaimedStep, ctx: StepContext, outcome: Any) -> Outcomes:
     if isinstance(outcome, Spawn) and isinstance(outcome.children, Iterator):
         outcome = msgspec.structs.replace(outcome, children=tuple(outcome.children))  # it can be looked through once
-    settlement = visit.conclude(
+    settlement = claimed.settlement_of(
         ctx, outcome, result_limit=_LIMITS.result_limit, state_limit=_LIMITS.payload_limit, continues=False
     )
     turn = settlement.turn

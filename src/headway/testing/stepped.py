@@ -17,7 +17,7 @@ from headway.model.signal import Sent, Signal
 from headway.model.status import FINISHED, Status
 from headway.testing.clock import clock_of
 from headway.testing.drained import is_known
-from headway.worker import Errand
+from headway.worker import SingleJobWorker
 
 T = TypeVar("T")
 
@@ -150,15 +150,15 @@ class Stepping:
             raise NotAllowed(await self._standstill(job))
         if not is_known(self._app, job):
             raise NotAllowed(f"this app knows no step {job.step} in version {job.version} of {job.kind}")
-        errand = _OneStep(self._app, job)
-        await errand.run(until_idle=True)
-        if not errand.taken:
+        worker = _OneStep(self._app, job)
+        await worker.run(until_idle=True)
+        if not worker.taken:
             raise NotAllowed(f"no step of {job.kind} can run now: {await self._app.awhy(self.id)}")
         await self._tick()
         execution = (await self._app.ahistory(self.id))[-1]
-        own_will = isinstance(errand.raised, Retry | Snooze | Cancel)
+        own_will = isinstance(worker.raised, Retry | Snooze | Cancel)
         if execution.outcome is None and execution.status in ("failed", "timeout") and not own_will:
-            raise self._failure(execution, errand.raised)
+            raise self._failure(execution, worker.raised)
         return execution
 
     def run(self) -> Status:
@@ -236,7 +236,7 @@ class Stepping:
 
     async def _run_whole(self, job_id: str) -> bool:
         job = await self._app.aget(job_id)
-        errand = Errand(
+        worker = SingleJobWorker(
             self._app.store,
             self._app.kinds.kinds,
             queues={job.queue: 1},
@@ -244,8 +244,8 @@ class Stepping:
             reservation_id=None,
             **self._app._work_options(),
         )
-        await errand.run(until_idle=True)
-        return errand.taken
+        await worker.run(until_idle=True)
+        return worker.taken
 
     async def _standstill(self, job: Job) -> str:
         where = f"no step of {job.kind} can run now:"
@@ -295,7 +295,7 @@ class Stepping:
             return runner.run(run())
 
 
-class _OneStep(Errand):
+class _OneStep(SingleJobWorker):
     """A worker for one step of one machine."""
 
     def __init__(self, app: Headway, job: Job) -> None:

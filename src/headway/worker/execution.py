@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context, owner_of
 from headway.define.registry import AnyKind
-from headway.define.visit import Visit
 from headway.model.job import Claim, Report
 from headway.secrets import Known, Vault
-from headway.worker.redacted import redacted_report
+from headway.worker.outcome_secrets import redacted_report
 
-Handler = AnyKind | Visit
+Handler = AnyKind | ClaimedStep
 """What a claim is run by: its kind, or the step of a machine."""
 Asked = Literal["timeout", "cancel", "stop", "lost"]
 

@@ -17,11 +17,12 @@ from headway.logs import Seldom, get_logger
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
+from headway.worker.batch_size import jobs_that_fit, max_claim, worth_a_claim
+from headway.worker.database import Database
 from headway.worker.execution import Handler
+from headway.worker.intervals import jittered, poll_interval
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.pace import enough, fitting, interval, portion, spread
-from headway.worker.reach import Reach
 from headway.worker.run import Runner
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
@@ -58,7 +59,7 @@ class Fetcher:
 
     def __init__(
         self,
-        reach: Reach,
+        database: Database,
         lease: Lease,
         slots: Slots,
         settler: Settler,
@@ -69,8 +70,8 @@ class Fetcher:
         promote: Callable[[], Awaitable[int]],
         on_idle: Callable[[], None] | None,
     ) -> None:
-        self._reach = reach
-        self._ops = reach.ops
+        self._database = database
+        self._ops = database.ops
         self._lease = lease
         self._slots = slots
         self._settler = settler
@@ -177,7 +178,7 @@ class Fetcher:
         ]
         if len(due) < _MANY or min(lane.poll_at for lane in due) > now:
             return
-        found: list[str] = await self._reach.run(self._ops.claimable([lane.queue for lane in due]))
+        found: list[str] = await self._database.run(self._ops.claimable([lane.queue for lane in due]))
         work, began, now = set(found), now, time.monotonic()
         jitter = random.random()  # one for all: so they stay together
         for lane in due:
@@ -215,7 +216,7 @@ class Fetcher:
             return False
         if self._slots.caps[lane.queue] <= _FEW and self._settler.follows(lane.queue):
             return False  # the settle that comes now brings the claim with it
-        if lane.full and (free >= enough(self._slots.caps[lane.queue]) or self._flushed):
+        if lane.full and (free >= worth_a_claim(self._slots.caps[lane.queue]) or self._flushed):
             return True
         return (lane.woken and not lane.full) or time.monotonic() >= lane.poll_at
 
@@ -225,7 +226,7 @@ class Fetcher:
         limit = self._ask(lane)
         try:
             lane.woken = False
-            claims = await self._reach.run(self._ops.claim(worker_id, lane.queue, limit))
+            claims = await self._database.run(self._ops.claim(worker_id, lane.queue, limit))
             await self._claimed(lane, limit, claims, worker_id)
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")
@@ -239,7 +240,7 @@ class Fetcher:
         return len(claims)
 
     def _ask(self, lane: Lane) -> int:
-        return self._slots.ask(lane.queue, min(portion(self._slots.caps[lane.queue]), fitting(lane.size)))
+        return self._slots.ask(lane.queue, min(max_claim(self._slots.caps[lane.queue]), jobs_that_fit(lane.size)))
 
     async def _claimed(self, lane: Lane, limit: int, claims: list[Claim], worker_id: str) -> None:
         now = time.monotonic()
@@ -285,7 +286,7 @@ class Fetcher:
             self.loop.poke()
 
     def _interval(self, lane: Lane, now: float, jitter: float) -> float:
-        return interval(
+        return poll_interval(
             pace_ms=self._settings.pace_ms,
             idle_pace_ms=self._settings.idle_pace_ms,
             heartbeat_ms=self._settings.heartbeat_ms,
@@ -323,7 +324,7 @@ class Fetcher:
     async def _learn_tenants(self, claims: list[Claim]) -> None:
         ids = list({claim.tenant_id for claim in claims} - self._tenants.keys())
         try:
-            found = await self._reach.run(self._ops.tenants(ids))
+            found = await self._database.run(self._ops.tenants(ids))
         except HeadwayError:
             return  # the jobs run all the same, under their tenants' ids
         self._tenants.update({tenant_id: found.get(tenant_id, tenant_id) for tenant_id in ids})
@@ -340,7 +341,7 @@ class Fetcher:
                     queue=queue,
                     jobs=count,
                 )
-        delay_ms = round(spread(UNKNOWN_KIND_MS, random.random()))
+        delay_ms = round(jittered(UNKNOWN_KIND_MS, random.random()))
         await self._give_back([(claim.id, claim.fence) for claim in claims], delay_ms=delay_ms)
 
     def _unknown(self, claim: Claim) -> str:
@@ -367,7 +368,7 @@ class Fetcher:
                     queue=queue,
                     jobs=count,
                 )
-        delay_ms = round(spread(UNKNOWN_KIND_MS, random.random()))
+        delay_ms = round(jittered(UNKNOWN_KIND_MS, random.random()))
         try:
             await self._give_back([(claim.id, claim.fence) for claim, _ in returned], delay_ms=delay_ms)
         except BaseException:
@@ -375,7 +376,7 @@ class Fetcher:
             raise
 
     async def _give_back(self, claims: list[tuple[str, int]], *, delay_ms: int) -> None:
-        given = await self._reach.run(self._ops.release(claims, delay_ms=delay_ms))
+        given = await self._database.run(self._ops.release(claims, delay_ms=delay_ms))
         if given < len(claims):
             # somebody's open transaction is in the way of some: nobody waits for it, and `reconcile` asks again
             self._look_again_at = min(self._look_again_at, time.monotonic() + _STILL_HELD_S)
@@ -394,12 +395,12 @@ class Fetcher:
             await self.reconcile()
 
     def _next_look(self, leases: int) -> float:
-        return time.monotonic() + spread(leases * self._settings.lease_ms, random.random()) / 1_000
+        return time.monotonic() + jittered(leases * self._settings.lease_ms, random.random()) / 1_000
 
     async def reconcile(self, *, kept: Collection[tuple[str, int]] = ()) -> None:
         """Give back what the store has running under this worker and this worker does not know of, but for `kept`."""
         doubts, known = self._doubts, self._known().union(kept)
-        held = await self._reach.run(self._ops.running(self._lease.worker_id))
+        held = await self._database.run(self._ops.running(self._lease.worker_id))
         strays = [claim for claim in held if claim not in known and claim not in self._known()]
         if strays:
             if self._says("strays"):
@@ -431,8 +432,8 @@ class Fetcher:
 
         Where that does not become less in a few rounds, somebody else has it, or nobody can.
         """
-        arrived = await self._reach.run(self._ops.couple(limit=_ARRIVALS))
-        queues = await self._reach.run(self._ops.queues(tenant_id=None))
+        arrived = await self._database.run(self._ops.couple(limit=_ARRIVALS))
+        queues = await self._database.run(self._ops.queues(tenant_id=None))
         left = arrived + sum(_claimable(queue) for queue in queues if queue.name in self._lanes)
         self._in_vain = self._in_vain + 1 if left == self._left else 0
         self._left = left

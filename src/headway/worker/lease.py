@@ -11,8 +11,8 @@ from headway.logs import get_logger
 from headway.model.fleet import HeartbeatReply, NewWorker
 from headway.model.ids import new_id
 from headway.model.lease import beat_timeout_ms
+from headway.worker.database import Database
 from headway.worker.loop import Loop
-from headway.worker.reach import Reach
 from headway.worker.slots import Slots
 
 log = get_logger("headway.worker")
@@ -28,7 +28,7 @@ class Lease:
 
     def __init__(
         self,
-        reach: Reach,
+        database: Database,
         slots: Slots,
         settings: Settings,
         describe: Callable[[str], NewWorker],
@@ -36,8 +36,8 @@ class Lease:
         on_cancel: Callable[[Iterable[tuple[str, int]]], None],
         on_lost: Callable[[], int],
     ) -> None:
-        self._reach = reach
-        self._ops = reach.ops
+        self._database = database
+        self._ops = database.ops
         self._slots = slots
         self._describe = describe
         self._on_cancel = on_cancel
@@ -71,14 +71,14 @@ class Lease:
     async def begin(self) -> None:
         """Register under a new id."""
         worker_id = new_id()
-        beat = await self._reach.run(self._ops.register(self._describe(worker_id)))
+        beat = await self._database.run(self._ops.register(self._describe(worker_id)))
         self.worker_id = worker_id
         self._take(beat)
 
     async def beat(self) -> None:
         worker_id = self.worker_id
         op = self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
-        beat = await self._reach.run(op, timeout_s=self._timeout_s)
+        beat = await self._database.run(op, timeout_s=self._timeout_s)
         if beat.alive:
             self._take(beat)
         else:
@@ -100,10 +100,10 @@ class Lease:
 
     async def retire(self) -> None:
         """This worker stops, and what it still runs is not ended by that."""
-        await self._reach.run(self._ops.retire(self.worker_id))
+        await self._database.run(self._ops.retire(self.worker_id))
 
     async def end(self) -> None:
-        await self._reach.run(self._ops.unregister(self.worker_id))
+        await self._database.run(self._ops.unregister(self.worker_id))
 
     def _take(self, beat: HeartbeatReply) -> None:
         self.fleet = beat.fleet

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from headway.errors import HeadwayError, StoreBusy, StoreUnavailable
 from headway.logs import Seldom, get_logger
-from headway.worker.pace import backoff, spread
+from headway.worker.intervals import backoff, jittered
 
 log = get_logger("headway.worker")
 
@@ -83,14 +83,14 @@ class Loop:
             try:
                 seconds = await self._work()
                 failures = 0
-                await self._sleep(spread(self._every(), random.random()) if seconds is None else seconds)
+                await self._sleep(jittered(self._every(), random.random()) if seconds is None else seconds)
             except Exception as error:
                 failures += 1
                 self._complain(error)
                 await self._sleep(backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), deaf=True)
 
     def _complain(self, error: Exception) -> None:
-        # an unreachable database is reported once for all loops (reach.py)
+        # an unreachable database is reported once for all loops (database.py)
         away = isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy)
         if away or not self._says():
             return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headway.worker.database import Database
 from headway.worker.loop import Loop
-from headway.worker.reach import Reach
 from headway.worker.run import Runner
 
 EVERY_S = 1.0
@@ -14,8 +14,8 @@ EVERY_S = 1.0
 class Reporter:
     """Once a second, while a job has been running for that long or has something to say."""
 
-    def __init__(self, reach: Reach, runner: Runner, *, worker_id: Callable[[], str]) -> None:
-        self._reach = reach
+    def __init__(self, database: Database, runner: Runner, *, worker_id: Callable[[], str]) -> None:
+        self._database = database
         self._runner = runner
         self._worker_id = worker_id
         self.loop = Loop("reporting", self._report, lambda: EVERY_S, first_s=EVERY_S)
@@ -23,5 +23,5 @@ class Reporter:
     async def _report(self) -> None:
         reports = self._runner.reports()
         if reports or self._runner.oldest_s() >= EVERY_S:
-            asked = await self._reach.run(self._reach.ops.report(self._worker_id(), reports))
+            asked = await self._database.run(self._database.ops.report(self._worker_id(), reports))
             self._runner.cancel(asked)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from headway import logs
+from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.step_context import StepContext
-from headway.define.visit import Visit
 from headway.errors import CommandFailed, InvalidPayload, PayloadMismatch, StoreFailed, StoreUnavailable
 from headway.model.duration import show_ms
 from headway.model.job import Claim, Report, Settlement
@@ -23,13 +23,14 @@ from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import canceled, dead, failed, released
 from headway.secrets import Vault
+from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
 from headway.worker.execution import Execution, Handler
+from headway.worker.failures import settlement_for_error, settlement_for_failure
 from headway.worker.hooks import Event, Hooks
-from headway.worker.redacted import check_exposure, redacted
+from headway.worker.outcome_secrets import check_exposure, redacted
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.threads import Threads
-from headway.worker.verdict import clean, describe, fail, first_line, handlers_own, judge
 
 log = logs.get_logger("headway.worker")
 
@@ -130,7 +131,7 @@ class Runner:
     def _concluded(self, run: Execution, value: Any, failure: str | None = None) -> Settlement:
         assert run.ctx is not None
         try:
-            outcome = run.handler.conclude(
+            outcome = run.handler.settlement_of(
                 run.ctx,
                 value,
                 result_limit=self._result_limit,
@@ -193,23 +194,23 @@ class Runner:
         run = self._between.pop((claim.id, claim.fence), None)
         if run is None:
             return
-        assert isinstance(run.handler, Visit)
+        assert isinstance(run.handler, ClaimedStep)
         try:
-            visit = run.handler.following(settlement, signals)
+            claimed = run.handler.following(settlement, signals)
         except Exception as error:
             self._free(run)
             self.condemn(msgspec.structs.replace(claim, fence=claim.fence + 1), error)
             return
-        if self._closing or visit is None:
+        if self._closing or claimed is None:
             self._free(run)  # what is running without anybody who runs it is given back when this worker signs off
             return
-        following = Execution(visit.claim, visit, run.worker_id, run.tenant, time.monotonic(), self._vault)
+        following = Execution(claimed.claim, claimed, run.worker_id, run.tenant, time.monotonic(), self._vault)
         following.slot_since, following.steps = run.slot_since, run.steps + 1
         self._begin(following)
 
     def condemn(self, claim: Claim, error: Exception) -> None:
         """A claim that cannot be begun, for a reason of its own: the job is dead."""
-        text = clean(first_line(str(error)))
+        text = storable(first_line(str(error)))
         log.error("a job cannot be begun and is dead", job_id=claim.id, kind=claim.kind, error=text)
         self._settler.put(claim, dead(claim, text))
 
@@ -233,13 +234,15 @@ class Runner:
             return await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
         except BaseException as second:
             # whatever failed there, the job must not stay running
-            return failed(run.claim, clean(f"{describe(error)}\n\nand then, in the worker:\n\n{describe(second)}"))
+            return failed(
+                run.claim, storable(f"{error_text(error)}\n\nand then, in the worker:\n\n{error_text(second)}")
+            )
 
     async def _recovered(self, run: Execution, error: BaseException) -> Settlement | None:
         """What the machine's own `handle` makes of an error."""
-        assert isinstance(run.handler, Visit)
+        assert isinstance(run.handler, ClaimedStep)
         assert run.ctx is not None
-        failure = describe(error)
+        failure = error_text(error)
         try:
             fn, args = run.handler.recovery(run.ctx, error)
             answer = fn(*args) if inspect.iscoroutinefunction(fn) else asyncio.to_thread(fn, *args)
@@ -247,9 +250,9 @@ class Runner:
         except BaseException as second:
             if run.asked is not None or isinstance(second, Retry | Snooze | Cancel):
                 return self._judged(run, second)
-            log.error("its handle failed too: the job is dead", exc_info=handlers_own(second))
-            return dead(run.claim, clean(f"{failure}\n\nand its handle raised:\n\n{describe(second)}"))
-        log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=handlers_own(error))
+            log.error("its handle failed too: the job is dead", exc_info=handler_exc_info(second))
+            return dead(run.claim, storable(f"{failure}\n\nand its handle raised:\n\n{error_text(second)}"))
+        log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=handler_exc_info(error))
         return outcome
 
     def _judged(self, run: Execution, error: BaseException) -> Settlement | None:
@@ -260,23 +263,25 @@ class Runner:
             error = error.__cause__  # what a coroutine makes of it
         if isinstance(error, CommandFailed):
             return self._failed_command(run, error)
-        outcome = judge(run.claim, run.handler.options, error)
+        outcome = settlement_for_error(run.claim, run.handler.options, error)
         if outcome.charge:
-            shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handlers_own(error)}
+            shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handler_exc_info(error)}
             log.warning(f"attempt failed: {_where_to(outcome)}", **shown)
         return outcome
 
     def _failed_command(self, run: Execution, error: CommandFailed) -> Settlement:
         """By its own words: where its program ended, no traceback tells."""
-        reason = clean(str(error))
-        outcome = fail(run.claim, run.handler.options, reason) if error.retry else dead(run.claim, reason)
+        reason = storable(str(error))
+        outcome = (
+            settlement_for_failure(run.claim, run.handler.options, reason) if error.retry else dead(run.claim, reason)
+        )
         log.warning(f"attempt failed: {_where_to(outcome)}", error=reason)
         return outcome
 
     def _doomed(self, claim: Claim, reason: str) -> Settlement:
         """Another try could not help."""
         log.error("the job is dead: another try could not help", error=reason)
-        return dead(claim, clean(reason))
+        return dead(claim, storable(reason))
 
     def _as_asked(self, run: Execution, error: BaseException | None = None) -> Settlement | None:
         claim, options = run.claim, run.handler.options
@@ -284,14 +289,14 @@ class Runner:
             case "timeout":
                 reason = f"timed out after {show_ms(claim.timeout_ms or 0)}"
                 if options.retries(TimeoutError(reason)):
-                    outcome = fail(claim, options, reason, status="timeout")
+                    outcome = settlement_for_failure(claim, options, reason, status="timeout")
                 else:
                     outcome = dead(claim, reason, status="timeout")
                 log.warning(f"attempt timed out after {show_ms(claim.timeout_ms or 0)}: {_where_to(outcome)}")
                 return outcome
             case "cancel":
                 told = error is not None and not isinstance(error, asyncio.CancelledError)
-                return canceled(claim, describe(error) if told and error else None)
+                return canceled(claim, error_text(error) if told and error else None)
             case "stop" if run.begun:
                 return released(claim, "the worker stopped before it ended")
             case _:

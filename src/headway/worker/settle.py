@@ -15,12 +15,13 @@ from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Settled, Turn
 from headway.model.retry import dead, failed
 from headway.secrets import own, redact
+from headway.worker.batch_size import SettleBatchSize
+from headway.worker.database import Database
+from headway.worker.error_text import storable
 from headway.worker.hooks import Event, Hooks
+from headway.worker.intervals import backoff
 from headway.worker.loop import Loop
-from headway.worker.pace import Portion, backoff
-from headway.worker.reach import Reach
 from headway.worker.summary import Summary, name_of
-from headway.worker.verdict import clean
 
 log = get_logger("headway.worker")
 
@@ -42,7 +43,7 @@ class Settler:
 
     def __init__(
         self,
-        reach: Reach,
+        database: Database,
         hooks: Hooks,
         summary: Summary,
         *,
@@ -56,8 +57,8 @@ class Settler:
         go_on: Callable[[Claim, Settlement, str | None], None],
         go_no_further: Callable[[Claim], None],
     ) -> None:
-        self._reach = reach
-        self._ops = reach.ops
+        self._database = database
+        self._ops = database.ops
         self._hooks = hooks
         self._summary = summary
         self._worker_id = worker_id
@@ -78,7 +79,7 @@ class Settler:
         self._apart = False
         self._says = Seldom(30)
         self._size = 0  # bytes of both
-        self._portion = Portion(BATCH)
+        self._batch_size = SettleBatchSize(BATCH)
         self._served = ""  # the queue that the last batch was claimed from in the same transaction
         self._empty = asyncio.Event()
         self._empty.set()
@@ -132,7 +133,7 @@ class Settler:
     async def rehearse(self) -> None:
         """Write nothing, once, so that the way is open when there is something."""
         with suppress(HeadwayError):  # nothing was lost by it: the loops say that the database is away
-            await self._reach.run(self._ops.settle(self._worker_id(), []))
+            await self._database.run(self._ops.settle(self._worker_id(), []))
 
     async def _flush(self) -> float:
         now = asyncio.get_running_loop().time
@@ -149,7 +150,7 @@ class Settler:
             self._continued = {}
             kept = len(refused)
             written = await self._write(self._worker_id(), batch, refused)
-            self._portion.worked(len(batch))
+            self._batch_size.worked(len(batch))
             self._turn(batch, refused)
             del pending[: len(batch)]
             if pending is self._pending:
@@ -173,7 +174,7 @@ class Settler:
 
     def _batch(self, most: int) -> list[Entry]:
         """As many of the first outcomes as one statement should bring."""
-        batch = self._pending[: min(most, self._portion.most)]
+        batch = self._pending[: min(most, self._batch_size.most)]
         size = 0
         for count, (_, settlement, _) in enumerate(batch):
             size += settlement.size
@@ -204,11 +205,11 @@ class Settler:
                 refused.append(batch[0])
                 return []
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
-            self._portion.failed(len(batch))  # it may have been too much for the time that a call has
+            self._batch_size.failed(len(batch))  # it may have been too much for the time that a call has
             raise
         except StoreFailed as error:
             # no fault of the outcome's: it is kept until the store takes it, and the others are tried without it
-            self._portion.failed(len(batch))
+            self._batch_size.failed(len(batch))
             if len(batch) == 1:
                 if self._says("failed"):
                     log.warning("the database failed at an outcome, which is kept and tried again", error=str(error))
@@ -235,10 +236,10 @@ class Settler:
         lent = self._lend(followed) if followed and not self._apart else None
         if lent is None:
             op = self._ops.settle(worker_id, settlements)
-            return self._noted(await self._reach.run(op.apart if self._apart and op.apart else op))
+            return self._noted(await self._database.run(op.apart if self._apart and op.apart else op))
         claims: list[Claim] | None = None
         try:
-            settled, got = await self._reach.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
+            settled, got = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
             claims = got
             self._served = lent[0]
         except StoreFailed:
@@ -250,7 +251,7 @@ class Settler:
         except Exception:
             # as a whole it was refused, maybe for the claim's sake alone
             claims = []
-            settled = await self._reach.run(self._ops.settle(worker_id, settlements))
+            settled = await self._database.run(self._ops.settle(worker_id, settlements))
         finally:
             await self._take_over(*lent, claims, worker_id)
         return self._noted(settled)
@@ -266,7 +267,7 @@ class Settler:
         if not reports:
             return
         try:
-            await self._reach.run(self._ops.report(worker_id, reports))
+            await self._database.run(self._ops.report(worker_id, reports))
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
@@ -276,12 +277,12 @@ class Settler:
         """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
         claim, settlement, _ = entry
         text = f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
-        text = clean(redact(text, own()))
+        text = storable(redact(text, own()))
         log.error(text, **self._fields(claim))
         # the children that a step asks for may be refused now and not later
         verdict = failed(claim, text) if settlement.turn is not None and settlement.turn.children else dead(claim, text)
         try:
-            lost = (await self._reach.run(self._ops.settle(worker_id, [verdict]))).lost
+            lost = (await self._database.run(self._ops.settle(worker_id, [verdict]))).lost
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:

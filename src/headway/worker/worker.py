@@ -25,21 +25,21 @@ from headway.model.trigger import Declaration
 from headway.secrets import Vault
 from headway.store.run import Store
 from headway.worker import host
+from headway.worker.abandoned_threads import AbandonedThreads
+from headway.worker.database import Database
 from headway.worker.execution import Execution
 from headway.worker.fetch import Fetcher
-from headway.worker.fire import Firer
 from headway.worker.hints import HintListener, folder_of
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
-from headway.worker.leftover import Leftover
 from headway.worker.loop import Loop
-from headway.worker.reach import Reach
+from headway.worker.maintenance import Maintenance
 from headway.worker.report import Reporter
 from headway.worker.run import Middleware, Runner
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.summary import Summary
-from headway.worker.tick import Ticker
+from headway.worker.trigger_runner import TriggerRunner
 from headway.worker.wake import Wake
 from headway.worker.watchdog import Watchdog
 
@@ -195,9 +195,9 @@ class Worker:
         timeout_ms = call_timeout_ms(
             lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
         )
-        self._reach = reach = Reach(self.store, timeout_s=timeout_ms / 1_000)
+        self._database = database = Database(self.store, timeout_s=timeout_ms / 1_000)
         self._settler = Settler(
-            reach,
+            database,
             self._hooks,
             self.summary,
             worker_id=lambda: self._lease.worker_id,
@@ -205,7 +205,7 @@ class Worker:
             on_followed=lambda queues: self._fetcher.followed(queues),
             lend=lambda queues: self._fetcher.lend(queues),
             take_over=lambda *claimed: self._fetcher.take_over(*claimed),
-            on_scheduled=lambda delay_ms: self._ticker.due_in(delay_ms),
+            on_scheduled=lambda delay_ms: self._maintenance.due_in(delay_ms),
             queues=self._caps,
             go_on=lambda *turned: self._runner.go_on(*turned),
             go_no_further=lambda claim: self._runner.go_no_further(claim),
@@ -218,22 +218,22 @@ class Worker:
             result_limit=self._settings.result_limit,
             state_limit=self._settings.payload_limit,
             vault=self._vault,
-            children=lambda job_id: reach.run(reach.ops.children(job_id, fence=None, tenant_id=None)),
+            children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
             on_free=lambda: self._fetcher.freed(),
             on_mismatch=lambda claim, why: self._fetcher.mismatched(claim, why),
         )
         self._lease = Lease(
-            reach, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
+            database, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
         )
-        self._ticker = Ticker(
-            reach,
+        self._maintenance = Maintenance(
+            database,
             self._lease,
             self._hooks,
             self._settings,
             on_promoted=lambda: self._fetcher.wake_all(),
         )
-        self._firer = Firer(
-            reach,
+        self._trigger_runner = TriggerRunner(
+            database,
             self._lease,
             self._settings,
             self._definitions,
@@ -242,7 +242,7 @@ class Worker:
             on_fired=lambda: self._fetcher.wake_all(),
         )
         self._fetcher = self._new_fetcher(
-            reach,
+            database,
             self._lease,
             slots,
             self._settler,
@@ -252,7 +252,7 @@ class Worker:
             promote=self._fire_and_promote,
             on_idle=self._end_idle if until_idle else None,
         )
-        self._reporter = Reporter(reach, self._runner, worker_id=lambda: self._lease.worker_id)
+        self._reporter = Reporter(database, self._runner, worker_id=lambda: self._lease.worker_id)
         self._watchdog = Watchdog(self._runner)
 
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
@@ -260,7 +260,7 @@ class Worker:
 
     def _duties(self) -> Sequence[Loop]:
         """What it does for everybody beside its own jobs."""
-        return (*self._ticker.loops, self._firer.loop)
+        return (*self._maintenance.loops, self._trigger_runner.loop)
 
     def _end_idle(self) -> None:
         self._is_idle = True
@@ -268,22 +268,22 @@ class Worker:
 
     async def _leave_tidy(self) -> None:
         """What a worker that ends because it is idle still does for everybody."""
-        await self._ticker.prune_before_end()
+        await self._maintenance.prune_before_end()
 
     async def _prepare(self) -> None:
         """Write what the code declares, and take from those who are gone what they left."""
-        await self._firer.begin()
+        await self._trigger_runner.begin()
         # beside it, a settle of nothing: the first outcomes find a connection that knows the way
-        await asyncio.gather(self._ticker.look_around(), self._settler.rehearse())
+        await asyncio.gather(self._maintenance.look_around(), self._settler.rehearse())
 
     async def _fire_and_promote(self) -> int:
         """Queue what is due, before it is called idle."""
-        return await self._firer.fire() + await self._ticker.promote()
+        return await self._trigger_runner.fire() + await self._maintenance.promote()
 
     def _heard(self, _: str | None) -> bool:
         """An event was emitted in this process, in whatever thread."""
         assert self._event_loop is not None
-        self._event_loop.call_soon_threadsafe(self._firer.poke)
+        self._event_loop.call_soon_threadsafe(self._trigger_runner.poke)
         return True
 
     def _describe(self, worker_id: str) -> NewWorker:
@@ -409,7 +409,7 @@ class Worker:
             worker_id=self.worker_id,
         )
         heartbeat_s = self._settings.heartbeat_ms / 1_000
-        Leftover(self._handlers_store, self.worker_id, left, heartbeat_s=heartbeat_s).start()
+        AbandonedThreads(self._handlers_store, self.worker_id, left, heartbeat_s=heartbeat_s).start()
 
     def _tell(self, name: str) -> None:
         if self._hooks.listens(name):

@@ -97,7 +97,7 @@ def nominal(since: datetime, until: datetime) -> dict[str, list[datetime]]:
     }
 
 
-class Ticker:
+class Maintenance:
     """One of those who look what is due, plan, and fire: or die, or come back to an old plan, or do it twice."""
 
     def __init__(self, db: Any, chance: random.Random) -> None:
@@ -151,7 +151,7 @@ def test_a_year_of_eight_tickers_has_no_duplicates_and_no_gaps(db: Any) -> None:
     for name, options in SCHEDULES.items():
         new = new_schedule(**{"name": name, "catch_up": "all", "catch_up_window_ms": 60 * DAY, **options})
         ids[name] = db.schedule(**{**_given(new), "next_fire_at": next_time(new, start)}).id
-    tickers = [Ticker(db, chance) for _ in range(TICKERS)]
+    tickers = [Maintenance(db, chance) for _ in range(TICKERS)]
     while db.now() < start + YEAR:
         # mostly hours, sometimes an outage of days
         db.advance(timedelta(hours=chance.choice([1, 2, 5, 9, 9, 14, 20, 100])))

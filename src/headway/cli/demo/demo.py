@@ -132,7 +132,7 @@ class Story:
         }
 
     def _start_worker(self, tell: Tell) -> None:
-        from headway.worker.signals import SUPERVISOR_FD
+        from headway.worker.os_signals import SUPERVISOR_FD
 
         command = [sys.executable, "-m", "headway", "--url", self.url, "--log-format", "text", "worker"]
         # a short lease, for systems where the death of another process cannot be seen

@@ -151,11 +151,11 @@ def _warn_of_colons(chosen: Queues) -> None:
 
 def _several(processes: int, cli: Invocation) -> None:
     """The same command in so many processes, without its --processes."""
-    from headway.worker import supervise
+    from headway.worker import supervise_processes
 
     arguments = _without_processes(sys.argv[1:])
     flags = ["--config", cli.config] if cli.config else []
-    code = supervise(["-m", "headway", *flags, *arguments], processes)
+    code = supervise_processes(["-m", "headway", *flags, *arguments], processes)
     raise click.exceptions.Exit(code if code >= 0 else 128 - code)
 
 

@@ -230,7 +230,7 @@ def signal(
     else:
         if len(words) != 1 or not kind:
             raise click.UsageError("with --key give the machine's --kind, and only the signal's NAME besides")
-        from headway.define.signaling import signal_to_key
+        from headway.define.signals import signal_to_key
 
         new = signal_to_key(kind, key, words[0], payload, dedup_key=dedup_key, tenant=tenant, limit=app.payload_limit)
         sent = app.signal_new(new, None)

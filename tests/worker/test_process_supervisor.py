@@ -16,7 +16,11 @@ from headway import Headway
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
-SUPERVISOR = "import sys; from headway.worker import supervise; sys.exit(supervise(sys.argv[2:], int(sys.argv[1])))"
+SUPERVISOR = """
+import sys
+from headway.worker import supervise_processes
+sys.exit(supervise_processes(sys.argv[2:], int(sys.argv[1])))
+"""
 
 CRASHES_ONCE = """
 import os, signal, sys, time

@@ -14,7 +14,7 @@ import msgspec
 from headway import secrets
 from headway.config import Settings
 from headway.define.definitions import Definitions
-from headway.define.firing import event_job, meets, schedule_job
+from headway.define.trigger_jobs import event_job, meets, schedule_job
 from headway.errors import (
     HeadwayError,
     RenderError,
@@ -38,11 +38,11 @@ from headway.model.trigger import (
     Trigger,
 )
 from headway.store.ops import Op
+from headway.worker.database import Database
+from headway.worker.error_text import storable
+from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.pace import spread
-from headway.worker.reach import Reach
-from headway.worker.verdict import clean
 
 log = get_logger("headway.worker")
 
@@ -60,12 +60,12 @@ LEFT_FOR = timedelta(minutes=10)
 _REASON_LIMIT = 2_000
 
 
-class Firer:
+class TriggerRunner:
     """Any worker may do it: the store lets each time and each event through once."""
 
     def __init__(
         self,
-        reach: Reach,
+        database: Database,
         lease: Lease,
         settings: Settings,
         definitions: Definitions,
@@ -74,8 +74,8 @@ class Firer:
         declare: Callable[[datetime], Declaration],
         on_fired: Callable[[], None],
     ) -> None:
-        self._reach = reach
-        self._ops = reach.ops
+        self._database = database
+        self._ops = database.ops
         self._lease = lease
         self._settings = settings
         self._definitions = definitions
@@ -91,8 +91,8 @@ class Firer:
 
     async def begin(self) -> None:
         """Write what the code declares, before the first claim."""
-        declaration = self._declare(await self._reach.run(self._ops.now()))
-        self._declared = await self._reach.run(self._ops.declare(declaration))
+        declaration = self._declare(await self._database.run(self._ops.now()))
+        self._declared = await self._database.run(self._ops.declare(declaration))
         if len(self._declared) < len(declaration.schedules):
             names = ", ".join(each.name for each in declaration.schedules)
             log.warning(
@@ -111,7 +111,7 @@ class Firer:
         looked: list[object] = []
         async with self._one_at_a_time:
             while True:
-                due = await self._reach.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
+                due = await self._database.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
                 self._found = bool(due.schedules or due.events)
                 if due.defined != self._definitions.heard:
@@ -137,7 +137,7 @@ class Firer:
 
     async def _round(self) -> float:
         await self.fire()
-        usual_s = spread(self._every_s(), random.random())
+        usual_s = jittered(self._every_s(), random.random())
         if self._next_due_ms is None:
             return usual_s
         apart_s = random.random() * self._settings.pace_ms / 1_000 * self._lease.workers
@@ -149,7 +149,7 @@ class Firer:
         return seconds if self._found else IDLE * seconds
 
     async def _learn(self) -> None:
-        found = await self._reach.run(self._ops.definitions(None))
+        found = await self._database.run(self._ops.definitions(None))
         self._definitions.hear(found)
 
     async def _fire(self, due: Due) -> tuple[list[Fire], bool]:
@@ -196,7 +196,7 @@ class Firer:
         if not batch:
             return []
         try:
-            return await self._reach.run(verb(batch))
+            return await self._database.run(verb(batch))
         except HeadwayError as error:
             if _is_away(error):
                 raise
@@ -211,11 +211,11 @@ class Firer:
 
     async def _one(self, part: T, verb: Callable[[Sequence[T]], Op[list[Fire]]]) -> list[Fire]:
         try:
-            return await self._reach.run(verb([part]))
+            return await self._database.run(verb([part]))
         except HeadwayError as error:
             if _is_away(error) or isinstance(error, StoreBusy):
                 raise
-            return await self._reach.run(verb([_refused(part, error)]))
+            return await self._database.run(verb([_refused(part, error)]))
 
 
 def _is_cut(tenants: Sequence[str]) -> bool:
@@ -355,7 +355,7 @@ def _each_fire(handling: Handling) -> list[Handling]:
 def reason_of(error: Exception) -> str:
     """What is kept of an error, which may quote what an event holds."""
     text = str(error) if isinstance(error, HeadwayError) else f"{type(error).__name__}: {error}"
-    text = clean(secrets.redact_head(text, _REASON_LIMIT, secrets.own()))
+    text = storable(secrets.redact_head(text, _REASON_LIMIT, secrets.own()))
     return text if len(text) < _REASON_LIMIT else text + " …"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.worker.pace import interval
+from headway.worker.intervals import poll_interval
 
 
 @given(
@@ -18,7 +18,7 @@ from headway.worker.pace import interval
     jitter=st.floats(0, 1, exclude_max=True),
 )
 def test_a_fleet_asks_once_per_pace_whatever_its_size(fleet: int, since_work_s: float, jitter: float) -> None:
-    each = interval(
+    each = poll_interval(
         pace_ms=25, idle_pace_ms=100, heartbeat_ms=20_000, fleet=fleet, since_work_s=since_work_s, jitter=jitter
     )
     fleet = max(fleet, 1)
@@ -30,7 +30,7 @@ def test_a_fleet_asks_once_per_pace_whatever_its_size(fleet: int, since_work_s: 
         assert polls + other >= budget - 1e-6
 
 
-@pytest.mark.parametrize("name", ["pace", "hooks"])
+@pytest.mark.parametrize("name", ["batch_size", "hooks", "intervals"])
 def test_examples(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"headway.worker.{name}"))
     assert results.attempted

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from headway.define.conclusion import Conclusion
 from headway.define.context import Context
 from headway.define.options import Options
+from headway.define.settlement_builder import SettlementBuilder
 from headway.define.state import brief, plain
 from headway.define.step_context import StepContext
 from headway.define.steps import Step, is_step
@@ -33,7 +33,7 @@ _received = msgspec.json.Decoder(tuple[Received, ...])
 _AROUND = 3  # levels: the place, its signals, each of them
 
 
-class Visit:
+class ClaimedStep:
     """A claim of a machine, with the edition of its code and the step that shall run."""
 
     def __init__(self, edition: Edition, step: Step, place: Place, claim: Claim, *, migrates: bool) -> None:
@@ -90,8 +90,8 @@ class Visit:
         )
         return turned(self.claim, turn, "waiting", status="released")
 
-    def following(self, settlement: Settlement, signals: str | None) -> Visit | None:
-        """The visit of the next step, once this one's settlement is committed; None for a step that is not known.
+    def following(self, settlement: Settlement, signals: str | None) -> ClaimedStep | None:
+        """The claimed of the next step, once this one's settlement is committed; None for a step that is not known.
 
         Raises `InvalidPayload` where one of its signals cannot be read.
         """
@@ -110,7 +110,7 @@ class Visit:
             signals=_read_inbox(signals),
         )
         step = self.edition.steps.get(turn.step)
-        return None if step is None else Visit(self.edition, step, following, claim, migrates=False)
+        return None if step is None else ClaimedStep(self.edition, step, following, claim, migrates=False)
 
     def context(
         self, _claim: Claim, *, tenant: str | None, worker_id: str | None, vault: Vault | None = None
@@ -139,7 +139,7 @@ class Visit:
         ctx.read_state()
         return self._machine.handle, (error, ctx)  # type: ignore[attr-defined]
 
-    def conclude(
+    def settlement_of(
         self,
         ctx: Context,
         outcome: Any,
@@ -156,7 +156,7 @@ class Visit:
         """
         assert isinstance(ctx, StepContext)
         self._check(outcome, handled=failure is not None)
-        return Conclusion(self, ctx, result_limit, state_limit, continues, failure).of(outcome)
+        return SettlementBuilder(self, ctx, result_limit, state_limit, continues, failure).of(outcome)
 
     def _check(self, outcome: Any, *, handled: bool) -> None:
         if isinstance(outcome, _OUTCOMES):

@@ -16,7 +16,7 @@ log = get_logger("headway.worker")
 T = TypeVar("T")
 
 
-class Reach:
+class Database:
     """Every call of a worker to its database goes through here."""
 
     def __init__(self, store: Store, *, timeout_s: float) -> None:

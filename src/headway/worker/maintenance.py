@@ -11,13 +11,13 @@ from headway.config import Settings
 from headway.errors import HeadwayError
 from headway.logs import Seldom, get_logger
 from headway.model.fleet import Reaped, Swept
+from headway.worker.database import Database
 from headway.worker.hooks import Event, Hooks
 from headway.worker.host import is_gone
+from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
-from headway.worker.pace import spread
 from headway.worker.prune import BATCH, prunes
-from headway.worker.reach import Reach
 
 log = get_logger("headway.worker")
 
@@ -31,14 +31,14 @@ SWEEP_AGAIN_S = 1.0
 """Where something was broken there may be more."""
 
 
-class Ticker:
+class Maintenance:
     """Any worker may do these; each is set-based and safe to run in several workers at once."""
 
     def __init__(
-        self, reach: Reach, lease: Lease, hooks: Hooks, settings: Settings, *, on_promoted: Callable[[], None]
+        self, database: Database, lease: Lease, hooks: Hooks, settings: Settings, *, on_promoted: Callable[[], None]
     ) -> None:
-        self._reach = reach
-        self._ops = reach.ops
+        self._database = database
+        self._ops = database.ops
         self._lease = lease
         self._hooks = hooks
         self._settings = settings
@@ -50,9 +50,9 @@ class Ticker:
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
         self._reaping = Loop("reaping", self._reap_lost, self._reap_every_s)
         self._pruned = False
-        first_s = spread(min(FIRST_PRUNE_S, PRUNE_EVERY_S), random.random())
+        first_s = jittered(min(FIRST_PRUNE_S, PRUNE_EVERY_S), random.random())
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
-        first_s = spread(min(FIRST_SWEEP_S, settings.sweep_every_ms / 1_000), random.random())
+        first_s = jittered(min(FIRST_SWEEP_S, settings.sweep_every_ms / 1_000), random.random())
         self._sweeping = Loop("sweeping", self._sweep, self._sweep_every_s, first_s=first_s)
         self.loops = (self._promoting, self._reaping, self._pruning, self._sweeping)
 
@@ -64,7 +64,7 @@ class Ticker:
         # one at a time: two would skip each other's rows, and both could end before all of them are queued
         async with self._promotes:
             while True:
-                promoted = await self._reach.run(self._ops.promote(limit=BATCH))
+                promoted = await self._database.run(self._ops.promote(limit=BATCH))
                 queued += promoted.queued
                 coupled += promoted.coupled
                 self._next_due_ms = promoted.next_due_ms
@@ -81,7 +81,7 @@ class Ticker:
 
     async def _promote(self) -> float:
         await self.promote()
-        usual_s = spread(self._promote_every_s(), random.random())
+        usual_s = jittered(self._promote_every_s(), random.random())
         if self._next_due_ms is None:
             return usual_s
         return min(usual_s, self._next_due_ms / 1_000 + self._apart_s())
@@ -111,7 +111,7 @@ class Ticker:
         return self._settings.reap_every_ms / 1_000 * max(1.0, self._lease.workers / 3)
 
     async def _reap_neighbours(self) -> None:
-        workers = await self._reach.run(self._ops.workers())
+        workers = await self._database.run(self._ops.workers())
         gone = [worker.id for worker in workers if is_gone(worker)]
         if gone:
             await self._reap(gone)
@@ -119,7 +119,7 @@ class Ticker:
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
-            found = await self._reach.run(self._ops.reap(gone, limit=BATCH, by=self._lease.worker_id))
+            found = await self._database.run(self._ops.reap(gone, limit=BATCH, by=self._lease.worker_id))
             reaped = [each for each in found if each.fault is None]
             self._tell(reaped)
             for each in found:
@@ -159,7 +159,7 @@ class Ticker:
         for op in prunes(self._ops, self._settings.retention_ms).values():
             pruned = BATCH
             while pruned >= BATCH:
-                pruned = await self._reach.run(op)
+                pruned = await self._database.run(op)
                 await asyncio.sleep(PRUNE_PAUSE_S)
         self._pruned = True
 
@@ -172,7 +172,7 @@ class Ticker:
         end = clock() + PRUNE_LAST_S
         with suppress(HeadwayError):  # the next one does it
             for op in prunes(self._ops, self._settings.retention_ms).values():
-                while clock() < end and await self._reach.run(op) >= BATCH:
+                while clock() < end and await self._database.run(op) >= BATCH:
                     pass
 
     # sweep
@@ -182,7 +182,7 @@ class Ticker:
 
     async def _sweep(self) -> float | None:
         """Repair what an outside hand broke, and say so: nothing of our own leaves such things behind."""
-        swept = await self._reach.run(self._ops.sweep(limit=SWEPT))
+        swept = await self._database.run(self._ops.sweep(limit=SWEPT))
         if not swept:
             return None
         _tell_swept(swept)

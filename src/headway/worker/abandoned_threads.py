@@ -14,7 +14,7 @@ from headway.worker.execution import Execution
 log = get_logger("headway.worker")
 
 
-class Leftover:
+class AbandonedThreads:
     """Beats for a worker that has stopped, in a daemon thread of its own, until its last function returned; then gives
     the jobs back and signs off. If the process ends first, so do its threads, and the lease runs out."""
 

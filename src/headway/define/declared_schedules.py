@@ -21,7 +21,7 @@ from headway.model.trigger import NewTrigger
 _OPTIONS = tuple(DeclaredScheduleOptions.__annotations__)
 
 
-class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """One schedule of a kind, as the code has it."""
 
     kind: str
@@ -38,7 +38,7 @@ class Scheduled(msgspec.Struct, frozen=True, kw_only=True):
         return new_schedule(self.given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
 
 
-def scheduled(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> Scheduled:
+def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> DeclaredSchedule:
     """Check it now, so that a mistake is seen where it was made; raises `InvalidJob`, `InvalidPayload`."""
     for option in options:
         if option == "enabled":
@@ -49,7 +49,7 @@ def scheduled(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleO
     tenant = given.pop("tenant", None)
     given = {"name": kind.name, **{name: value for name, value in given.items() if value is not None}}
     given["kind"] = kind.name
-    made = Scheduled(kind=kind.name, tenant=None if tenant is None else tenant_ref(tenant), given=given)
+    made = DeclaredSchedule(kind=kind.name, tenant=None if tenant is None else tenant_ref(tenant), given=given)
     new_schedule(
         given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=datetime.now(UTC), limit=DEFAULT_PAYLOAD_LIMIT
     )

@@ -1,4 +1,4 @@
-"""Errand: a worker for one job alone, which it takes by its id; it ends when that job's outcome is written."""
+"""SingleJobWorker: a worker for one job alone, which it takes by its id; it ends when that job's outcome is written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.worker.worker import Worker
 _LOOK_S = 1.0  # the end of the job brings the next round forward
 
 
-class Errand(Worker):
+class SingleJobWorker(Worker):
     """Leases, heartbeats, timeouts and outcomes are any worker's; what comes first in the queue is left to others.
 
     It needs a slot in the job's queue. `taken` says, once it ran, whether it got the job.
@@ -30,10 +30,10 @@ class Errand(Worker):
     @property
     def taken(self) -> bool:
         fetcher = getattr(self, "_fetcher", None)  # there is none before it started
-        return isinstance(fetcher, Taker) and fetcher.taken
+        return isinstance(fetcher, SingleJobFetcher) and fetcher.taken
 
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
-        return Taker(*parts, job_id=self._job_id, reservation_id=self._reservation_id, **options)
+        return SingleJobFetcher(*parts, job_id=self._job_id, reservation_id=self._reservation_id, **options)
 
     def _duties(self) -> Sequence[Loop]:
         return ()  # it is gone too soon to be of use to others
@@ -45,7 +45,7 @@ class Errand(Worker):
         """Nor does it prune: its caller waits for the job alone."""
 
 
-class Taker(Fetcher):
+class SingleJobFetcher(Fetcher):
     """Takes the one job, once, and is idle when its outcome is written."""
 
     def __init__(self, *parts: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
@@ -73,7 +73,7 @@ class Taker(Fetcher):
         worker_id = self._lease.worker_id
         op = self._ops.take(worker_id, self._job_id, reservation_id=self._reservation_id)
         try:
-            claim = await self._reach.run(op)
+            claim = await self._database.run(op)
             self._answered = True
             if claim is not None:
                 self.taken = True

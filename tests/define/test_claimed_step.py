@@ -12,7 +12,7 @@ from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.job import Settlement
 from headway.model.machine import Place
-from tests.define.sample_machines import LIMIT, Order, admitted, claim, conclude, signal, thing
+from tests.define.sample_machines import LIMIT, Order, admitted, claim, settlement_of, signal, thing
 
 
 @pytest.fixture
@@ -24,11 +24,11 @@ def registry() -> Registry:
 
 
 def test_a_step_sees_its_state_and_job(registry: Registry) -> None:
-    visit, ctx = thing(registry)
+    claimed, ctx = thing(registry)
     assert ctx.state == Order(42)
     assert (ctx.step, ctx.version, ctx.tries, ctx.losses, ctx.fence) == ("start", 2, 1, 1, 5)
     assert (ctx.signals, ctx.inbox, ctx.children, ctx.timed_out) == ((), (), (), False)
-    assert not visit.joins
+    assert not claimed.joins
     _, ctx = thing(Registry(), Place(version=2, step="ship", state=msgspec.Raw(b'{"order":7,"paid":true}'), joining=3))
     assert ctx.state == Order(7, paid=True)
     assert (ctx.claim.max_attempts, ctx.claim.timeout_ms) == (9, 5_000)
@@ -44,9 +44,9 @@ def test_a_committed_state_that_the_code_cannot_read_is_given_back_like_an_unkno
 
 
 def test_a_machine_that_names_no_next_step_has_failed(registry: Registry) -> None:
-    visit, ctx = thing(registry, Place(version=2, step="start"))
+    claimed, ctx = thing(registry, Place(version=2, step="start"))
     with pytest.raises(InvalidOutcome, match="it names no step"):
-        visit.conclude(ctx, Next(None), result_limit=100, state_limit=1_000, continues=True)  # type: ignore[arg-type]
+        claimed.settlement_of(ctx, Next(None), result_limit=100, state_limit=1_000, continues=True)  # type: ignore[arg-type]
 
 
 def test_handle_takes_the_error_and_the_context(registry: Registry) -> None:
@@ -124,28 +124,28 @@ AWAY = Place(version=2, step="store", partition="mine", home_queue="checkout", h
 def test_a_step_with_a_queue_or_partition_moves_and_the_next_one_goes_home(
     registry: Registry, place: Place, queue: str, to: str, expected: tuple[Any, ...]
 ) -> None:
-    visit, ctx = thing(registry, place, queue=queue)
-    settlement = conclude(visit, ctx, Next(to), continues=True)
+    claimed, ctx = thing(registry, place, queue=queue)
+    settlement = settlement_of(claimed, ctx, Next(to), continues=True)
     assert moved(settlement) == expected
     # what moves is taken by a worker of that queue, never continued in this slot
     assert settlement.to == ("running" if expected[0] is None else "queued")
-    assert moved(conclude(visit, ctx, Await("a", then=to))) == expected
-    assert moved(conclude(visit, ctx, Sleep(1, then=to))) == expected
+    assert moved(settlement_of(claimed, ctx, Await("a", then=to))) == expected
+    assert moved(settlement_of(claimed, ctx, Sleep(1, then=to))) == expected
 
 
 def test_the_partition_of_the_next_step_is_made_of_the_state_that_it_gets(registry: Registry) -> None:
-    visit, ctx = thing(registry)
-    assert moved(conclude(visit, ctx, Next("bill", Order(99))))[1] == "bill_99"
+    claimed, ctx = thing(registry)
+    assert moved(settlement_of(claimed, ctx, Next("bill", Order(99))))[1] == "bill_99"
 
 
 def test_the_next_visit_begins_with_what_the_last_one_committed(registry: Registry) -> None:
     there = (signal("a"),)
-    visit, ctx = thing(
+    claimed, ctx = thing(
         registry, Place(version=2, step="ship", awaiting=("a",), woken="signal", joining=3, signals=there)
     )
-    settlement = conclude(visit, ctx, Next("start", Order(7, paid=True)), continues=True)
+    settlement = settlement_of(claimed, ctx, Next("start", Order(7, paid=True)), continues=True)
     left = msgspec.json.encode([signal("late", 1)]).decode()
-    following = visit.following(settlement, left)
+    following = claimed.following(settlement, left)
     assert following is not None
     claim = following.claim
     assert (claim.fence, claim.tries, claim.losses, claim.max_attempts, claim.timeout_ms) == (6, 0, 0, 3, None)
@@ -154,7 +154,7 @@ def test_the_next_visit_begins_with_what_the_last_one_committed(registry: Regist
     following.invocation(ctx)
     assert ctx.state == Order(7, paid=True)
     assert (ctx.signals, [each.name for each in ctx.inbox], ctx.timed_out) == ((), ["late"], False)
-    assert following.following(conclude(following, ctx, Next("ship"), continues=True), None) is not None
+    assert following.following(settlement_of(following, ctx, Next("ship"), continues=True), None) is not None
 
 
 def test_a_plain_job_that_returns_an_outcome_is_told_so() -> None:
@@ -166,5 +166,5 @@ def test_a_plain_job_that_returns_an_outcome_is_told_so() -> None:
 
     ctx = work.context(claim(), tenant=None, worker_id=None)
     with pytest.raises(InvalidOutcome, match=r"work returned Next\(…\), and it is a plain job"):
-        work.conclude(ctx, Next("there"), result_limit=LIMIT)
-    assert work.conclude(ctx, Done(1), result_limit=LIMIT).result == "1"
+        work.settlement_of(ctx, Next("there"), result_limit=LIMIT)
+    assert work.settlement_of(ctx, Done(1), result_limit=LIMIT).result == "1"

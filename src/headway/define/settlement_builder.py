@@ -20,18 +20,24 @@ from headway.model.outcome import KEEP, Await, Done, Next, Replay, Sleep, Spawn,
 from headway.model.status import AttemptStatus, Status
 
 if TYPE_CHECKING:
-    from headway.define.visit import Visit
+    from headway.define.claimed_step import ClaimedStep
 
 
-class Conclusion:
+class SettlementBuilder:
     """Of one execution: after it returned, or, with `failure`, after `handle` did."""
 
     def __init__(
-        self, visit: Visit, ctx: StepContext, result_limit: int, state_limit: int, continues: bool, failure: str | None
+        self,
+        claimed: ClaimedStep,
+        ctx: StepContext,
+        result_limit: int,
+        state_limit: int,
+        continues: bool,
+        failure: str | None,
     ) -> None:
-        self._visit = visit
+        self._claimed = claimed
         self._ctx = ctx
-        self._claim = visit.claim
+        self._claim = claimed.claim
         self._result_limit = result_limit
         self._state_limit = state_limit
         self._continues = continues
@@ -55,7 +61,7 @@ class Conclusion:
                 case _:
                     return self._stop(outcome)
         except (InvalidJob, TypeError) as error:
-            raise InvalidOutcome(f"{self._visit.where} returned {brief(outcome)}: {error}") from error
+            raise InvalidOutcome(f"{self._claimed.where} returned {brief(outcome)}: {error}") from error
 
     def _next(self, outcome: Next) -> Settlement:
         if outcome.step is None:
@@ -158,15 +164,15 @@ class Conclusion:
         return turned(self._claim, turn, to, status=status, delay_ms=delay_ms, result=result, error=self._failure)
 
     def _turn(self, name: Any, then: Any, state: Any, *, progress: bool = True, **more: Any) -> Turn:
-        visit = self._visit
-        step = visit.step if then is None else visit.edition.step(then, visit.where)
+        claimed = self._claimed
+        step = claimed.step if then is None else claimed.edition.step(then, claimed.where)
         ctx = self._ctx
-        text = visit.edition.shape.conform(ctx.state if state is KEEP else state, self._state_limit, before=ctx.text)
+        text = claimed.edition.shape.conform(ctx.state if state is KEEP else state, self._state_limit, before=ctx.text)
         return Turn(
             outcome=name,
-            ran=visit.step.name,
+            ran=claimed.step.name,
             step=step.name,
-            version=visit.edition.version,
+            version=claimed.edition.version,
             state=text,
             progress=progress,
             consumed=self._consumed() if progress else (),
@@ -176,15 +182,15 @@ class Conclusion:
 
     def _last(self, name: Any) -> Turn:
         """The turn of an outcome that ends the machine: its state stays, and, for a retry, what woke the step."""
-        visit = self._visit
+        claimed = self._claimed
         # but for a migration, which the version goes with
-        state = self._ctx.text if visit.migrates else None
-        ran = visit.step.name
+        state = self._ctx.text if claimed.migrates else None
+        ran = claimed.step.name
         return Turn(
             outcome=name,
             ran=ran,
             step=ran,
-            version=visit.edition.version,
+            version=claimed.edition.version,
             state=state,
             progress=False,
             consumed=self._consumed(),
@@ -195,7 +201,7 @@ class Conclusion:
 
     def _room(self, step: Step, state: str) -> dict[str, Any]:
         """The queue and partition that the next step runs in, where those are other ones than now."""
-        place, claim = self._visit.place, self._claim
+        place, claim = self._claimed.place, self._claim
         away = place.home_queue is not None
         if not step.moves and not away:
             return {}
@@ -204,7 +210,7 @@ class Conclusion:
         queue = step.options.queue if "queue" in step.own else home_queue
         partition = home_partition
         if "partition" in step.own:
-            partition = step.partition_of(self._visit.edition.shape, state)
+            partition = step.partition_of(self._claimed.edition.shape, state)
         if (queue, partition) == (claim.queue, place.partition):
             return {}
         if (queue, partition) == (home_queue, home_partition):

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from headway.logs import get_logger
-from headway.worker.pace import spread
-from headway.worker.signals import SUPERVISOR_FD
+from headway.worker.intervals import jittered
+from headway.worker.os_signals import SUPERVISOR_FD
 
 log = get_logger("headway.worker")
 
@@ -23,17 +23,17 @@ _HEALTHY_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 
 
-def supervise(arguments: Sequence[str], processes: int) -> int:
+def supervise_processes(arguments: Sequence[str], processes: int) -> int:
     """Run `python arguments…` so many times side by side until they are done; gives the exit code.
 
     A process that ends with 0 is done; one that crashed is started again after a growing pause. The first
     SIGTERM or SIGINT asks them to stop, the second to end at once, the third kills them.
     """
     with asyncio.Runner() as runner:
-        return runner.run(Supervisor(arguments, processes).run())
+        return runner.run(ProcessSupervisor(arguments, processes).run())
 
 
-class Supervisor:
+class ProcessSupervisor:
     """Spawns and never forks: a child gets nothing of this process but its arguments and environment."""
 
     def __init__(self, arguments: Sequence[str], processes: int) -> None:
@@ -77,7 +77,7 @@ class Supervisor:
             if time.monotonic() - began > _HEALTHY_S:
                 pause_s = 1.0
             log.error(f"a worker process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s")
-            await self._pause(spread(pause_s, random.random()))
+            await self._pause(jittered(pause_s, random.random()))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _run_once(self, index: int) -> int:

@@ -1,0 +1,48 @@
+"""How much to claim and to settle at once."""
+
+from __future__ import annotations
+
+CLAIM_BYTES = 64 * 1_048_576
+"""How many bytes one claim should bring: all of it is in memory before the first of its jobs starts."""
+
+
+def max_claim(slots: int) -> int:
+    """The most jobs of one claim: half the slots where there are many, so that the next claim is on its way while the
+    jobs of this one run.
+
+    >>> [max_claim(slots) for slots in (1, 100, 500, 1_000, 5_000)]
+    [1, 100, 250, 500, 1000]
+    """
+    return min(slots, max(100, slots // 2), 1_000)
+
+
+def jobs_that_fit(size: int) -> int:
+    """How many jobs of so many bytes one claim may bring.
+
+    >>> [jobs_that_fit(size) for size in (0, 1_000, 1_048_576, 10**9)]
+    [67108864, 67108, 64, 1]
+    """
+    return max(1, CLAIM_BYTES // max(1, size))
+
+
+def worth_a_claim(slots: int) -> int:
+    """How many slots of a busy queue should be free before it is worth a claim.
+
+    >>> [worth_a_claim(slots) for slots in (1, 7, 20, 500)]
+    [1, 1, 5, 50]
+    """
+    return max(1, min(50, slots // 4))
+
+
+class SettleBatchSize:
+    """How much to do at once, where too much fails as a whole: half of what failed, and slowly more from there."""
+
+    def __init__(self, largest: int) -> None:
+        self.most = self._largest = largest
+
+    def failed(self, tried: int) -> None:
+        self.most = max(1, min(self.most, tried // 2))
+
+    def worked(self, tried: int) -> None:
+        if tried >= self.most < self._largest:
+            self.most = min(self._largest, self.most + max(1, self.most // 8))
