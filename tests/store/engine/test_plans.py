@@ -430,8 +430,9 @@ def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, w
     assert steps <= 100_000, f"{steps} steps"
 
 
-HOT = ["jobs/claim", "jobs/enqueue", "jobs/settle", "jobs/reap", "jobs/cancel", "jobs/promote"]
-HOT += ["machines/turns", "machines/signals", "machines/children", "fleet/workers"]
+HOT = [f"jobs/{name}" for name in ("enqueue", "insert", "claim", "claim_limited", "settle", "ending", "reap", "cancel")]
+HOT += ["jobs/early_end", "jobs/unique", "jobs/promote", "jobs/prune", "fleet/workers"]
+HOT += [f"machines/{name}" for name in ("turns", "wake", "signals", "inbox", "children", "spawn", "fork")]
 
 
 @pytest.mark.parametrize("file", HOT)
@@ -440,6 +441,8 @@ def test_no_statement_of_a_hot_verb_scans_a_table_on_sqlite(sqlite_crowd, file):
 
     _, conn = sqlite_crowd
     for name, sql in statements(file).items():
+        if name.startswith(("prunable_", "any_")):
+            continue  # counted only when somebody asks; or the first row found is enough
         plan = [row[3] for row in conn.execute("explain query plan " + sql, _nulls(sql))]
         scans = [line for line in plan if line.startswith(("SCAN jobs", "SCAN attempts", "SCAN signals", "SCAN edges"))]
         # what runs is little, and the first rows of an index, or of the table itself, in its order are no scan

@@ -29,8 +29,8 @@ from headway.store.run import drive
 from headway.store.sqlite import SqliteStore
 from headway.store.sqlite.engine import migrate
 from headway.store.sqlite.engine.connection import connect
+from headway.store.sqlite.engine.migrate import read_version
 from headway.store.sqlite.engine.statements import ROOT
-from headway.store.sqlite.jobs.reads import read_version
 
 LIBRARIES = ("apsw", "stdlib")
 

@@ -14,14 +14,15 @@ from headway.model.event import Event
 from headway.model.fleet import Worker
 from headway.model.job import Attempt, AuditEntry, Claim, Job
 from headway.model.machine import Child
+from headway.model.outcome import Match
 from headway.model.signal import Signal
 from headway.model.status import whole_scope
 from headway.model.template import Template
 from headway.model.trigger import Fire, Trigger
 from headway.store.ops import Row
-from headway.store.sqlite.machines.inbox import to_match, to_names
 
 _decode = msgspec.json.Decoder().decode
+_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _JOB = Job.__struct_fields__
 _ATTEMPT = Attempt.__struct_fields__
@@ -108,6 +109,18 @@ def to_event(row: Row) -> tuple[Event, str | None]:
 def to_audit(row: Row) -> AuditEntry:
     at, *rest = row
     return AuditEntry(from_micros(at), *rest)
+
+
+def to_names(awaiting: str | None) -> tuple[str, ...]:
+    """The names as they are stored; none where somebody wrote others: that fails nobody's claim."""
+    try:
+        return () if awaiting is None else _decode_names(awaiting)
+    except codec.FAULTS:
+        return ()
+
+
+def to_match(match_all: int | None) -> Match:
+    return "all" if match_all else "any"
 
 
 def show_json(text: str | None, what: str = "value") -> Any:

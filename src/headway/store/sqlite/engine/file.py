@@ -17,7 +17,6 @@ from headway.store.sqlite.engine import migrate
 from headway.store.sqlite.engine.connection import Connection, Library, connect, library_errors
 from headway.store.sqlite.engine.errors import PATIENCE_S, Patience, explain, is_busy
 from headway.store.sqlite.engine.prefix import prefixed, under
-from headway.store.sqlite.jobs.reads import read_version
 
 log = get_logger("headway.store")
 
@@ -58,7 +57,7 @@ class File:
         """Whether nobody has committed a schema to the file; asked without any lock."""
         try:
             with closing(connect(self.path, self.library, create=False)) as conn:
-                return drive(read_version(), under(self.prefix, conn.run)) == 0
+                return drive(migrate.read_version(), under(self.prefix, conn.run)) == 0
         except self.errors:
             return False
 

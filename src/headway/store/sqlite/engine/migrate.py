@@ -8,16 +8,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headway.errors import ConfigError, SchemaOutdated, StoreError
-from headway.store.ops import Batch, Statement, Steps
+from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.prefix import renamed
 from headway.store.sqlite.engine.statements import ROOT, statements
-from headway.store.sqlite.jobs.reads import read_version
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
 VERSION = max(int(path.name.split(".")[0]) for path in _FOLDER.glob("*.up.sql"))
+
+
+class MigrateVerbs(Verbs):
+    def version(self) -> Op[int]:
+        return SqliteOp(read_version, writes=False, absent=0)
+
+
+def read_version() -> Steps[int]:
+    """The schema's version; 0 where there is none."""
+    ((tables,),) = yield Statement(_SQL["schema_tables"])
+    if not tables:
+        return 0
+    ((version,),) = yield Statement(_SQL["version"])
+    return int(version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,3 +25,19 @@ where type in ('table', 'view')
     'edges', 'groups', 'limits',
     'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events'
   );
+
+-- name: schema_tables
+-- an application may have a table of that name, too: ours has a table of jobs with fences beside it
+select exists (
+  select 1
+  from pragma_table_info('schema_version')
+  where name = 'applied_at'
+) and exists (
+  select 1
+  from pragma_table_info('jobs')
+  where name = 'fence'
+);
+
+-- name: version
+select coalesce(max(version), 0)
+from schema_version;

@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from headway.clock import Clock, to_micros
-from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.engine.statements import statements
+from headway.store.ops import Op, Steps
 
 T = TypeVar("T")
 
-_SQL = statements("jobs/positions")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,16 +49,3 @@ def given(change: msgspec.Struct, but: Sequence[str] = ()) -> dict[str, Any]:
         for name, value in values.items()
         if value is not msgspec.UNSET
     }
-
-
-def positions(count: int) -> Steps[list[int]]:
-    """The next `count` positions, a gap of 1024 apart, in order."""
-    if not count:
-        return []
-    rows = yield Statement(_SQL["next"], (count,))
-    return spread(rows[0][0], count)
-
-
-def spread(last: int, count: int) -> list[int]:
-    """The `count` positions up to the last one."""
-    return [last - 1024 * back for back in range(count - 1, -1, -1)]

@@ -1,4 +1,4 @@
-"""The fleet: workers that register and beat, and queues that pause and resume."""
+"""Workers: they register, beat, retire and leave."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headway.model.fleet import HeartbeatReply, NewWorker
+from headway.model.fleet import HeartbeatReply, NewWorker, Worker
 from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.decode import to_worker
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.claim import canceling
@@ -16,7 +17,7 @@ _SQL = statements("fleet/workers")
 _encode = msgspec.json.Encoder().encode
 
 
-class FleetVerbs(Verbs):
+class WorkerVerbs(Verbs):
     def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
         def steps() -> Steps[HeartbeatReply]:
             now = self._clock.now()
@@ -52,20 +53,25 @@ class FleetVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def pause(self, queue: str, *, actor: str | None) -> Op[None]:
+    def retire(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
-            now = self._clock.now()
-            yield Statement(_SQL["pause"], (queue, now, actor))
-            yield Statement(_SQL["audit"], (now, queue, actor, "pause"))
+            yield Statement(_SQL["retire"], (worker_id,))
 
         return SqliteOp(steps, writes=True)
 
-    def resume(self, queue: str, *, actor: str | None) -> Op[None]:
+    def unregister(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
-            yield Statement(_SQL["resume"], (queue,))
-            yield Statement(_SQL["audit"], (self._clock.now(), queue, actor, "resume"))
+            # what it still held has no registered worker now, and so is reaped next
+            yield Statement(_SQL["unregister"], (worker_id,))
 
         return SqliteOp(steps, writes=True)
+
+    def workers(self) -> Op[list[Worker]]:
+        def steps() -> Steps[list[Worker]]:
+            rows = yield Statement(_SQL["workers"])
+            return [to_worker(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
 
 
 def _beat(worker_id: str, queues: str, now: int) -> Steps[HeartbeatReply]:

@@ -33,27 +33,18 @@ where workers.lease_expires_at > ?1
   )
 group by served.key;
 
--- name: pause
-insert into queues (name, paused_at, paused_by)
-values (?1, ?2, ?3)
-on conflict (name) do update
-set paused_at = excluded.paused_at,
-  paused_by = excluded.paused_by
-where paused_at is null;
+-- name: workers
+select
+  id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, running, started_at,
+  heartbeat_at, lease_expires_at, metadata
+from workers
+order by started_at, id;
 
--- name: resume
-update queues
-set paused_at = null,
-  paused_by = null
-where name = ?1
-  and paused_at is not null;
+-- name: retire
+update workers
+set stopping = 1
+where id = ?1;
 
--- name: audit
--- only what changed something is worth a line
-insert into audit (at, detail, actor, action)
-select ?1, ?2, ?3, ?4
-where changes() > 0;
-
--- name: audit_always
-insert into audit (at, detail, actor, action)
-values (?1, ?2, ?3, ?4);
+-- name: unregister
+delete from workers
+where id = ?1;

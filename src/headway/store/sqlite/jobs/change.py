@@ -1,27 +1,26 @@
-"""What operators do to jobs: cancel and change, each audited."""
+"""Change: an operator gives a job that waits another queue, priority, time, budget or payload; audited."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from headway.clock import from_micros, to_micros
-from headway.errors import Duplicate, NotAllowed
+from headway.errors import NotAllowed
 from headway.model.job import Change
 from headway.model.status import FINISHED, Status
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list, positions
-from headway.store.sqlite.jobs.early_end import end_early
-from headway.store.sqlite.jobs.unique import covers, holder_of_key
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.positions import positions
+from headway.store.sqlite.jobs.unique import covers, refuse_taken
+from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.follow import follow
 
 _SQL = statements("jobs/change")
-_CANCEL = statements("jobs/cancel")
 _CHANGEABLE = (
     "priority",
     "queue",
@@ -34,15 +33,7 @@ _CHANGEABLE = (
 )
 
 
-class OperateVerbs(Verbs):
-    def cancel(
-        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
-    ) -> Op[dict[str, Status]]:
-        def steps() -> Steps[dict[str, Status]]:
-            return (yield from cancel_jobs(ids, self._clock.now(), tenant_id=tenant_id, reason=reason, actor=actor))
-
-        return SqliteOp(steps, writes=True)
-
+class ChangeVerbs(Verbs):
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
         def steps() -> Steps[Status | None]:
             now = self._clock.now()
@@ -62,39 +53,12 @@ class OperateVerbs(Verbs):
             queued_at = now if to == "queued" and timed.scheduled_for is not msgspec.UNSET else None
             yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
             yield Statement(_SQL["guard"], (rowid,))
-            yield Statement(_SQL["audit"], (now, tenant, job_id, actor, "change", _detail(change)))
+            yield record(now, tenant, job_id, actor, "change", _detail(change))
             if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
-                yield from follow([Left(tied[rowid], to)], now=now)
+                yield from follow([Departure(tied[rowid], to)], now=now)
             return to
 
         return SqliteOp(steps, writes=True)
-
-
-def cancel_jobs(
-    ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
-) -> Steps[dict[str, Status]]:
-    """Cancel those that are not over; gives the status that each known job has now."""
-    rows = yield Statement(_CANCEL["look"], (json_list(ids), tenant_id))
-    statuses: dict[str, Status] = {job_id: status for _, job_id, status, _ in rows}
-    unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]
-    if not unfinished:
-        return statuses
-    tied = yield from ties(rowid for rowid, _, _ in unfinished)
-    ended = yield from end_early(tied.values(), reason, now)
-    yield Batch(_SQL["audit"], [(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
-    yield from follow(ended, now=now)
-    return statuses | {left.job.id: left.to for left in ended}
-
-
-def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
-    """Raises `Duplicate` if another has the job's unique key."""
-    holder = yield from holder_of_key(rowid)
-    if holder is not None:
-        raise Duplicate(
-            f'job {job_id} cannot be queued: its unique key "{key}" is taken by job {holder}; '
-            "nothing was changed. Cancel that job, or let it finish first",
-            holder,
-        )
 
 
 def _check_changeable(job_id: str, status: Status, fence: int, change: Change) -> None:

@@ -12,7 +12,8 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.claim_limited import claim_guarded, claim_one, end_superseded
-from headway.store.sqlite.machines.places import to_claims
+from headway.store.sqlite.jobs.ending import read_running, write_releases
+from headway.store.sqlite.machines.turns import to_claims
 from headway.store.sqlite.order.arrivals import do_some
 from headway.store.sqlite.order.rates import refill
 
@@ -64,6 +65,16 @@ class ClaimVerbs(Verbs):
             return (yield from to_claims(rows, 2))
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
+
+    def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
+        def steps() -> Steps[int]:
+            running = yield from read_running([job_id for job_id, _ in claims])
+            fences = set(claims)
+            ours = [job for job in running.values() if (job.id, job.fence) in fences]
+            yield from write_releases(ours, delay_ms, self._clock.now())
+            return len(ours)
+
+        return SqliteOp(steps, writes=True)
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
         names = json_list(queues)

@@ -8,15 +8,15 @@ from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import holder_of_key, supersede
-from headway.store.sqlite.machines.places import to_claims
+from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
+from headway.store.sqlite.machines.turns import to_claims
 from headway.store.sqlite.order.capacity import Candidate, Room, look_for_room, write_buckets
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.fair import pick_in_turn, serve
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limited import let_in, put_aside
 
-_SQL = statements("jobs/claim")
+_SQL = statements("jobs/claim_limited")
 _ROUNDS = 10
 _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # so many are looked at in a round once something is in the way
 
@@ -87,7 +87,7 @@ def _take(worker_id: str, jobs: Sequence[Candidate], room: Room, now: int, *, co
     for job in jobs:
         by_mark.setdefault(1 if counted else room.mark(job), []).append(job.rowid)
     for mark, rowids in by_mark.items():
-        rows = yield Statement(_SQL["take_these"], (worker_id, json_list(rowids), now, mark))
+        rows = yield Statement(_SQL["take"], (worker_id, json_list(rowids), now, mark))
         claims = yield from to_claims(rows, 1)
         found |= {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
     return [found[job.rowid] for job in jobs if job.rowid in found]
@@ -121,14 +121,14 @@ def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: in
 
 def end_superseded(rowids: Sequence[int], now: int) -> Steps[int]:
     """End those of these queued jobs whose unique key another holds; every claim would look at them."""
-    ended: list[Left] = []
+    ended: list[Departure] = []
     tied = (yield from ties(rowids)) if rowids else {}
     for rowid, job in tied.items():
         holder = yield from holder_of_key(rowid)
         if holder is not None:
-            ((key,),) = yield Statement(_SQL["unique_key"], (rowid,))
+            key = yield from key_of(rowid)
             yield supersede(rowid, key, holder, now)
-            ended.append(Left(job, "canceled"))
+            ended.append(Departure(job, "canceled"))
     if ended:
         yield from follow(ended, now=now)
     return len(ended)

@@ -16,19 +16,19 @@ from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import covers, holder_of_key, superseded
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import go_elsewhere, place_anew, spawns, write_turns
-from headway.store.sqlite.order.departures import Left, Tied, ties
+from headway.store.sqlite.order.departures import Departure, Tied, ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.next_car import advance_behind
 
-_SQL = statements("jobs/settle")
+_SQL = statements("jobs/ending")
 _PASS_ON = statements("order/joins")["pass_on"]
-_CALL_BACK = statements("order/groups")["call_back"]
+_CALL_BACK = statements("order/group_members")["call_back"]
 _STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
 _BY_ITS_TRAIN = 2
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):
-    """A running job as `look` reads it."""
+    """A running job as `running` reads it."""
 
     rowid: int
     id: str
@@ -81,6 +81,12 @@ def ending(job: Open, to: Status, **values: Any) -> Ending:
     elif to == "scheduled" and end.delay_ms <= 0:
         end.to = "queued"
     return end
+
+
+def read_running(ids: Sequence[str]) -> Steps[dict[str, Open]]:
+    """Those of these jobs that run, by id."""
+    rows = yield Statement(_SQL["running"], (json_list(ids),))
+    return {row[1]: Open(*row) for row in rows}
 
 
 def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
@@ -140,7 +146,7 @@ def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]
     """Put back executions that never started; no attempt, no charge."""
     followed = [job.rowid for job in jobs if job.followed]
     tied = (yield from ties(followed)) if followed else {}
-    left: list[Left] = []
+    left: list[Departure] = []
     ended: list[str] = []
     for job in jobs:
         end = ending(job, "scheduled", delay_ms=delay_ms)
@@ -176,11 +182,11 @@ def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
     yield Batch(_CALL_BACK, list(heirs.items()))
 
 
-def _left(end: Ending, job: Tied) -> Iterator[Left]:
-    yield Left(job, end.to, end.heir)
+def _left(end: Ending, job: Tied) -> Iterator[Departure]:
+    yield Departure(job, end.to, end.heir)
     if end.heir is not None and end.heir_ended:
         # it had the seat for no time at all
-        yield Left(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
+        yield Departure(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
 
 
 def _to_tell(endings: Sequence[Ending]) -> Iterator[str]:

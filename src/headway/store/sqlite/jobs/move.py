@@ -9,11 +9,12 @@ from headway.model.status import FINISHED, Status
 from headway.model.train import Moved
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, positions
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.order.follow import follow
 
 _SQL = statements("jobs/move")
-_AUDIT = statements("jobs/change")["audit"]
 _GAP = 1024
 _FIRST_LOOK, _MOST = 32, 1 << 62
 
@@ -64,7 +65,7 @@ class MoveVerbs(Verbs):
             moved = yield from _place(job, place, ahead=first or before is not None)
             now = self._clock.now()
             where = "first" if first else "last" if last else f"before {before}" if before else f"after {after}"
-            yield Statement(_AUDIT, (now, job.tenant_id, job.id, actor, "move", where))
+            yield record(now, job.tenant_id, job.id, actor, "move", where)
             if job.train is not None:
                 # a head that waited for other jobs may not be the head any more
                 yield from follow(now=now, trains=[(job.tenant_id, job.train)])

@@ -1,4 +1,4 @@
-"""The periodic duties: promote what is due, cancel what expired, prune what is old."""
+"""Promote: queues what is due, cancels what expired, wakes machines whose await timed out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,24 @@ from collections.abc import Callable
 import msgspec
 
 from headway.model.fleet import Promoted
-from headway.model.status import Status
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import each_alone
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list, positions
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
 from headway.store.sqlite.order.arrivals import do_some
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.postponed import any_left
 from headway.store.sqlite.order.rates import next_refill, refill
 
 _SQL = statements("jobs/promote")
-_JOINS = statements("order/joins")
-_GROUPS = statements("order/groups")
-_SIGNALS = statements("machines/signals")
 
 
-class TickVerbs(Verbs):
+class PromoteVerbs(Verbs):
     def promote(self, *, limit: int) -> Op[Promoted]:
         def probe() -> Steps[Promoted | None]:
             now = self._clock.now()
@@ -60,33 +57,6 @@ class TickVerbs(Verbs):
 
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(alone, writes=True))
 
-    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
-        def probe() -> Steps[int | None]:
-            ((found,),) = yield Statement(_SQL["audit_probe"], (self._clock.now() - older_than_ms * 1000,))
-            return None if found else 0
-
-        def steps() -> Steps[int]:
-            before = self._clock.now() - older_than_ms * 1000
-            return len((yield Statement(_SQL["prune_audit"], (before, limit))))
-
-        return SqliteOp(steps, writes=True, probe=probe)
-
-    def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
-        def probe() -> Steps[int | None]:
-            before = self._clock.now() - older_than_ms * 1000
-            ((found,),) = yield Statement(_SQL["prune_probe"], (status, before))
-            return None if found else 0
-
-        def steps() -> Steps[int]:
-            before = self._clock.now() - older_than_ms * 1000
-            rows = yield Statement(_SQL["prune"], (status, before, limit))
-            if rows:
-                yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
-                yield from _prune_ties(rows)
-            return len(rows)
-
-        return SqliteOp(steps, writes=True, probe=probe)
-
 
 _Each = Callable[[str, Rows, Callable[[Rows], Steps[int]]], Steps[int]]
 
@@ -111,14 +81,14 @@ def _expire(rows: Rows, now: int) -> Steps[int]:
 def _queue_due(rows: Rows, now: int) -> Steps[int]:
     places = iter((yield from positions(sum(row[1] for row in rows))))
     due = []
-    ended: list[Left] = []
+    ended: list[Departure] = []
     for rowid, first, key, asks in rows:
         move = (rowid, now, next(places) if first else None)
         holder = (yield from holder_of_key(rowid)) if asks else None
         if holder is not None:
             tied = yield from ties([rowid])
             yield supersede(rowid, key, holder, now)
-            ended.append(Left(tied[rowid], "canceled"))
+            ended.append(Departure(tied[rowid], "canceled"))
         elif asks:
             # not in the batch: the next with this key must find it taken
             yield Statement(_SQL["queue"], move)
@@ -138,19 +108,6 @@ def _time_out(rows: Rows, now: int) -> Steps[int]:
     if ended:
         yield from follow(ended, now=now)
     return len(late) - len(ended)
-
-
-def _prune_ties(rows: Rows) -> Steps[None]:
-    """Remove what tied these jobs to others, as far as nobody needs it any more."""
-    ids = [job_id for job_id, _ in rows]
-    groups = {group_id for _, group_id in rows if group_id is not None}
-    ((edges, signals),) = yield Statement(_JOINS["any"])
-    if signals:
-        yield Batch(_SIGNALS["prune"], [(job_id,) for job_id in ids])
-    if edges:
-        yield Statement(_JOINS["prune_children"], (json_list(ids),))
-        yield Statement(_JOINS["prune_parents"], (json_list(ids),))
-    yield Statement(_GROUPS["prune"], (json_list(sorted(groups)), json_list(ids)))
 
 
 def _wait_ms(now: int, *moments: int | None) -> int | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from headway.clock import from_micros, to_micros
-from headway.model.fleet import Queue, Worker
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Attempt, AuditEntry, Filter, Job, Outcome
+from headway.model.job import Attempt, Filter, Job, Outcome
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.paging import in_pieces
-from headway.store.sqlite.engine.decode import show_json, to_attempt, to_audit, to_job, to_worker
+from headway.store.sqlite.engine.decode import show_json, to_attempt, to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 
@@ -22,27 +21,6 @@ _BY_TIE = ("page_of_group", "page_of_children", "page_of_retries")
 
 
 class ReadVerbs(Verbs):
-    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
-        def steps() -> Steps[dict[str, int]]:
-            found = {}
-            now = self._clock.now()
-            for name, older_than_ms in kept_ms.items():
-                before = now - older_than_ms * 1_000
-                match name:
-                    case "events" | "failed_events":
-                        status = "handled" if name == "events" else "failed"
-                        rows = yield Statement(_SQL["prunable_events"], (status, before))
-                    case "fires":
-                        rows = yield Statement(_SQL["prunable_fires"], (before,))
-                    case "audit":
-                        rows = yield Statement(_SQL["prunable_audit"], (before,))
-                    case _:
-                        rows = yield Statement(_SQL["prunable_jobs"], (name, before))
-                found[name] = int(rows[0][0])
-            return found
-
-        return SqliteOp(steps, writes=False)
-
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
             rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))
@@ -113,61 +91,10 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        def steps() -> Steps[list[Queue]]:
-            now = self._clock.now()
-            settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
-            kinds: dict[str, list[tuple[str, ...]]] = {}
-            for queue, known in (yield Statement(_SQL["queue_workers"], (now,))):
-                kinds.setdefault(queue, []).append(show_json(known))
-            counts: dict[str, dict[Status, int]] = {}
-            limited: dict[str, int] = {}
-            oldest: dict[str, int] = {}
-            for queue, status, count, queued_at in (yield Statement(_SQL["queue_counts"], (tenant_id,))):
-                of_queue = counts.setdefault(queue, {})
-                if status == "limited":
-                    limited[queue] = count
-                    status = "queued"
-                of_queue[status] = of_queue.get(status, 0) + count
-                if queued_at is not None:
-                    oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
-            found = []
-            for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
-                paused_at, paused_by, fair, most, holder, until = settings.get(name, (None,) * 6)
-                if tenant_id is not None:
-                    paused_by, holder = None, holder and "somebody"
-                found.append(
-                    Queue(
-                        name=name,
-                        paused=paused_at is not None,
-                        paused_at=_moment(paused_at),
-                        paused_by=paused_by,
-                        counts=counts.get(name, {}),
-                        oldest_queued_at=_moment(oldest.get(name)),
-                        workers=len(kinds.get(name, ())),
-                        kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
-                        fair=bool(fair),
-                        max_running=most,
-                        limited=limited.get(name, 0),
-                        reserved_by=holder,
-                        reserved_until=_moment(until),
-                    )
-                )
-            return found
-
-        return SqliteOp(steps, writes=False)
-
     def now(self) -> Op[datetime]:
         def steps() -> Steps[datetime]:
             return from_micros(self._clock.now())
             yield Statement("")  # no statement is needed, but steps are a generator
-
-        return SqliteOp(steps, writes=False)
-
-    def workers(self) -> Op[list[Worker]]:
-        def steps() -> Steps[list[Worker]]:
-            rows = yield Statement(_SQL["workers"])
-            return [to_worker(row) for row in rows]
 
         return SqliteOp(steps, writes=False)
 
@@ -177,35 +104,6 @@ class ReadVerbs(Verbs):
             return int(count)
 
         return SqliteOp(steps, writes=False)
-
-    def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
-        def steps() -> Steps[list[AuditEntry]]:
-            rows = yield Statement(_SQL["audit"], (job_id, tenant_id))
-            return [to_audit(row) for row in rows]
-
-        return SqliteOp(steps, writes=False)
-
-    def audit_log(
-        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
-    ) -> Op[list[AuditEntry]]:
-        def steps() -> Steps[list[AuditEntry]]:
-            last = 2**63 - 1 if before is None else before
-            rows = yield Statement(_SQL["audit_log"], (tenant_id, actor, action, last, limit))
-            return [to_audit(row) for row in rows]
-
-        return SqliteOp(steps, writes=False)
-
-    def version(self) -> Op[int]:
-        return SqliteOp(read_version, writes=False, absent=0)
-
-
-def read_version() -> Steps[int]:
-    """The schema's version; 0 where there is none."""
-    ((tables,),) = yield Statement(_SQL["schema_tables"])
-    if not tables:
-        return 0
-    ((version,),) = yield Statement(_SQL["version"])
-    return int(version)
 
 
 def _scan(where: Filter) -> str:
@@ -227,7 +125,3 @@ def _scan(where: Filter) -> str:
 
 def _micros(moment: datetime | None) -> int | None:
     return None if moment is None else to_micros(moment)
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else from_micros(micros)

@@ -12,10 +12,10 @@ from headway.store.sqlite.engine.row_by_row import each_alone
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.ending import Ending, Open, ending, write_endings
-from headway.store.sqlite.machines.places import attempt_of_machine, write_attempts
+from headway.store.sqlite.machines.turns import attempt_of_machine, write_attempts
 
 _SQL = statements("jobs/reap")
-_ATTEMPT = statements("jobs/settle")["attempt"]
+_ATTEMPT = statements("jobs/ending")["attempt"]
 _OPEN = len(Open.__struct_fields__)
 
 
@@ -46,19 +46,6 @@ class ReapVerbs(Verbs):
             return [one for reaped in done for one in reaped] + faults
 
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
-
-    def retire(self, worker_id: str) -> Op[None]:
-        def steps() -> Steps[None]:
-            yield Statement(_SQL["retire"], (worker_id,))
-
-        return SqliteOp(steps, writes=True)
-
-    def unregister(self, worker_id: str) -> Op[None]:
-        def steps() -> Steps[None]:
-            # what it still held has no registered worker now, and so is reaped next
-            yield Statement(_SQL["unregister"], (worker_id,))
-
-        return SqliteOp(steps, writes=True)
 
 
 def _over(by: str | None, now: int) -> Steps[int]:

@@ -69,12 +69,3 @@ where (lease_expires_at <= ?1 or id in (select value from json_each(?2)))
     where status = 'running'
       and jobs.worker_id = workers.id
   );
-
--- name: retire
-update workers
-set stopping = 1
-where id = ?1;
-
--- name: unregister
-delete from workers
-where id = ?1;

@@ -10,22 +10,23 @@ from headway.errors import Duplicate
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list, positions
-from headway.store.sqlite.jobs.change import refuse_taken
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.ending import write_fresh_copy
-from headway.store.sqlite.jobs.unique import covers
+from headway.store.sqlite.jobs.positions import positions
+from headway.store.sqlite.jobs.unique import covers, refuse_taken
 from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Left, TrainKey
+from headway.store.sqlite.order.departures import Departure, TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.next_car import unhold
 
-_SQL = statements("jobs/change")
+_SQL = statements("jobs/retry")
 _JOINS = statements("order/joins")
-_GROUPS = statements("order/groups")
-_GIVE_BACK = statements("machines/signals")["give_back"]
+_CALL_BACK = statements("order/group_members")["call_back"]
+_GIVE_BACK = statements("machines/inbox")["give_back"]
 
 
 class RetryVerbs(Verbs):
@@ -108,7 +109,7 @@ class _Again:
 
     def follow(self) -> Steps[None]:
         """Look at the trains of those that were cars, and wake the machines that have what they wait for again."""
-        ended: list[Left] = []
+        ended: list[Departure] = []
         if self._waiting:
             yield from await_again(self._waiting)
             ended = yield from wake_signaled(self._waiting, self._now)
@@ -131,7 +132,7 @@ class _Again:
             yield from move_inboxes({job.id: runs_as})
         if to == "waiting":
             self._waiting.append(runs_as)
-        yield Statement(_SQL["audit"], (self._now, job.tenant_id, job.id, self._actor, "retry", runs_as))
+        yield record(self._now, job.tenant_id, job.id, self._actor, "retry", runs_as)
         if job.train is not None:
             yield from unhold(job.tenant_id, job.train, job.id)
             self._trains.append((job.tenant_id, job.train))
@@ -189,4 +190,4 @@ def _hand_on(old: str, new: str) -> Steps[None]:
     """Let the job that retries another wait for what that one waited for, and stand for it."""
     yield Statement(_JOINS["repoint_failed"], (old, new))
     yield Statement(_JOINS["pass_on"], (old, new))
-    yield Statement(_GROUPS["call_back"], (old, new))
+    yield Statement(_CALL_BACK, (old, new))

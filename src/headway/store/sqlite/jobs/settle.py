@@ -1,29 +1,31 @@
-"""Settle and release: write how executions ended, in one batch, only where the fence still stands."""
+"""Settle: writes how executions ended, in one batch, only where the fence still stands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.model.job import Settlement
+from headway.model.job import Claim, Settlement
 from headway.model.machine import Settled
 from headway.model.status import AttemptStatus
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.ending import Ending, Open, ending, write_endings, write_releases
+from headway.store.sqlite.engine.verbs import SqliteOp, json_list
+from headway.store.sqlite.jobs.claim import ClaimVerbs
+from headway.store.sqlite.jobs.ending import Ending, Open, ending, read_running, write_endings
 from headway.store.sqlite.machines.inbox import inboxes, to_text
-from headway.store.sqlite.machines.places import attempt_of_machine, prepare_turns, write_attempts
 from headway.store.sqlite.machines.spawn import spawn_children
+from headway.store.sqlite.machines.turns import attempt_of_machine, prepare_turns, write_attempts
 
 _SQL = statements("jobs/settle")
+_ENDING = statements("jobs/ending")
 
 
-class SettleVerbs(Verbs):
+class SettleVerbs(ClaimVerbs):
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         def steps() -> Steps[Settled]:
             now = self._clock.now()
-            running = yield from _look([settlement.id for settlement in settlements])
+            running = yield from read_running([settlement.id for settlement in settlements])
             attempts: list[tuple[Any, ...]] = []
             of_machines: list[tuple[Any, ...]] = []
             turned: list[Ending] = []
@@ -55,9 +57,9 @@ class SettleVerbs(Verbs):
                     attempts.append(_attempt(end, settlement, now))
                 endings.append(end)
             for status, rowids in alike.items():
-                yield Statement(_SQL["attempt_alike"], (json_list(rowids), status, now))
+                yield Statement(_ENDING["attempt_alike"], (json_list(rowids), status, now))
             if attempts:
-                yield Batch(_SQL["attempt"], attempts)
+                yield Batch(_ENDING["attempt"], attempts)
             yield from write_attempts(of_machines)
             unread = (yield from prepare_turns(turned, now)) if turned else {}
             yield from write_endings(endings, now)
@@ -71,20 +73,15 @@ class SettleVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
-        def steps() -> Steps[int]:
-            running = yield from _look([job_id for job_id, _ in claims])
-            fences = set(claims)
-            ours = [job for job in running.values() if (job.id, job.fence) in fences]
-            yield from write_releases(ours, delay_ms, self._clock.now())
-            return len(ours)
+    def settle_and_claim(
+        self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
+    ) -> Op[tuple[Settled, list[Claim]]]:
+        def steps() -> Steps[tuple[Settled, list[Claim]]]:
+            settled = yield from self.settle(worker_id, settlements).steps()
+            claims = yield from self.claim(worker_id, queue, limit).steps()
+            return settled, claims
 
-        return SqliteOp(steps, writes=True)
-
-
-def _look(ids: list[str]) -> Steps[dict[str, Open]]:
-    rows = yield Statement(_SQL["look"], (json_list(ids),))
-    return {row[1]: Open(*row) for row in rows}
+        return SqliteOp(steps, writes=True, repeatable=False)
 
 
 def _is_silent(settlement: Settlement) -> bool:

@@ -6,11 +6,11 @@ has a minus in front. A retry takes that away and so finds out whether the key i
 
 from __future__ import annotations
 
+from headway.errors import Duplicate
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 
-_HOLDER = statements("jobs/settle")["holder"]
-_SUPERSEDE = statements("jobs/cancel")["supersede"]
+_SQL = statements("jobs/unique")
 
 
 def covers(scope: str, status: str) -> bool:
@@ -20,8 +20,13 @@ def covers(scope: str, status: str) -> bool:
 
 def holder_of_key(rowid: int) -> Steps[str | None]:
     """The other job that has this job's unique key in scope."""
-    rows = yield Statement(_HOLDER, (rowid,))
+    rows = yield Statement(_SQL["holder"], (rowid,))
     return rows[0][0] if rows else None
+
+
+def key_of(rowid: int) -> Steps[str | None]:
+    ((key,),) = yield Statement(_SQL["key"], (rowid,))
+    return None if key is None else str(key)
 
 
 def superseded(key: str | None, holder: str) -> str:
@@ -30,4 +35,15 @@ def superseded(key: str | None, holder: str) -> str:
 
 def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
     """Ends the job, without its key."""
-    return Statement(_SUPERSEDE, (rowid, now, superseded(key, holder)))
+    return Statement(_SQL["supersede"], (rowid, now, superseded(key, holder)))
+
+
+def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
+    """Raises `Duplicate` if another has the job's unique key."""
+    holder = yield from holder_of_key(rowid)
+    if holder is not None:
+        raise Duplicate(
+            f'job {job_id} cannot be queued: its unique key "{key}" is taken by job {holder}; '
+            "nothing was changed. Cancel that job, or let it finish first",
+            holder,
+        )

@@ -15,7 +15,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.departures import Departure, ties
 
 _SQL = statements("machines/children")
 _STATUSES = statements("order/joins")["statuses"]
@@ -54,28 +54,28 @@ class ChildVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def join(machines: Sequence[str], now: int) -> Steps[list[Left]]:
+def join(machines: Sequence[str], now: int) -> Steps[list[Departure]]:
     """Wake those of these machines whose children are all over; gives those that ended instead."""
     rows = yield Statement(_SQL["joined"], (json_list(machines),))
     return (yield from wake([Waiting(*row) for row in rows], "children", now))
 
 
-def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Left]]:
+def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]:
     """Cancel the other children of these machines, each for the child that failed it; gives those that ended."""
     if not failed:
         return []
     rows = yield Statement(_STATUSES, (json_list(list(set(failed.values()))),))
     statuses: dict[str, Status] = dict(rows)
-    ended: list[Left] = []
+    ended: list[Departure] = []
     for machine, child_id in failed.items():
         why = f"canceled because job {child_id} is {statuses.get(child_id, 'gone')}"
         ended += yield from _stop_children(machine, why, now)
     return ended
 
 
-def stop_orphans(over: Iterable[Left], now: int) -> Steps[list[Left]]:
+def stop_orphans(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
     """Cancel the children of machines that ended while they waited for them; gives those that ended."""
-    ended: list[Left] = []
+    ended: list[Departure] = []
     for left in over:
         if left.job.status == "waiting":
             why = f"canceled because job {left.job.id} is {left.to}"
@@ -83,7 +83,7 @@ def stop_orphans(over: Iterable[Left], now: int) -> Steps[list[Left]]:
     return ended
 
 
-def stop_more(machine: str, now: int) -> Steps[list[Left]]:
+def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
     """Cancel more children of a machine that ended, or that one of them has failed; gives those that ended."""
     rows = yield Statement(_SQL["stopped_by"], (machine,))
     if not rows:
@@ -98,7 +98,7 @@ def await_again(machines: Iterable[str]) -> Steps[None]:
         yield Statement(_SQL["await_again"], (machine,))
 
 
-def _stop_children(machine: str, why: str, now: int) -> Steps[list[Left]]:
+def _stop_children(machine: str, why: str, now: int) -> Steps[list[Departure]]:
     rows = yield Statement(_SQL["siblings"], (machine, postponed.PIECE))
     if not rows:
         return []

@@ -7,17 +7,15 @@ from types import MappingProxyType
 
 import msgspec
 
-from headway.model import codec
-from headway.model.outcome import Match
 from headway.model.signal import INBOX_BYTES, INBOX_SIGNALS, Received, most_wanted, satisfied
 from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.decode import to_match, to_names
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_SQL = statements("machines/signals")
+_SQL = statements("machines/inbox")
 _AT_ONCE = 16  # of an inbox: so few are never much more than there is room for
 _encode = msgspec.json.Encoder().encode
-_decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def inboxes(
@@ -60,18 +58,6 @@ def names_there(ids: Sequence[str]) -> Steps[dict[str, set[str]]]:
 
 def to_text(signals: tuple[Received, ...] | None) -> str | None:
     return _encode(signals).decode() if signals else None
-
-
-def to_names(awaiting: str | None) -> tuple[str, ...]:
-    """The names as they are stored; none where somebody wrote others: that fails nobody's claim."""
-    try:
-        return () if awaiting is None else _decode_names(awaiting)
-    except codec.FAULTS:
-        return ()
-
-
-def to_match(match_all: int | None) -> Match:
-    return "all" if match_all else "any"
 
 
 def meets(awaiting: str, match_all: int | None, there: Iterable[str]) -> bool:

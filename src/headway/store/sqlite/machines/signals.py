@@ -1,4 +1,4 @@
-"""Signals: puts them into inboxes, wakes who waits for them, and forks a machine with copies of some."""
+"""Signals: puts them into inboxes and wakes who waits for them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ import msgspec
 
 from headway.errors import InvalidPayload, NotAllowed, NotFound
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Enqueued, NewJob
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.model.status import FINISHED, Status
 from headway.secrets import refers
 from headway.store.ops import Batch, Op, Row, Statement, Steps
-from headway.store.sqlite.engine.decode import to_signal
+from headway.store.sqlite.engine.decode import to_names, to_signal
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.enqueue import enqueue_jobs
-from headway.store.sqlite.jobs.insert import present
-from headway.store.sqlite.machines.inbox import names_there, to_names
+from headway.store.sqlite.machines.inbox import names_there
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order.follow import follow
 
 _SQL = statements("machines/signals")
-_AUDIT = statements("jobs/change")["audit"]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -63,23 +59,6 @@ class SignalVerbs(Verbs):
             created = yield from _put(signals, targets, now)
             yield from _wake(signals, targets, created, now)
             return (yield from _answers(signals, targets, created))
-
-        return SqliteOp(steps, writes=True)
-
-    def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
-        def steps() -> Steps[Enqueued]:
-            now = self._clock.now()
-            known = yield from present([job.id])
-            (answer,) = yield from enqueue_jobs([job], None, now, tied=True, of_any_kind=True)
-            if answer.id != job.id or known:
-                return answer
-            if signals:
-                yield Batch(_SQL["put"], [_row(signal, job.id, job.tenant_id, now) for signal in signals])
-                yield Statement(_SQL["mark_id"], (job.id,))
-            origin = None if job.place is None else job.place.forked_from
-            yield Statement(_SQL["began"], (job.id, None if job.place is None else job.place.joined))
-            yield Statement(_AUDIT, (now, job.tenant_id, job.id, actor, "fork", origin))
-            return answer
 
         return SqliteOp(steps, writes=True)
 
@@ -170,7 +149,7 @@ def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps
 def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> Steps[set[str]]:
     """Insert them in call order; gives the ids of those that were not there."""
     rows = [
-        _row(signal, job.id, job.tenant_id, now)
+        signal_row(signal, job.id, job.tenant_id, now)
         for signal, job in zip(signals, targets, strict=True)
         if job.status not in FINISHED
     ]
@@ -181,7 +160,7 @@ def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> 
     return created
 
 
-def _row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:
+def signal_row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:
     return (signal.id, job_id, tenant_id, signal.name, signal.payload, signal.dedup_key, now)
 
 

@@ -52,49 +52,6 @@ where rowid = ?1
   and step is null
   and signaled is null;
 
--- name: mark_id
-update jobs
-set signaled = 1
-where id = ?1
-  and step is null;
-
--- name: consume
-update signals
-set fence = ?3,
-  consumed_at = ?4
-where id = ?1
-  and job_id = ?2
-  and fence is null;
-
--- name: inbox
--- what nobody consumed yet, in order of arrival
-select job_id, seq, name
-from signals indexed by signals_job
-where job_id in (select value from json_each(?1))
-  and fence is null
-order by job_id, seq;
-
--- name: received
-select seq, job_id, id, name, payload, sent_at, dedup_key
-from signals
-where seq in (select value from json_each(?1));
-
--- name: names
-select distinct job_id, name
-from signals indexed by signals_job
-where job_id in (select value from json_each(?1))
-  and fence is null;
-
--- name: move
-update signals
-set job_id = ?2
-where job_id = ?1
-  and fence is null;
-
--- name: prune
-delete from signals
-where job_id = ?1;
-
 -- name: of_job
 select
   signals.id, signals.job_id, signals.name, signals.payload, signals.dedup_key, signals.sent_at,
@@ -110,18 +67,3 @@ join jobs
 where signals.job_id = ?1
   and (?2 is null or jobs.tenant_id = ?2)
 order by signals.seq;
-
--- name: give_back
--- what the execution consumed that ended a machine, which is retried
-update signals
-set fence = null,
-  consumed_at = null
-where job_id = ?1
-  and fence = ?2;
-
--- name: began
--- where a fork begins; the state stays as it was written
-update jobs
-set began = '{"version":' || coalesce(version, 'null') || coalesce(',"state":' || state, '')
-  || ',"joining":' || coalesce(joining, 'null') || coalesce(',"joined":"' || ?2 || '"', '') || '}'
-where id = ?1;

@@ -16,8 +16,8 @@ from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import edge_state
 
-_SQL = statements("order/joins")
-_FORGET = statements("machines/children")["forget"]
+_SQL = statements("machines/spawn")
+_JOINS = statements("order/joins")
 
 Edge = tuple[str, str, int, str, str, str, int]
 
@@ -51,9 +51,9 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
                 failed.setdefault(job.id, child_id)
         if not waits:
             ready.append(job.id)
-    yield Batch(_FORGET, [(job.id, job.fence) for job, _ in parked])
+    yield Batch(_SQL["forget"], [(job.id, job.fence) for job, _ in parked])
     if edges:
-        yield Batch(_SQL["add"], edges)
+        yield Batch(_JOINS["add"], edges)
     if failed or ready:
         ended = yield from stop_siblings(failed, now)
         yield from follow(ended, now=now, machines=ready)
@@ -67,7 +67,7 @@ def _runs_as(answer: Enqueued, machine: str) -> Steps[tuple[str, Status]]:
             "nothing was written: give the child another key"
         )
     if answer.status == "failed":
-        rows = yield Statement(_SQL["heir"], (answer.id,))
+        rows = yield Statement(_JOINS["heir"], (answer.id,))
         if rows:
             return rows[0][0], rows[0][1]
     return answer.id, answer.status

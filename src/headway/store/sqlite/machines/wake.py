@@ -12,9 +12,9 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
 from headway.store.sqlite.machines.inbox import meets, names_there
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.departures import Departure, ties
 
-_SQL = statements("machines/turns")
+_SQL = statements("machines/wake")
 
 
 class Waiting(msgspec.Struct, frozen=True, array_like=True):
@@ -33,10 +33,10 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Left]]:
+def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Departure]]:
     """Queue these; gives those that ended instead, because another has their unique key."""
     going: list[tuple[int, Woken, int]] = []
-    ended: list[Left] = []
+    ended: list[Departure] = []
     for machine in machines:
         move = (machine.rowid, woken, now)
         if not machine.asks_for_key():
@@ -49,13 +49,13 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Left
         else:
             tied = yield from ties([machine.rowid])
             yield supersede(machine.rowid, machine.unique_key, holder, now)
-            ended.append(Left(tied[machine.rowid], "canceled"))
+            ended.append(Departure(tied[machine.rowid], "canceled"))
     if going:
         yield Batch(_SQL["wake"], going)
     return ended
 
 
-def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Left]]:
+def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Departure]]:
     """Wake those of these machines whose signals are there; gives those that ended instead."""
     rows = yield Statement(_SQL["awaiting"], (json_list(ids),))
     if not rows:

@@ -6,13 +6,25 @@ from uuid import uuid4
 
 import msgspec
 
-from headway.store.ops import Steps
-from headway.store.sqlite.jobs.early_end import stop_some
+from headway.store.ops import Op, Steps
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.retry import revive_more
 from headway.store.sqlite.machines.children import stop_more
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow, follow_late
+from headway.store.sqlite.order.group_members import stop_some
 from headway.store.sqlite.order.trains import clear_some
+
+
+class ArrivalVerbs(Verbs):
+    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - one piece is a transaction's worth
+        def probe() -> Steps[int | None]:
+            return None if (yield from postponed.any_left()) else 0
+
+        def steps() -> Steps[int]:
+            return (yield from do_some(self._clock.now()))
+
+        return SqliteOp(steps, writes=True, probe=probe)
 
 
 def do_some(now: int) -> Steps[int]:

@@ -14,7 +14,9 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_SQL = statements("order/limits")
+_SQL = statements("order/capacity")
+_BUCKETS = statements("order/rates")
+_LIMITED = statements("order/limited")
 _A_START = 1 - 1e-9  # sums of fractions
 _starts = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
 
@@ -153,7 +155,7 @@ def look_for_room(jobs: Sequence[Candidate], now: int) -> Steps[Room]:
 
 def first_aside(keys: Sequence[str]) -> Steps[list[tuple[str, str, Candidate]]]:
     """(key, queue, job) of the first that waits for each of these keys, as far as any do."""
-    rows = yield Statement(_SQL["first_aside"], (json_list(keys),))
+    rows = yield Statement(_LIMITED["first_of_key"], (json_list(keys),))
     return [(row[0], row[1], Candidate(*row[2:])) for row in rows]
 
 
@@ -170,9 +172,9 @@ def write_buckets(room: Room, taken: Iterable[Candidate], aside: Iterable[Candid
         text = msgspec.json.encode(left.starts).decode() if left.starts else None
         rows.append((key, left.tokens, now, bucket.forget_at(rate, left), wake_at, text))
     if rows:
-        yield Batch(_SQL["fill"], rows)
+        yield Batch(_BUCKETS["fill"], rows)
         # as many as came, so that those of keys that nobody uses any more do not pile up
-        yield Statement(_SQL["empty_full"], (now, 1 + len(rows)))
+        yield Statement(_BUCKETS["empty_full"], (now, 1 + len(rows)))
 
 
 def _rate(count: int | None, period_ms: int | None, burst: int | None) -> Rate | None:
@@ -200,6 +202,6 @@ def _read_buckets(room: Room, jobs: Iterable[Candidate], now: int) -> Steps[None
     rates = {rate_key_of(job): rate for job in jobs if (rate := room.rate(job)) is not None}
     if not rates:
         return
-    for key, at, tokens, starts in (yield Statement(_SQL["buckets"], (json_list(list(rates)),))):
+    for key, at, tokens, starts in (yield Statement(_BUCKETS["buckets"], (json_list(list(rates)),))):
         room.buckets[key] = Bucket(at, tokens, () if starts is None else _starts(starts))
     room.starts = {key: bucket.room(rate, room.buckets.get(key), now) for key, rate in rates.items()}

@@ -12,7 +12,7 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_TIED = statements("order/follow")["tied"]
+_SQL = statements("order/departures")
 
 TrainKey = tuple[str, str]
 
@@ -44,7 +44,7 @@ class Tied(msgspec.Struct, frozen=True, array_like=True):
         return self.train is not None and self.status in ("queued", "running", "scheduled", "waiting")
 
 
-class Left(msgspec.Struct, frozen=True):
+class Departure(msgspec.Struct, frozen=True):
     """A job that left its place, and where it went."""
 
     job: Tied
@@ -86,5 +86,5 @@ class Left(msgspec.Struct, frozen=True):
 
 def ties(rowids: Iterable[int]) -> Steps[dict[int, Tied]]:
     """What ties these jobs to others; to be read before they move."""
-    rows = yield Statement(_TIED, (json_list(list(rowids)),))
+    rows = yield Statement(_SQL["ties"], (json_list(list(rowids)),))
     return {row[0]: Tied(*row) for row in rows}

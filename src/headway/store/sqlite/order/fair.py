@@ -7,10 +7,10 @@ from itertools import zip_longest
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/fair")
-_AUDIT = statements("fleet/workers")["audit_always"]
 _MARKS = ("mark_queued", "mark_aside", "mark_scheduled", "mark_parked", "mark_running")
 
 
@@ -20,7 +20,7 @@ class FairVerbs(Verbs):
             yield Statement(_SQL["set"], (queue, int(fair)))
             for mark in _MARKS:
                 yield Statement(_SQL[mark], (queue, int(fair)))
-            yield Statement(_AUDIT, (self._clock.now(), queue, actor, "fair" if fair else "not fair"))
+            yield record_setting(self._clock.now(), queue, actor, "fair" if fair else "not fair")
 
         return SqliteOp(steps, writes=True)
 

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 from headway.model.status import FINISHED
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.jobs.early_end import stop_groups
 from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Left, TrainKey, ties
+from headway.store.sqlite.order.departures import Departure, TrainKey, ties
+from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release
 from headway.store.sqlite.order.limited import let_in
 from headway.store.sqlite.order.next_car import advance, hold_trains
-from headway.store.sqlite.triggers.announcing import announce
+from headway.store.sqlite.triggers.events import announce
 
 _OVER = statements("order/follow")["over"]
 
 
 def follow(
-    left: Iterable[Left] = (),
+    left: Iterable[Departure] = (),
     *,
     now: int,
     ended: Iterable[str] = (),
@@ -90,12 +90,12 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
         return 0  # it runs again
     tied = yield from ties([rows[0][0]])
     (job,) = tied.values()
-    decided = yield from decide([Left(job, job.status)])
+    decided = yield from decide([Departure(job, job.status)])
     ended = yield from stop_siblings(decided.failed, now)
     return len(ended) + (yield from follow(ended, now=now, children=decided.held, machines=decided.machines))
 
 
-def _trains_of(over: Iterable[Left]) -> dict[TrainKey, None]:
+def _trains_of(over: Iterable[Departure]) -> dict[TrainKey, None]:
     # whoever retries a job has its seat: nothing moves
     return {
         (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None

@@ -8,12 +8,12 @@ from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.change import cancel_jobs
+from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.cancel import cancel_jobs
 from headway.store.sqlite.jobs.retry import retry_jobs
 from headway.store.sqlite.order import postponed
 
 _SQL = statements("order/groups")
-_AUDIT = statements("jobs/change")["audit"]
 _STATUSES = statements("order/joins")["statuses"]
 
 
@@ -28,7 +28,7 @@ class GroupVerbs(Verbs):
             if not rows:
                 return None
             tenant, callback_id = rows[0]
-            yield Statement(_AUDIT, (now, tenant, None, actor, "cancel group", group_id))
+            yield record(now, tenant, None, actor, "cancel group", group_id)
             ids: list[str] = []
             if callback_id is not None:
                 ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
@@ -49,7 +49,7 @@ class GroupVerbs(Verbs):
             if not rows:
                 return None
             tenant, callback_id = rows[0]
-            yield Statement(_AUDIT, (now, tenant, None, actor, "retry group", group_id))
+            yield record(now, tenant, None, actor, "retry group", group_id)
             ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id,)))]
             if not ended:
                 return []

@@ -11,9 +11,9 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
-from headway.store.sqlite.order.departures import Left, ties
+from headway.store.sqlite.order.departures import Departure, ties
 
-_LET_GO = statements("order/follow")["let_go"]
+_SQL = statements("order/held")
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -30,10 +30,10 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Left]]:
+def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
     """Let these jobs go; gives those that ended instead, because another has their unique key."""
     going: dict[Status, list[int]] = {}
-    ended: list[Left] = []
+    ended: list[Departure] = []
     for job in jobs:
         if not job.asks_for_key():
             going.setdefault(job.to, []).append(job.rowid)
@@ -45,11 +45,11 @@ def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Left]]:
         else:
             tied = yield from ties([job.rowid])
             yield supersede(job.rowid, job.unique_key, holder, now)
-            ended.append(Left(tied[job.rowid], "canceled"))
+            ended.append(Departure(tied[job.rowid], "canceled"))
     for to, rowids in going.items():
         yield _going(rowids, to, now)
     return ended
 
 
 def _going(rowids: list[int], to: Status, now: int) -> Statement:
-    return Statement(_LET_GO, (json_list(rowids), to, now if to == "queued" else None))
+    return Statement(_SQL["let_go"], (json_list(rowids), to, now if to == "queued" else None))

@@ -13,12 +13,12 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Left, TrainKey, ties
+from headway.store.sqlite.order.departures import Departure, TrainKey, ties
 from headway.store.sqlite.order.held import Held, let_go
 
 _SQL = statements("order/joins")
-_CANCEL = statements("jobs/cancel")["cancel"]
-_CAR = statements("order/follow")["settled_car"]
+_CANCEL = statements("jobs/early_end")["cancel"]
+_CAR = statements("order/held")["settled_car"]
 
 
 class JoinVerbs(Verbs):
@@ -38,7 +38,7 @@ class Decided(msgspec.Struct, frozen=True):
     failed: dict[str, str] = {}  # machines whose other children are to stop, by the child that failed them
 
 
-def decide(over: Iterable[Left]) -> Steps[Decided]:
+def decide(over: Iterable[Departure]) -> Steps[Decided]:
     """Decide the edges of jobs that are over."""
     ended: list[tuple[str, str]] = []
     inherited: list[tuple[str, str]] = []
@@ -90,7 +90,7 @@ def decide_gone(children: Sequence[str]) -> Steps[Decided]:
     return (yield from _decide(list(ended.items())))
 
 
-def release(children: Sequence[str], now: int) -> Steps[tuple[list[Left], list[TrainKey]]]:
+def release(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], list[TrainKey]]]:
     """Let go, or end, those of these jobs that wait for nobody any more; gives what ended, and the trains of cars."""
     rows = yield Statement(_SQL["ready"], (json_list(children), now))
     going: list[Held] = []
@@ -147,7 +147,7 @@ def edge_state(status: Status) -> str:
     return "done" if status == "succeeded" else "failed"
 
 
-def _stop(failed: dict[int, str], now: int) -> Steps[list[Left]]:
+def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
     """End the jobs whose parent did not succeed."""
     rows = yield Statement(_SQL["statuses"], (json_list(list(set(failed.values()))),))
     statuses: dict[str, Status] = dict(rows)
@@ -159,4 +159,4 @@ def _stop(failed: dict[int, str], now: int) -> Steps[list[Left]]:
             for rowid, parent_id in failed.items()
         ],
     )
-    return [Left(job, "canceled") for job in tied.values()]
+    return [Departure(job, "canceled") for job in tied.values()]

@@ -147,26 +147,6 @@ update edges
 set child_id = ?2
 where child_id = ?1;
 
--- name: any
--- is there anything to prune beside the jobs
-select exists (select 1 from edges), exists (select 1 from signals);
-
--- name: prune_children
-delete from edges
-where child_id in (select value from json_each(?1));
-
--- name: prune_parents
--- how a pruned job ended still matters to those that wait
-delete from edges
-where parent_id in (select value from json_each(?1))
-  and not exists (
-    select 1
-    from jobs
-    where jobs.id = edges.child_id
-      and jobs.pending = 1
-      and (edges.fence = 0 or edges.fence = jobs.joining)
-  );
-
 -- name: over
 -- what these jobs wait for although it is over, or gone
 select distinct edges.parent_id, parent.status

@@ -6,10 +6,12 @@ from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, let
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.order.limited import ALL, keys_aside, let_in
 
 _SQL = statements("order/limits")
-_AUDIT = statements("fleet/workers")["audit_always"]
+_RUNNING = statements("order/capacity")
+_WAKE = statements("order/rates")["wake"]
 _TENANTS = ("t:", "t;")  # where their keys begin and end
 _METERED_AT_ONCE = 100_000
 
@@ -28,7 +30,7 @@ class LimitVerbs(Verbs):
                 many = limit.max_pending if bounded else _METERED_AT_ONCE
                 yield Statement(_SQL["meter"], (limit.name, many))
             yield from _let_ask_again(limit)
-            yield Statement(_AUDIT, (self._clock.now(), _detail(limit), actor, "limit"))
+            yield record_setting(self._clock.now(), _detail(limit), actor, "limit")
 
         return SqliteOp(steps, writes=True)
 
@@ -61,7 +63,7 @@ def _let_ask_again(limit: Limit) -> Steps[None]:
         case "kind":
             key = concurrency_key("", limit.name, None)
             yield from let_in({key: (yield from _room(key, limit)), rate_key("", limit.name, None): ALL})
-            yield Statement(_SQL["wake"], (rate_key("", limit.name, None), None))
+            yield Statement(_WAKE, (rate_key("", limit.name, None), None))
         case "tenant" if limit.name == EVERY_TENANT:
             key, end = _TENANTS
             while keys := [key for key in (yield from keys_aside(key, 1_000)) if key < end]:
@@ -86,7 +88,7 @@ def _running_under(key: str) -> Steps[int]:
             ((count,),) = yield Statement(_SQL[f"usage_{letter}"], parts)
             return int(count)
         case (("k" | "t" as letter), parts):
-            rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list(parts),))
+            rows = yield Statement(_RUNNING["kinds" if letter == "k" else "tenants"], (json_list(parts),))
             return int(rows[0][1]) if rows else 0
     return 0  # a rate counts starts, not what runs
 

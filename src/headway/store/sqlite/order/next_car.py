@@ -8,10 +8,10 @@ from headway.model.status import Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.order.departures import Left, TrainKey
+from headway.store.sqlite.order.departures import Departure, TrainKey
 from headway.store.sqlite.order.held import Held, let_go
 
-_SQL = statements("order/trains")
+_SQL = statements("order/next_car")
 _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}
 
 
@@ -21,7 +21,7 @@ def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
     return {(tenant, train) for tenant, train in rows}
 
 
-def hold_trains(left: Iterable[Left], now: int) -> Steps[None]:
+def hold_trains(left: Iterable[Departure], now: int) -> Steps[None]:
     """Put the trains on hold whose locomotive ended as it should not."""
     holds = [
         (job.tenant_id, job.train, now, job.id, f"job {job.id} {_ENDED[to]}", None)
@@ -31,9 +31,9 @@ def hold_trains(left: Iterable[Left], now: int) -> Steps[None]:
         yield Batch(_SQL["hold"], holds)
 
 
-def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Left]]:
+def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
     """Let the head of each train go that has neither a locomotive nor a hold; gives the cars that ended instead."""
-    ended: list[Left] = []
+    ended: list[Departure] = []
     looked_at = list(trains)
     while looked_at:
         rows = yield Statement(_SQL["heads"], (json_list(looked_at), now))
@@ -44,7 +44,7 @@ def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Left]]:
     return ended
 
 
-def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Left]]:
+def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
     """The same for the trains of these cars (by rowid), which were locomotives and are over: nothing else has moved."""
     rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
     return (yield from let_go([Held(*row) for row in rows], now))
@@ -54,6 +54,11 @@ def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:
     """Those of these trains whose head could go although nobody let it."""
     rows = yield Statement(_SQL["heads"], (json_list(list(trains)), now))
     return [(tenant, train) for _, tenant, train, *_ in rows]
+
+
+def hold(tenant_id: str, train: str, now: int, *, reason: str | None, actor: str | None) -> Statement:
+    """Puts a train on hold, unless it is."""
+    return Statement(_SQL["hold"], (tenant_id, train, now, None, reason, actor))
 
 
 def unhold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:

@@ -8,7 +8,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.order.capacity import Candidate, first_aside, look_for_room, rate_key_of
 from headway.store.sqlite.order.limited import ALL, let_in
 
-_SQL = statements("order/limits")
+_SQL = statements("order/rates")
 _AT_ONCE = 100  # buckets
 
 

@@ -7,9 +7,9 @@ from headway.model.reservation import Reservation
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.jobs.audit import record_setting
 
 _SQL = statements("order/reservations")
-_AUDIT = statements("fleet/workers")["audit_always"]
 
 
 class ReservationVerbs(Verbs):
@@ -20,7 +20,7 @@ class ReservationVerbs(Verbs):
             taken = yield Statement(_SQL["reservation"], (queue,))
             yield Statement(_SQL["reserve"], (queue, reservation_id, holder, now, now + expires_ms * 1000))
             if not taken:
-                yield Statement(_AUDIT, (now, queue, holder, "reserve"))
+                yield record_setting(now, queue, holder, "reserve")
             rows = yield Statement(_SQL["reservation"], (queue,))
             return _reservation(rows[0])
 
@@ -32,7 +32,7 @@ class ReservationVerbs(Verbs):
             yield from expire(now)
             rows = yield Statement(_SQL["unreserve"], (queue, reservation_id))
             for (holder,) in rows:
-                yield Statement(_AUDIT, (now, queue, holder, "unreserve"))
+                yield record_setting(now, queue, holder, "unreserve")
             return bool(rows)
 
         return SqliteOp(steps, writes=True)
@@ -59,7 +59,7 @@ def any_expired(now: int) -> Steps[bool]:
 def expire(now: int) -> Steps[None]:
     """Remove the reservations that expired, and record it."""
     for queue, holder in (yield Statement(_SQL["expired"], (now,))):
-        yield Statement(_AUDIT, (now, queue, holder, "reservation.expired"))
+        yield record_setting(now, queue, holder, "reservation.expired")
 
 
 def _reservation(row: Row) -> Reservation:

@@ -6,24 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.model.fleet import Swept
-from headway.store.ops import Batch, Op, Rows, Statement, Steps
+from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.inbox import meets, names_there
 from headway.store.sqlite.machines.wake import wake_signaled
-from headway.store.sqlite.order.arrivals import do_some
 from headway.store.sqlite.order.capacity import Candidate, first_aside, limit_keys, look_for_room
 from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import decide_gone
 from headway.store.sqlite.order.limited import keys_aside, let_in
-from headway.store.sqlite.order.next_car import stuck_trains
+from headway.store.sqlite.order.next_car import hold, stuck_trains
 from headway.store.sqlite.order.postponed import any_left
 from headway.store.sqlite.order.reservations import any_expired, expire
 
 _SQL = statements("order/sweep")
-_HOLD = statements("order/trains")["hold"]
 _LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
 
 
@@ -75,22 +73,13 @@ class SweepVerbs(Verbs):
             ended += yield from wake_signaled(broken.signaled, now)
             # their cars are to stop where something goes wrong: that is a person's to look at
             rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
-            if rows:
-                yield Batch(_HOLD, [(*train, now, None, "its locomotive was deleted", None) for train in rows])
+            for tenant, train in rows:
+                yield hold(tenant, train, now, reason="its locomotive was deleted", actor=None)
             yield from follow(ended, now=now, children=broken.jobs, trains=broken.trains, machines=broken.jobs)
             if broken.keys:
                 yield from let_in(dict.fromkeys(broken.keys, 1))
             jobs = (*broken.jobs, *broken.signaled)
             return Swept(tuple(train for _, train in broken.trains), jobs, tuple(broken.keys))
-
-        return SqliteOp(steps, writes=True, probe=probe)
-
-    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - one piece is a transaction's worth
-        def probe() -> Steps[int | None]:
-            return None if (yield from any_left()) else 0
-
-        def steps() -> Steps[int]:
-            return (yield from do_some(self._clock.now()))
 
         return SqliteOp(steps, writes=True, probe=probe)
 

@@ -1,21 +1,27 @@
-"""What operators do to trains: hold, resume, skip a car, clear; each audited."""
+"""Trains: operators hold, resume and clear them and skip a car, each audited; and their reads."""
 
 from __future__ import annotations
 
+from headway.clock import from_micros
 from headway.errors import NotAllowed
 from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Job
 from headway.model.status import FINISHED, Status
-from headway.store.ops import Op, Statement, Steps
+from headway.model.train import Hold, Train
+from headway.store.ops import Op, Row, Statement, Steps
+from headway.store.sqlite.engine.decode import to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import ties
+from headway.store.sqlite.order.departures import TrainKey, ties
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.next_car import unhold
+from headway.store.sqlite.order.next_car import hold, unhold
 
 _SQL = statements("order/trains")
-_AUDIT = statements("jobs/change")["audit"]
+_JOBS = statements("jobs/reads")["jobs"]
+_PLACES = 10_000
 
 
 class TrainVerbs(Verbs):
@@ -24,8 +30,8 @@ class TrainVerbs(Verbs):
 
         def steps() -> Steps[None]:
             now = self._clock.now()
-            yield Statement(_SQL["hold"], (tenant, train, now, None, reason, actor))
-            yield Statement(_AUDIT, (now, tenant, None, actor, "hold train", train))
+            yield hold(tenant, train, now, reason=reason, actor=actor)
+            yield record(now, tenant, None, actor, "hold train", train)
 
         return SqliteOp(steps, writes=True)
 
@@ -36,7 +42,7 @@ class TrainVerbs(Verbs):
             now = self._clock.now()
             if not (yield from unhold(tenant, train)):
                 return False
-            yield Statement(_AUDIT, (now, tenant, None, actor, "resume train", train))
+            yield record(now, tenant, None, actor, "resume train", train)
             yield from follow(now=now, trains=[(tenant, train)])
             return True
 
@@ -60,7 +66,7 @@ class TrainVerbs(Verbs):
                 ended = yield from end_early(tied.values(), "skipped", now, spared=True)
                 yield from follow(ended, now=now)
                 status = "canceled"
-            yield Statement(_AUDIT, (now, tenant, job_id, actor, "skip", train))
+            yield record(now, tenant, job_id, actor, "skip", train)
             return status
 
         return SqliteOp(steps, writes=True)
@@ -74,10 +80,51 @@ class TrainVerbs(Verbs):
             last = max((position for _, position in rows), default=0)
             yield Statement(_SQL["clear"], (tenant, train, now, "it is being cleared", actor, last))
             yield from clear_some(tenant, train, now)
-            yield Statement(_AUDIT, (now, tenant, None, actor, "clear train", train))
+            yield record(now, tenant, None, actor, "clear train", train)
             return [job_id for job_id, _ in rows]
 
         return SqliteOp(steps, writes=True)
+
+    def trains(
+        self, *, tenant_id: str | None, train: str | None, blocked: bool | None, limit: int, after: str | None
+    ) -> Op[list[Train]]:
+        def steps() -> Steps[list[Train]]:
+            rows = [(tenant_id,)] if tenant_id is not None else (yield Statement(_SQL["tenants"]))
+            tenants: list[str] = [found for (found,) in rows]
+            keys: list[TrainKey] = []
+            for tenant in tenants:
+                if train is not None:
+                    keys.append((tenant, train))
+                    continue
+                rows = yield Statement(_SQL["names"], (tenant, after or "", limit, blocked))
+                keys += [(tenant, name) for (name,) in rows]
+            keys.sort(key=lambda key: (key[1], key[0]))
+            if train is None and len(keys) > limit:
+                keys = [key for key in keys if key[1] <= keys[limit - 1][1]]
+            rows = yield Statement(_SQL["trains"], (json_list(keys), blocked))
+            found = [_train(row) for row in rows]
+            return sorted(found, key=lambda each: (each.train, each.tenant_id))
+
+        return SqliteOp(steps, writes=False)
+
+    def cars(self, train: str, *, tenant_id: str | None, limit: int) -> Op[list[Job]]:
+        def steps() -> Steps[list[Job]]:
+            rows = yield Statement(_SQL["cars"], (tenant_id or DEFAULT_TENANT_ID, train, limit))
+            order = {job_id: n for n, (job_id,) in enumerate(rows)}
+            jobs = yield Statement(_JOBS, (json_list(list(order)), None))
+            return sorted((to_job(row) for row in jobs), key=lambda job: order[job.id])
+
+        return SqliteOp(steps, writes=False)
+
+    def train_place(self, job_id: str) -> Op[tuple[int, str | None]]:
+        def steps() -> Steps[tuple[int, str | None]]:
+            rows = yield Statement(_SQL["place"], (job_id,))
+            if not rows:
+                return (0, None)
+            ahead, locomotive = rows[0]
+            return (min(_PLACES, ahead + (locomotive is not None)), locomotive)
+
+        return SqliteOp(steps, writes=False)
 
 
 def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
@@ -103,3 +150,19 @@ def _check_skippable(job_id: str, train: str | None, status: Status) -> None:
         raise NotAllowed(f"job {job_id} is no car of a train: cancel it instead")
     if status == "running":
         raise NotAllowed(f"job {job_id} is running and cannot be skipped: cancel it, or let it finish")
+
+
+def _train(row: Row) -> Train:
+    name, tenant_id, tenant, length, head_id, head_kind, head_status, head_since, head_pending, since, *hold = row
+    return Train(
+        train=name,
+        tenant_id=tenant_id,
+        tenant=tenant,
+        length=length,
+        head_id=head_id,
+        head_kind=head_kind,
+        head_status=head_status,
+        head_since=None if head_since is None else from_micros(head_since),
+        head_pending=bool(head_pending),
+        hold=None if since is None else Hold(from_micros(since), *hold),
+    )

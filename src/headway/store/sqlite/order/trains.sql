@@ -1,100 +1,4 @@
--- Differs because writers are serial: whoever ends a locomotive looks for the next car in the same transaction.
-
--- name: busy
--- of these trains, those that have an unfinished car or are on hold
-select key.value ->> 0, key.value ->> 1
-from json_each(?1) as key
-where exists (
-    select 1
-    from jobs indexed by jobs_locomotive
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
-  )
-  or exists (
-    select 1
-    from jobs indexed by jobs_held
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-      and status = 'held'
-  )
-  or exists (
-    select 1
-    from holds
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-  );
-
--- name: heads
--- the cars that can be let go now: no locomotive, no hold, and the head waits for nobody else
-select
-  head.rowid, head.tenant_id, head.train,
-  case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
-  head.unique_key, head.unique_scope
-from json_each(?1) as key
-join jobs as head
-  on head.rowid = (
-    select rowid
-    from jobs indexed by jobs_held
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-      and status = 'held'
-    order by position, id
-    limit 1
-  )
-where head.pending = 0
-  and not exists (
-    select 1
-    from jobs indexed by jobs_locomotive
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
-  )
-  and not exists (
-    select 1
-    from holds
-    where tenant_id = key.value ->> 0
-      and train = key.value ->> 1
-  );
-
--- name: next
--- the same behind locomotives that were the last to leave their trains
-select
-  head.rowid,
-  case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
-  head.unique_key, head.unique_scope
-from json_each(?1) as ended
-join jobs as locomotive
-  on locomotive.rowid = ended.value
-join jobs as head
-  on head.rowid = (
-    select rowid
-    from jobs indexed by jobs_held
-    where tenant_id = locomotive.tenant_id
-      and train = locomotive.train
-      and status = 'held'
-    order by position, id
-    limit 1
-  )
-where head.pending = 0
-  and not exists (
-    select 1
-    from holds
-    where tenant_id = locomotive.tenant_id
-      and train = locomotive.train
-  );
-
--- name: hold
-insert into holds (tenant_id, train, since, job_id, reason, actor)
-values (?1, ?2, ?3, ?4, ?5, ?6)
-on conflict do nothing;
-
--- name: unhold
-delete from holds
-where tenant_id = ?1
-  and train = ?2
-  and (?3 is null or job_id = ?3)
-returning train;
+-- Differs because the trains of a tenant are found one by one, each by a probe into the indexes that hold its cars.
 
 -- name: car
 select rowid, tenant_id, train, status
@@ -163,3 +67,177 @@ delete from holds
 where tenant_id = ?1
   and train = ?2
   and clear_to is not null;
+
+-- name: tenants
+-- the tenants that have trains
+with recursive found (tenant_id) as (
+  select ''
+  union all
+  select nullif(min(
+    coalesce((
+      select tenant_id
+      from jobs indexed by jobs_locomotive
+      where train is not null
+        and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+        and tenant_id > found.tenant_id
+      order by tenant_id
+      limit 1
+    ), x'ff'),
+    coalesce((
+      select tenant_id
+      from jobs indexed by jobs_held
+      where train is not null
+        and status = 'held'
+        and tenant_id > found.tenant_id
+      order by tenant_id
+      limit 1
+    ), x'ff'),
+    coalesce((
+      select tenant_id
+      from holds
+      where tenant_id > found.tenant_id
+      order by tenant_id
+      limit 1
+    ), x'ff')
+  ), x'ff')
+  from found
+  where found.tenant_id is not null
+)
+select tenant_id
+from found
+where tenant_id <> '';
+
+-- name: names
+-- the next trains of a tenant; ?4 says which: on hold, not on hold, or (null) any
+with recursive found (train) as (
+  select ?2
+  union all
+  select nullif(min(
+    coalesce((
+      select train
+      from jobs indexed by jobs_locomotive
+      where tenant_id = ?1
+        and train > found.train
+        and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+      order by train
+      limit 1
+    ), x'ff'),
+    coalesce((
+      select train
+      from jobs indexed by jobs_held
+      where tenant_id = ?1
+        and train > found.train
+        and status = 'held'
+      order by train
+      limit 1
+    ), x'ff'),
+    coalesce((
+      select train
+      from holds
+      where tenant_id = ?1
+        and train > found.train
+      order by train
+      limit 1
+    ), x'ff')
+  ), x'ff')
+  from found
+  where found.train is not null
+)
+select train
+from found
+where train > ?2
+  and (?4 is null or ?4 = exists (
+    select 1
+    from holds
+    where tenant_id = ?1
+      and holds.train = found.train
+  ))
+limit ?3;
+
+-- name: trains
+select
+  named.value ->> 1, named.value ->> 0, coalesce(tenants.slug, named.value ->> 0),
+  (
+    select count(*)
+    from jobs indexed by jobs_held
+    where tenant_id = named.value ->> 0
+      and train = named.value ->> 1
+      and status = 'held'
+  ) + (locomotive.rowid is not null),
+  head.id, head.kind, head.status, head.created_at, coalesce(head.pending, 0),
+  holds.since, holds.job_id, holds.reason, holds.actor
+from json_each(?1) as named
+left join jobs as locomotive
+  on locomotive.rowid = (
+    select rowid
+    from jobs indexed by jobs_locomotive
+    where tenant_id = named.value ->> 0
+      and train = named.value ->> 1
+      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+  )
+left join jobs as head
+  on head.rowid = coalesce(locomotive.rowid, (
+    select rowid
+    from jobs indexed by jobs_held
+    where tenant_id = named.value ->> 0
+      and train = named.value ->> 1
+      and status = 'held'
+    order by position, id
+    limit 1
+  ))
+left join holds
+  on holds.tenant_id = named.value ->> 0
+  and holds.train = named.value ->> 1
+left join tenants
+  on tenants.id = named.value ->> 0
+where (head.rowid is not null or holds.train is not null)
+  and (?2 is null or ?2 = (holds.train is not null));
+
+-- name: cars
+select id
+from (
+  select id, 0 as held, position
+  from jobs indexed by jobs_locomotive
+  where tenant_id = ?1
+    and train = ?2
+    and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+  union all
+  select *
+  from (
+    select id, 1, position
+    from jobs indexed by jobs_held
+    where tenant_id = ?1
+      and train = ?2
+      and status = 'held'
+    order by position, id
+    limit ?3
+  )
+)
+order by held, position, id
+limit ?3;
+
+-- name: place
+-- the held cars before this one (up to 10,000), and the locomotive
+select
+  (
+    select count(*)
+    from (
+      select 1
+      from jobs as other indexed by jobs_held
+      where other.tenant_id = me.tenant_id
+        and other.train = me.train
+        and other.status = 'held'
+        and (other.position, other.id) < (me.position, me.id)
+      limit 10000
+    )
+  ),
+  (
+    select other.id
+    from jobs as other indexed by jobs_locomotive
+    where other.tenant_id = me.tenant_id
+      and other.train = me.train
+      and (other.status = 'queued' or other.status = 'running' or other.status = 'scheduled' or other.status = 'waiting')
+  )
+from jobs as me
+where me.id = ?1
+  and me.train is not null;

@@ -1,4 +1,4 @@
-"""Definitions: what operators change of kinds, over what the code says of them."""
+"""Definitions: what operators change of kinds, over what the code of workers declares of kinds and schedules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any
 import msgspec
 
 from headway.model.definition import FIELDS, Definition, DefinitionChange, NewDefinition
+from headway.model.trigger import Declaration, NewTrigger, identified
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_definition
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
+from headway.store.sqlite.fleet.tenants import name_tenants, named
+from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.triggers.triggers import CHANGEABLE, find_trigger, insert_trigger, stored, write_trigger
 
 _SQL = statements("triggers/definitions")
-_AUDIT = statements("jobs/change")["audit"]
+_TRIGGERS = statements("triggers/triggers")
+_TIMING = ("cron", "every_ms", "tz", "start_at", "end_at")
 _COLUMNS = (*Definition.__struct_fields__, "code")
 _NOTHING = msgspec.Raw(b"null")
 
@@ -51,7 +56,7 @@ class DefinitionVerbs(Verbs):
             changed = (_changed(row) - set(change.reset)) | (values.keys() & set(FIELDS))
             row["changed"] = json_list([name for name in FIELDS if name in changed])
             row = yield from _write(row, now)
-            yield Statement(_AUDIT, (now, None, None, actor, "definition.changed", _detail(kind, values, change.reset)))
+            yield record(now, None, None, actor, "definition.changed", _detail(kind, values, change.reset))
             return _to_definition(row)
 
         return SqliteOp(steps, writes=True)
@@ -60,8 +65,25 @@ class DefinitionVerbs(Verbs):
         def steps() -> Steps[bool]:
             rows = yield Statement(_SQL["delete"], (kind,))
             if rows:
-                yield Statement(_AUDIT, (self._clock.now(), None, None, actor, "definition.deleted", kind))
+                yield record(self._clock.now(), None, None, actor, "definition.deleted", kind)
             return bool(rows)
+
+        return SqliteOp(steps, writes=True)
+
+    def declare(self, declaration: Declaration) -> Op[tuple[str, ...]]:
+        def steps() -> Steps[tuple[str, ...]]:
+            now = self._clock.now()
+            yield from _declare_definitions(declaration.definitions, now)
+            schedules = declaration.schedules
+            if names := {each.tenant for each in schedules if not each.tenant_id}:
+                schedules = identified(schedules, (yield from named(names, now)))
+            yield from name_tenants(schedules, now)
+            ours: list[str] = []
+            for schedule in schedules:
+                declared = yield from _declare_schedule(schedule, now)
+                if declared is not None:
+                    ours.append(declared)
+            return tuple(ours)
 
         return SqliteOp(steps, writes=True)
 
@@ -72,7 +94,7 @@ class DefinitionVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps[None]:
+def _declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps[None]:
     """Write what the code says of these kinds, but what an operator changed; nothing where nothing differs."""
     rows = (yield from _rows([each.kind for each in definitions])) if definitions else {}
     for said in definitions:
@@ -82,6 +104,28 @@ def declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps
         row = row | {name: value for name, value in _said(said).items() if name not in kept}
         if row != before:
             rows[said.kind] = yield from _write(row, now)
+
+
+def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
+    """Write one schedule; gives the id of its row, None if the name belongs to a stored one."""
+    trigger_id = yield from find_trigger(schedule.tenant_id, schedule.type, schedule.name)
+    if trigger_id is None:
+        yield insert_trigger(schedule, "code", now)
+        return schedule.id
+    ((_, _, origin, _, *current),) = yield Statement(_TRIGGERS["changing"], (trigger_id, None))
+    if origin != "code":
+        return None
+    before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))
+    said = stored(schedule)
+    after = said | {"enabled": before["enabled"], "next_fire_at": before["next_fire_at"]}
+    if any(before[name] != after[name] for name in _TIMING):
+        # one that is off is due when it is switched on, and not before
+        after["next_fire_at"] = said["next_fire_at"] if before["enabled"] else None
+    if after == before:
+        yield Statement(_TRIGGERS["declared"], (trigger_id, now))
+    else:
+        yield write_trigger(trigger_id, after, now, declared_at=now)
+    return trigger_id
 
 
 def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:

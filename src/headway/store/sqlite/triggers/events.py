@@ -1,23 +1,27 @@
-"""Events: what applications emit, and another try for those that failed."""
+"""Events: what applications emit, another try for those that failed, and the engine's own: that jobs ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from headway.errors import InvalidJob, InvalidPayload
 from headway.model.event import Event, EventStatus, NewEvent
+from headway.model.ids import new_id
 from headway.secrets import refers
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_event
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.quotas import check_events
 
 _SQL = statements("triggers/events")
-_AUDIT = statements("jobs/change")["audit"]
 _AFTER_EVERY_ID = "g"
 _ENGINE = "headway."
+_encode = msgspec.json.Encoder().encode
 
 
 class EventVerbs(Verbs):
@@ -58,7 +62,7 @@ class EventVerbs(Verbs):
                 tenant, name = failed[event_id]
                 yield Statement(_SQL["forget"], (event_id,))
                 yield Statement(_SQL["retry"], (event_id,))
-                yield Statement(_AUDIT, (now, tenant, None, actor, "event.retried", f"{name} {event_id}"))
+                yield record(now, tenant, None, actor, "event.retried", f"{name} {event_id}")
             return retried
 
         return SqliteOp(steps, writes=True)
@@ -100,3 +104,52 @@ def _refuse_engine(events: Sequence[NewEvent]) -> None:
                 f'event "{each.name}" is not yours to emit: names that begin with {_ENGINE} are the engine\'s own; '
                 "nothing was stored, take another name"
             )
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """The payload of such an event."""
+
+    job_id: str
+    kind: str
+    queue: str
+    status: str
+    error: str | None
+    tries: int
+    losses: int
+    correlation_id: str | None
+    source: str
+    trigger_id: str | None
+
+
+def announce(ids: Sequence[str], now: int) -> Steps[None]:
+    """Emit an event for each of these jobs that a trigger of its tenant listens to; one look where nobody does."""
+    listeners = yield Statement(_SQL["listeners"])
+    if not listeners:
+        return
+    heard = {(tenant_id, event) for tenant_id, event in listeners}
+    rows = yield Statement(_SQL["ended"], (json_list(ids),))
+    events = [event for row in rows if (event := _event(row, now))[1:3] in heard]
+    if events:
+        yield Batch(_SQL["announce"], events)
+
+
+def _event(row: Row, now: int) -> Row:
+    job_id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id = row
+    payload = _Ended(
+        job_id=job_id,
+        kind=kind,
+        queue=queue,
+        status=status,
+        error=_first_line(error),
+        tries=tries,
+        losses=losses,
+        correlation_id=correlation_id,
+        source=source,
+        trigger_id=trigger_id,
+    )
+    name = f"headway.job.{status}"
+    return (new_id(), tenant_id, name, _encode(payload).decode(), correlation_id, job_id, now)
+
+
+def _first_line(error: str | None) -> str | None:
+    return None if error is None else error.partition("\n")[0]

@@ -12,12 +12,11 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_fire
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.enqueue import enqueue_jobs
-from headway.store.sqlite.jobs.enqueue_tied import any_tied
+from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.enqueue import any_tied, enqueue_jobs
 from headway.store.sqlite.triggers.checks import due_again
 
 _SQL = statements("triggers/fires")
-_AUDIT = statements("jobs/change")["audit"]
 _AFTER_EVERY_ID = "g"
 
 
@@ -70,7 +69,7 @@ class FireVerbs(Verbs):
             if rows:
                 return to_fire(rows[0])
             (written,) = yield from _fire([fire], trigger, now)
-            yield Statement(_AUDIT, (now, trigger.tenant_id, None, actor, "trigger.run", trigger.name))
+            yield record(now, trigger.tenant_id, None, actor, "trigger.run", trigger.name)
             return written
 
         return SqliteOp(steps, writes=True)

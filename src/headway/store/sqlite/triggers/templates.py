@@ -12,10 +12,10 @@ from headway.store.sqlite.engine.decode import to_template
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.triggers.checks import check_objects
 
 _SQL = statements("triggers/templates")
-_AUDIT = statements("jobs/change")["audit"]
 _CHANGEABLE = TemplateChange.__struct_fields__
 _MOST_NAMED = 3
 
@@ -31,7 +31,7 @@ class TemplateVerbs(Verbs):
             yield from name_tenants([template], now)
             yield from _refuse_taken(template.tenant_id, template.name)
             yield Statement(_SQL["insert"], (*_row(template), now))
-            yield Statement(_AUDIT, (now, template.tenant_id, None, actor, "template.created", template.name))
+            yield record(now, template.tenant_id, None, actor, "template.created", template.name)
             return (yield from read_templates([template.id]))[template.id]
 
         return SqliteOp(steps, writes=True)
@@ -53,7 +53,7 @@ class TemplateVerbs(Verbs):
                 yield from _refuse_taken(tenant, after["name"])
             yield Statement(_SQL["change"], (template_id, *after.values(), now))
             detail = f"{after['name']}: {', '.join(values) or 'nothing'}"
-            yield Statement(_AUDIT, (now, tenant, None, actor, "template.changed", detail))
+            yield record(now, tenant, None, actor, "template.changed", detail)
             return (yield from read_templates([template_id]))[template_id]
 
         return SqliteOp(steps, writes=True)
@@ -73,7 +73,7 @@ class TemplateVerbs(Verbs):
                     "let them point elsewhere, or delete them first"
                 )
             yield Statement(_SQL["delete"], (template_id,))
-            yield Statement(_AUDIT, (self._clock.now(), tenant, None, actor, "template.deleted", name))
+            yield record(self._clock.now(), tenant, None, actor, "template.deleted", name)
             return True
 
         return SqliteOp(steps, writes=True)

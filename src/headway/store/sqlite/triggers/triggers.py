@@ -16,11 +16,11 @@ from headway.store.sqlite.engine.decode import to_trigger
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.quotas import check_schedules
 from headway.store.sqlite.triggers.checks import check_objects, check_trigger
 
 _SQL = statements("triggers/triggers")
-_AUDIT = statements("jobs/change")["audit"]
 CHANGEABLE = tuple(name for name in TriggerChange.__struct_fields__ if name != "of_revision")
 
 
@@ -36,7 +36,7 @@ class TriggerVerbs(Verbs):
             yield from _check_template(trigger.tenant_id, trigger.template_id)
             yield from check_schedules(trigger.tenant_id)
             yield insert_trigger(trigger, "stored", now)
-            yield Statement(_AUDIT, (now, trigger.tenant_id, None, actor, "trigger.created", trigger.name))
+            yield record(now, trigger.tenant_id, None, actor, "trigger.created", trigger.name)
             return (yield from read_triggers([trigger.id]))[trigger.id]
 
         return SqliteOp(steps, writes=True)
@@ -62,7 +62,7 @@ class TriggerVerbs(Verbs):
                 yield from _check_template(tenant, after["template_id"])
             yield write_trigger(trigger_id, after, now)
             detail = f"{after['name']}: {', '.join(values) or 'nothing'}"
-            yield Statement(_AUDIT, (now, tenant, None, actor, "trigger.changed", detail))
+            yield record(now, tenant, None, actor, "trigger.changed", detail)
             return (yield from read_triggers([trigger_id]))[trigger_id]
 
         return SqliteOp(steps, writes=True)
@@ -71,7 +71,7 @@ class TriggerVerbs(Verbs):
         def steps() -> Steps[bool]:
             rows = yield Statement(_SQL["delete"], (trigger_id, tenant_id))
             for tenant, _, name in rows:
-                yield Statement(_AUDIT, (self._clock.now(), tenant, None, actor, "trigger.deleted", name))
+                yield record(self._clock.now(), tenant, None, actor, "trigger.deleted", name)
             return bool(rows)
 
         return SqliteOp(steps, writes=True)

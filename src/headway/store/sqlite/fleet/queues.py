@@ -1,0 +1,81 @@
+"""Queues: paused and resumed by operators, and what is in them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from headway.clock import from_micros
+from headway.model.fleet import Queue
+from headway.model.status import Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.decode import show_json
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.sqlite.jobs.audit import record_if_changed
+
+_SQL = statements("fleet/queues")
+
+
+class QueueVerbs(Verbs):
+    def pause(self, queue: str, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            now = self._clock.now()
+            yield Statement(_SQL["pause"], (queue, now, actor))
+            yield record_if_changed(now, queue, actor, "pause")
+
+        return SqliteOp(steps, writes=True)
+
+    def resume(self, queue: str, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            yield Statement(_SQL["resume"], (queue,))
+            yield record_if_changed(self._clock.now(), queue, actor, "resume")
+
+        return SqliteOp(steps, writes=True)
+
+    def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
+        def steps() -> Steps[list[Queue]]:
+            now = self._clock.now()
+            settings = {row[0]: row[1:] for row in (yield Statement(_SQL["queues"], (now,)))}
+            kinds: dict[str, list[tuple[str, ...]]] = {}
+            for queue, known in (yield Statement(_SQL["workers"], (now,))):
+                kinds.setdefault(queue, []).append(show_json(known))
+            counts: dict[str, dict[Status, int]] = {}
+            limited: dict[str, int] = {}
+            oldest: dict[str, int] = {}
+            for queue, status, count, queued_at in (yield Statement(_SQL["counts"], (tenant_id,))):
+                of_queue = counts.setdefault(queue, {})
+                if status == "limited":
+                    limited[queue] = count
+                    status = "queued"
+                of_queue[status] = of_queue.get(status, 0) + count
+                if queued_at is not None:
+                    oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
+            found = []
+            for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
+                paused_at, paused_by, fair, most, holder, until = settings.get(name, (None,) * 6)
+                if tenant_id is not None:
+                    paused_by, holder = None, holder and "somebody"
+                found.append(
+                    Queue(
+                        name=name,
+                        paused=paused_at is not None,
+                        paused_at=_moment(paused_at),
+                        paused_by=paused_by,
+                        counts=counts.get(name, {}),
+                        oldest_queued_at=_moment(oldest.get(name)),
+                        workers=len(kinds.get(name, ())),
+                        kinds=tuple(sorted({kind for known in kinds.get(name, ()) for kind in known})),
+                        fair=bool(fair),
+                        max_running=most,
+                        limited=limited.get(name, 0),
+                        reserved_by=holder,
+                        reserved_until=_moment(until),
+                    )
+                )
+            return found
+
+        return SqliteOp(steps, writes=False)
+
+
+def _moment(micros: int | None) -> datetime | None:
+    return None if micros is None else from_micros(micros)

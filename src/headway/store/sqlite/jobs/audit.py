@@ -1,0 +1,54 @@
+"""The audit: who did what to which job or setting, written with the deed, and read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.job import AuditEntry
+from headway.store.ops import Batch, Op, Row, Statement, Steps
+from headway.store.sqlite.engine.decode import to_audit
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+
+_SQL = statements("jobs/audit")
+
+
+class AuditVerbs(Verbs):
+    def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
+        def steps() -> Steps[list[AuditEntry]]:
+            rows = yield Statement(_SQL["of_job"], (job_id, tenant_id))
+            return [to_audit(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def audit_log(
+        self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        def steps() -> Steps[list[AuditEntry]]:
+            last = 2**63 - 1 if before is None else before
+            rows = yield Statement(_SQL["log"], (tenant_id, actor, action, last, limit))
+            return [to_audit(row) for row in rows]
+
+        return SqliteOp(steps, writes=False)
+
+
+def record(
+    now: int, tenant_id: str | None, job_id: str | None, actor: str | None, action: str, detail: str | None
+) -> Statement:
+    """An entry about something of a tenant."""
+    return Statement(_SQL["record"], (now, tenant_id, job_id, actor, action, detail))
+
+
+def record_all(entries: Sequence[Row]) -> Batch:
+    """Entries, each as `record` takes it."""
+    return Batch(_SQL["record"], entries)
+
+
+def record_setting(now: int, detail: str, actor: str | None, action: str) -> Statement:
+    """An entry about a setting of queues or limits."""
+    return Statement(_SQL["record_setting"], (now, detail, actor, action))
+
+
+def record_if_changed(now: int, detail: str, actor: str | None, action: str) -> Statement:
+    """The same, unless the statement before it changed nothing."""
+    return Statement(_SQL["record_if_changed"], (now, detail, actor, action))

@@ -1,0 +1,32 @@
+-- Entries are numbered as they are written: the newest has the largest id.
+
+-- name: record
+insert into audit (at, tenant_id, job_id, actor, action, detail)
+values (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: of_job
+select at, actor, action, detail, id, job_id, tenant_id
+from audit
+where job_id = ?1
+  and (?2 is null or tenant_id = ?2)
+order by id;
+
+-- name: log
+select at, actor, action, detail, id, job_id, tenant_id
+from audit
+where (?1 is null or tenant_id = ?1)
+  and (?2 is null or actor = ?2)
+  and (?3 is null or action = ?3)
+  and id < ?4
+order by id desc
+limit ?5;
+
+-- name: record_if_changed
+-- only what changed something is worth a line
+insert into audit (at, detail, actor, action)
+select ?1, ?2, ?3, ?4
+where changes() > 0;
+
+-- name: record_setting
+insert into audit (at, detail, actor, action)
+values (?1, ?2, ?3, ?4);

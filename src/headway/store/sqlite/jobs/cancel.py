@@ -1,0 +1,42 @@
+"""Cancel: what waits ends at once, what runs is asked to stop; audited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Op, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.audit import record_all
+from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.order.departures import ties
+from headway.store.sqlite.order.follow import follow
+
+_SQL = statements("jobs/cancel")
+
+
+class CancelVerbs(Verbs):
+    def cancel(
+        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
+    ) -> Op[dict[str, Status]]:
+        def steps() -> Steps[dict[str, Status]]:
+            return (yield from cancel_jobs(ids, self._clock.now(), tenant_id=tenant_id, reason=reason, actor=actor))
+
+        return SqliteOp(steps, writes=True)
+
+
+def cancel_jobs(
+    ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
+) -> Steps[dict[str, Status]]:
+    """Cancel those that are not over; gives the status that each known job has now."""
+    rows = yield Statement(_SQL["look"], (json_list(ids), tenant_id))
+    statuses: dict[str, Status] = {job_id: status for _, job_id, status, _ in rows}
+    unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]
+    if not unfinished:
+        return statuses
+    tied = yield from ties(rowid for rowid, _, _ in unfinished)
+    ended = yield from end_early(tied.values(), reason, now)
+    yield record_all([(now, tenant, job_id, actor, "cancel", reason) for _, job_id, tenant in unfinished])
+    yield from follow(ended, now=now)
+    return statuses | {left.job.id: left.to for left in ended}

@@ -1,0 +1,33 @@
+-- Differs because each job was read before, under the write lock: what runs is asked, the rest is over at once.
+
+-- name: cancel
+-- one that would enter a unique scope which another holds goes without its key
+update jobs
+set status = 'canceled',
+  finished_at = ?2,
+  error = ?3,
+  limited_by = null,
+  pending = 0,
+  unique_scope = case
+    when unique_key is not null
+      and instr(unique_scope, '"canceled"') > 0
+      and instr(unique_scope, '"' || status || '"') = 0
+      and exists (
+        select 1
+        from jobs as other
+        where other.tenant_id = jobs.tenant_id
+          and other.kind = jobs.kind
+          and other.unique_key = jobs.unique_key
+          and instr(other.unique_scope, '"' || other.status || '"') > 0
+      )
+    then replace(unique_scope, '"canceled"', '"-canceled"')
+    else unique_scope
+  end
+where rowid = ?1;
+
+-- name: ask
+update jobs
+set cancel_requested_at = coalesce(cancel_requested_at, ?2),
+  cancel_reason = coalesce(?3, cancel_reason, 'canceled')
+where rowid = ?1
+  and status = 'running';

@@ -1,0 +1,90 @@
+-- Differs because the batch is an insert of a few rows at a time; who met an existing job is asked for only when some did.
+
+-- name: changes
+select changes();
+
+-- name: total_changes
+select total_changes();
+
+-- name: insert
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
+  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
+  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id
+)
+values (
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+  ?28, ?29, ?30
+)
+on conflict do nothing;
+
+-- name: insert_tied
+-- the same with everything that ties a job to others, and the settings that it meets
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
+  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
+  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id,
+  train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
+  rate_key, group_id, pending, metered, fair
+)
+values (
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+  ?28, ?29, ?30,
+  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
+  ?40, ?41, ?42, ?43, ?44
+)
+on conflict do nothing;
+
+-- name: insert_placed
+-- the same with where a machine begins, and who spawned the job
+insert into jobs (
+  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
+  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
+  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+  template_id, template_revision, trigger_id,
+  train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
+  rate_key, group_id, pending, metered, fair,
+  version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id
+)
+values (
+  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+  ?28, ?29, ?30,
+  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
+  ?40, ?41, ?42, ?43, ?44,
+  ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55
+)
+on conflict do nothing;
+
+-- name: present
+select id, tenant_id, status
+from jobs
+where id in (select value from json_each(?1));
+
+-- name: by_idempotency_key
+select id, status
+from jobs
+where tenant_id = ?1
+  and kind = ?2
+  and idempotency_key = ?3;
+
+-- name: by_unique_key
+select id, status
+from jobs
+where tenant_id = ?1
+  and kind = ?2
+  and unique_key = ?3
+  and instr(unique_scope, '"' || status || '"') > 0;
+
+-- name: newest
+-- what one batch has put in last has the last numbers
+select id
+from jobs
+where rowid > (select max(rowid) from jobs) - ?1;

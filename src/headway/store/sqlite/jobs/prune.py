@@ -1,0 +1,75 @@
+"""Prune: deletes what ended long ago, with its attempts, signals and ties, and old entries of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.model.status import Status
+from headway.store.ops import Batch, Op, Rows, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+
+_SQL = statements("jobs/prune")
+
+
+class PruneVerbs(Verbs):
+    def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
+        def probe() -> Steps[int | None]:
+            ((found,),) = yield Statement(_SQL["audit_probe"], (self._clock.now() - older_than_ms * 1000,))
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            before = self._clock.now() - older_than_ms * 1000
+            return len((yield Statement(_SQL["prune_audit"], (before, limit))))
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
+        def probe() -> Steps[int | None]:
+            before = self._clock.now() - older_than_ms * 1000
+            ((found,),) = yield Statement(_SQL["probe"], (status, before))
+            return None if found else 0
+
+        def steps() -> Steps[int]:
+            before = self._clock.now() - older_than_ms * 1000
+            rows = yield Statement(_SQL["prune"], (status, before, limit))
+            if rows:
+                yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
+                yield from _prune_ties(rows)
+            return len(rows)
+
+        return SqliteOp(steps, writes=True, probe=probe)
+
+    def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
+        def steps() -> Steps[dict[str, int]]:
+            found = {}
+            now = self._clock.now()
+            for name, older_than_ms in kept_ms.items():
+                before = now - older_than_ms * 1_000
+                match name:
+                    case "events" | "failed_events":
+                        status = "handled" if name == "events" else "failed"
+                        rows = yield Statement(_SQL["prunable_events"], (status, before))
+                    case "fires":
+                        rows = yield Statement(_SQL["prunable_fires"], (before,))
+                    case "audit":
+                        rows = yield Statement(_SQL["prunable_audit"], (before,))
+                    case _:
+                        rows = yield Statement(_SQL["prunable_jobs"], (name, before))
+                found[name] = int(rows[0][0])
+            return found
+
+        return SqliteOp(steps, writes=False)
+
+
+def _prune_ties(rows: Rows) -> Steps[None]:
+    """Remove what tied these jobs to others, as far as nobody needs it any more."""
+    ids = [job_id for job_id, _ in rows]
+    groups = {group_id for _, group_id in rows if group_id is not None}
+    ((edges, signals),) = yield Statement(_SQL["any_ties"])
+    if signals:
+        yield Batch(_SQL["prune_signals"], [(job_id,) for job_id in ids])
+    if edges:
+        yield Statement(_SQL["prune_children"], (json_list(ids),))
+        yield Statement(_SQL["prune_parents"], (json_list(ids),))
+    yield Statement(_SQL["prune_groups"], (json_list(sorted(groups)), json_list(ids)))

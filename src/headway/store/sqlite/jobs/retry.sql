@@ -1,0 +1,74 @@
+-- Differs because rows are read, decided on and written one by one under the write lock.
+
+-- name: finished
+select
+  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
+  status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+  coalesce(step, signaled) is not null, train
+from jobs
+where id in (select value from json_each(?1))
+  and (?2 is null or tenant_id = ?2)
+  and finished_at is not null
+order by position, id;
+
+-- name: canceled_by
+-- what the end of these jobs, which run again, has canceled, and nothing else stops
+select
+  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
+  status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+  coalesce(step, signaled) is not null, train
+from jobs
+where id in (
+    select child_id
+    from json_each(?1) as parent
+    join edges
+      on edges.parent_id = parent.value
+    where edges.fence = 0
+      and edges.state = 'failed'
+      and edges.on_failure = 'stop'
+  )
+  and status = 'canceled'
+  and error like 'canceled because job %'
+  and not exists (
+    select 1
+    from edges
+    left join jobs as parent
+      on parent.id = edges.parent_id
+    where edges.child_id = jobs.id
+      and edges.fence = 0
+      and edges.state = 'failed'
+      and edges.on_failure = 'stop'
+      and (parent.id is null or parent.finished_at is not null)
+  )
+order by position, id
+limit ?2;
+
+-- name: retried_by
+select id
+from jobs
+where retry_of = ?1;
+
+-- name: retry
+update jobs
+set status = ?4,
+  queued_at = case when ?4 = 'queued' then ?2 else queued_at end,
+  position = ?3,
+  pending = ?5,
+  fair = coalesce((select fair from queues where name = jobs.queue), 0),
+  tries = 0,
+  losses = 0,
+  step_fence = fence,
+  scheduled_for = null,
+  expires_at = null,
+  finished_at = null,
+  cancel_requested_at = null,
+  cancel_reason = null,
+  error = case when ?4 = 'waiting' then null else error end,
+  unique_scope = replace(unique_scope, '"-', '"'),
+  result = null
+where rowid = ?1;
+
+-- name: drop_key
+update jobs
+set unique_scope = replace(unique_scope, '"' || status || '"', '"-' || status || '"')
+where rowid = ?1;

@@ -1,0 +1,40 @@
+-- name: consume
+update signals
+set fence = ?3,
+  consumed_at = ?4
+where id = ?1
+  and job_id = ?2
+  and fence is null;
+
+-- name: inbox
+-- what nobody consumed yet, in order of arrival
+select job_id, seq, name
+from signals indexed by signals_job
+where job_id in (select value from json_each(?1))
+  and fence is null
+order by job_id, seq;
+
+-- name: received
+select seq, job_id, id, name, payload, sent_at, dedup_key
+from signals
+where seq in (select value from json_each(?1));
+
+-- name: names
+select distinct job_id, name
+from signals indexed by signals_job
+where job_id in (select value from json_each(?1))
+  and fence is null;
+
+-- name: move
+update signals
+set job_id = ?2
+where job_id = ?1
+  and fence is null;
+
+-- name: give_back
+-- what the execution consumed that ended a machine, which is retried
+update signals
+set fence = null,
+  consumed_at = null
+where job_id = ?1
+  and fence = ?2;

@@ -1,0 +1,58 @@
+-- Differs because a claim counts and takes under the write lock: there are no gates.
+
+-- name: of_kinds
+select name, max_running, rate_count, rate_period_ms, rate_burst
+from limits
+where scope = 'kind'
+  and name in (select value from json_each(?1));
+
+-- name: of_tenants
+select name, max_running
+from limits
+where scope = 'tenant'
+  and name in (select value from json_each(?1));
+
+-- name: partitions
+-- of these (tenant, partition), those that have a running job
+select named.value ->> 0, named.value ->> 1
+from json_each(?1) as named
+where exists (
+  select 1
+  from jobs indexed by jobs_partition
+  where tenant_id = named.value ->> 0
+    and partition = named.value ->> 1
+    and status = 'running'
+);
+
+-- name: keys
+-- what runs under each of these (tenant, kind, concurrency key)
+select named.value ->> 0, named.value ->> 1, named.value ->> 2, (
+  select count(*)
+  from jobs indexed by jobs_limited
+  where limited > 0
+    and status = 'running'
+    and kind = named.value ->> 1
+    and tenant_id = named.value ->> 0
+    and concurrency_key = named.value ->> 2
+)
+from json_each(?1) as named;
+
+-- name: kinds
+select named.value, (
+  select count(*)
+  from jobs indexed by jobs_limited
+  where limited > 0
+    and limited = 1
+    and status = 'running'
+    and kind = named.value
+)
+from json_each(?1) as named;
+
+-- name: tenants
+select tenant_id, count(*)
+from jobs indexed by jobs_limited
+where limited > 0
+  and limited = 1
+  and status = 'running'
+  and tenant_id in (select value from json_each(?1))
+group by tenant_id;

@@ -1,0 +1,73 @@
+"""Groups as their members meet them: a job joins one, or its end stops one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.errors import InvalidJob
+from headway.model.group import NewGroup
+from headway.model.job import NewJob
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.departures import Departure, ties
+
+_SQL = statements("order/group_members")
+_EDGE = statements("order/joins")["add"]
+
+
+def make_group(group: NewGroup, now: int) -> Statement:
+    return Statement(_SQL["new"], (group.id, group.tenant_id, group.mode, group.on_failure, group.callback_id, now))
+
+
+def join_groups(members: Iterable[NewJob]) -> Steps[None]:
+    """Let the callbacks of groups that are there already wait for these new members, too."""
+    by_group: dict[str, list[NewJob]] = {}
+    for job in members:
+        if job.group_id is not None:
+            by_group.setdefault(job.group_id, []).append(job)
+    rows = yield Statement(_SQL["joined"], (json_list(list(by_group)),))
+    found = {row[0]: row[1:] for row in rows}
+    for group_id, jobs in by_group.items():
+        tenant_id, on_failure, stopped_at, callback_id, callback = found.get(group_id, (None,) * 5)
+        if any(job.tenant_id != tenant_id for job in jobs):
+            raise InvalidJob(f"group {group_id} does not exist (or is another tenant's): nothing was enqueued")
+        if stopped_at is not None:
+            raise InvalidJob(f"group {group_id} was stopped: nothing was enqueued; retry the group, or make a new one")
+        if callback_id is None:
+            continue
+        if callback != "held":
+            raise InvalidJob(
+                f"group {group_id} is over, its callback {callback_id} is {callback or 'gone'}: "
+                "nothing was enqueued; make a new group"
+            )
+        policy = "continue" if on_failure == "continue" else "stop"
+        yield Batch(_EDGE, [(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
+
+
+def stop_groups(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
+    """Stop the groups that end when one of their members does not succeed; gives what this ended."""
+    failed = {each.job.group_id for each in over if each.job.group_id is not None and each.failed}
+    if not failed:
+        return []
+    ended: list[Departure] = []
+    for (group_id,) in (yield Statement(_SQL["stop"], (json_list(sorted(failed)), now))):
+        ended += yield from stop_some(group_id, now)
+    return ended
+
+
+def stop_some(group_id: str, now: int) -> Steps[list[Departure]]:
+    """Cancel members of a group that is stopped, so many at a time, and its callback; gives what this ended."""
+    reasons = yield Statement(_SQL["stopping"], (group_id,))
+    if not reasons:
+        return []  # somebody has retried it meanwhile
+    members = [rowid for (rowid,) in (yield Statement(_SQL["to_stop"], (group_id, postponed.PIECE)))]
+    if len(members) == postponed.PIECE:
+        yield from postponed.leave("stopping", [group_id])
+    members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
+    if not members:
+        return []
+    tied = yield from ties(members)
+    return (yield from end_early(tied.values(), reasons[0][0], now))

@@ -1,0 +1,12 @@
+-- name: let_go
+update jobs
+set status = ?2,
+  pending = 0,
+  queued_at = coalesce(?3, queued_at)
+where rowid in (select value from json_each(?1));
+
+-- name: settled_car
+-- it waits for nobody but its train any more
+update jobs
+set pending = 0
+where rowid = ?1;
