@@ -87,7 +87,7 @@ def test_a_long_list_goes_on_where_the_plan_before_ended() -> None:
     assert second.next_fire_at == NOON + timedelta(minutes=MOST + 6)
 
 
-@pytest.mark.parametrize("cron", ["* * * * *", "0 3 * * *", "0 0 29 2 *", "@monthly"])
+@pytest.mark.parametrize("cron", ["* * * * *", "* * * * * *", "0 3 * * *", "0 0 29 2 *", "@monthly"])
 def test_latest_after_years_costs_no_more_than_after_an_hour(cron: str) -> None:
     late = schedule(cron=cron, tz="Europe/Berlin", next_fire_at=datetime(2004, 2, 28, 23, tzinfo=UTC))
     began = time.process_time()
@@ -114,7 +114,7 @@ def test_jitter_is_the_same_for_everybody_and_within_its_bound() -> None:
     assert jittered("a", NOON, 0) == NOON
 
 
-@pytest.mark.parametrize("timing", [{"every_ms": 1_000}, {"cron": "* * * * *"}])
+@pytest.mark.parametrize("timing", [{"every_ms": 1_000}, {"cron": "* * * * *"}, {"cron": "* * * * * *"}])
 def test_what_is_too_much_to_catch_up_on_is_skipped_as_one(timing: Any) -> None:
     long_ago = datetime(1970, 1, 1, tzinfo=UTC)
     late = schedule(catch_up="all", catch_up_window_ms=10**14, next_fire_at=long_ago, **timing)

@@ -47,7 +47,7 @@ class ScheduleVerbs(TriggerRows):
         tenant: str | UUID | None = None,
         actor: str | None = None,
     ) -> Trigger:
-        """Store a schedule: cron (five fields, or `@daily`) or `every`, and what to enqueue, a kind or a template.
+        """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
         `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
         `InvalidJob`, `NotFound` (the template).

@@ -21,7 +21,6 @@ MOST = 1_000
 """How many times one plan has at most; the others come with the next."""
 CATCH_UP = 10_000
 """How many times a schedule that fires all that it missed catches up on at most: the last ones. A week of minutes."""
-_SHORTEST = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BACK = [timedelta(minutes=5), timedelta(hours=2), timedelta(days=2), timedelta(days=40), timedelta(days=800)]
 
@@ -107,8 +106,7 @@ def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
             if window < now - since:
                 since = now - window
     # fewer have come for sure in a shorter time: no need to count them
-    every = timedelta(milliseconds=schedule.every_ms) if schedule.every_ms is not None else _SHORTEST
-    looked_at = CATCH_UP if now - since > CATCH_UP * every else most
+    looked_at = CATCH_UP if now - since > CATCH_UP * _shortest(schedule) else most
     behind = list(islice(takewhile(lambda time: time <= now, upcoming(schedule, since)), looked_at + 1))
     times = behind if len(behind) <= CATCH_UP else _last_times(schedule, since, now)
     following = times[most] if len(times) > most else next_time(schedule, times[-1] if times else now)
@@ -117,9 +115,17 @@ def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
     return Plan(tuple(times[:most]), following, skipped_from=behind[0], skipped_until=times[0])
 
 
+def _shortest(timing: Timing) -> timedelta:
+    """No two of its times are closer to each other."""
+    if timing.every_ms is not None:
+        return timedelta(milliseconds=timing.every_ms)
+    assert timing.cron is not None
+    return _cron(timing.cron).shortest
+
+
 def _last_times(schedule: CatchingUp, since: datetime, now: datetime) -> list[datetime]:
     """The last times that have come, as many as are caught up on; found from the end."""
-    back = timedelta(milliseconds=schedule.every_ms or 60_000) * CATCH_UP
+    back = _shortest(schedule) * CATCH_UP
     while True:
         start = max(since, now - back)
         times = deque(takewhile(lambda time: time <= now, upcoming(schedule, start)), maxlen=CATCH_UP)
