@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.store.actors import checks_actors
-from headway.store.postgres.engine.migrate import VersionVerbs
+from headway.store.postgres.engine.migrate import MigrateVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
@@ -40,7 +40,7 @@ from headway.store.postgres.triggers.triggers import TriggerVerbs
 
 @checks_actors
 class PostgresOps(
-    VersionVerbs,
+    MigrateVerbs,
     EnqueueVerbs,
     ClaimVerbs,
     SettleVerbs,

@@ -13,6 +13,7 @@ from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.engine.arrays import literal
 from headway.store.postgres.engine.migrate import VERSION, State, state
 from headway.store.run import Store, adrive, drive
+from headway.store.versions import UNRELEASED, newer, unreleased
 
 try:
     import psycopg
@@ -174,10 +175,10 @@ class PostgresStore:
             raise SchemaMissing(f"{where} has no Headway schema: {fix}")
         if found.version < VERSION:
             raise SchemaOutdated(f"{where} has schema version {found.version}, this library needs {VERSION}: {fix}")
+        if found.version in UNRELEASED:
+            raise unreleased(where, found.version, fix)
         if found.version > VERSION:
-            raise SchemaOutdated(
-                f"{where} has schema version {found.version}, newer than this library's {VERSION}: upgrade the library"
-            )
+            raise newer(where, found.version, VERSION)
         if found.isolation != "read committed":
             raise ConfigError(
                 f"{where} begins transactions as {found.isolation}, but what locks and then looks needs read "

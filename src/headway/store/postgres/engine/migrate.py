@@ -9,8 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from headway.errors import ConfigError, SchemaOutdated
+from headway.errors import ConfigError
 from headway.store.ops import Op, Statement, Steps
+from headway.store.versions import UNRELEASED, differs, newer
 
 VERSION = 1
 
@@ -29,7 +30,11 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       and p.proname not in ('tenant', 'refuse_move', 'refuse_value', 'check_new', 'refuse_update', 'keep_slugs')
+       -- triggers and policies have theirs from a migration
+       and not exists (select
+                         from pg_depend d
+                        where d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid
+                          and d.classid in ('pg_trigger'::regclass, 'pg_policy'::regclass))
   loop
     execute format('drop function %s', f);
   end loop;
@@ -40,10 +45,10 @@ $$
 
 def version() -> Steps[int]:
     """The schema's version, kept as a comment on the jobs table; 0 where there is none."""
-    return (yield from _recorded())[0]
+    return (yield from _recorded()).version
 
 
-class VersionVerbs:
+class MigrateVerbs:
     def version(self) -> Op[int]:
         return Op(version, writes=False)
 
@@ -69,9 +74,10 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
 
     Gives what was done, a line each; nothing where nothing was to do.
     """
-    found, fingerprint = yield from _recorded_alone()
+    found = yield from _recorded_alone()
+    yield from _check_unreleased(found)
     done = []
-    for title, statements in _plan(found, fingerprint, VERSION if to is None else to):
+    for title, statements in _plan(found, VERSION if to is None else to):
         for sql in statements:
             yield Statement(sql)
         done.append(title)
@@ -80,10 +86,10 @@ def migrate(to: int | None = None) -> Steps[list[str]]:
 
 def plan(to: int | None = None) -> Steps[list[tuple[str, str]]]:
     """What `migrate` would do now: a title and its SQL text for each part."""
-    found, fingerprint = yield from _recorded()
+    found = yield from _recorded()
+    yield from _check_unreleased(found)
     return [
-        (title, ";\n\n".join(statements) + ";\n")
-        for title, statements in _plan(found, fingerprint, VERSION if to is None else to)
+        (title, ";\n\n".join(statements) + ";\n") for title, statements in _plan(found, VERSION if to is None else to)
     ]
 
 
@@ -103,9 +109,14 @@ def roles_sql() -> str:
     return ";\n\n".join((*_statements("engine/roles.sql"), *_statements("engine/grants.sql"))) + ";\n"
 
 
-def _recorded_alone() -> Steps[tuple[int, str]]:
+class _Recorded(NamedTuple):
+    version: int
+    functions: str  # the hash of their texts
+
+
+def _recorded_alone() -> Steps[_Recorded]:
     """What is installed, with nobody else migrating until this transaction ends."""
-    if (yield from _recorded())[0] == 0:
+    if (yield from _recorded()).version == 0:
         # waits for a transaction that installs the schema for the first time, and then finds what it did
         yield Statement(_statements("engine/migrations/0001.up.sql")[0])
     if (yield Statement("select 1 where to_regclass('headway.install') is not null")):
@@ -113,29 +124,43 @@ def _recorded_alone() -> Steps[tuple[int, str]]:
     return (yield from _recorded())
 
 
-def _recorded() -> Steps[tuple[int, str]]:
+def _recorded() -> Steps[_Recorded]:
     rows = yield Statement("select obj_description(to_regclass('headway.jobs'), 'pg_class')")
     match = re.match(r"headway schema version (\d+)(?: functions (\w+))?", (rows[0][0] or "") if rows else "")
-    return (int(match[1]), match[2] or "") if match else (0, "")
+    return _Recorded(int(match[1]), match[2] or "") if match else _Recorded(0, "")
 
 
-def _plan(found: int, fingerprint: str, to: int) -> Iterator[tuple[str, list[str]]]:
+def _check_unreleased(found: _Recorded) -> Steps[None]:
+    """Raise `SchemaOutdated` for an unreleased version whose tables are not those of this library's version."""
+    if found.version not in UNRELEASED:
+        return
+    rows = yield Statement(_statements("engine/migrations/fingerprint.sql")[0])
+    if rows[0][0] != (_FOLDER / f"engine/migrations/{VERSION:04}.fingerprint").read_text("utf-8").strip():
+        raise differs("the database", found.version, VERSION)
+
+
+def _plan(found: _Recorded, to: int) -> Iterator[tuple[str, list[str]]]:
+    at = found.version
     if not 0 <= to <= VERSION:
         raise ConfigError(f"there is no schema version {to}: this library knows 0 (nothing) to {VERSION}")
-    if found > VERSION:
-        raise SchemaOutdated(
-            f"the database has schema version {found}, newer than this library's {VERSION}: upgrade the library, "
-            "or let the newer one take the schema down with headway migrate --to"
-        )
-    for number in range(found + 1, to + 1):
+    if at in UNRELEASED:
+        yield f"adopt the tables of unreleased version {at} as version {VERSION}", [_record(VERSION)]
+        at = VERSION
+    if at > VERSION:
+        raise newer("the database", at, VERSION)
+    for number in range(at + 1, to + 1):
         yield f"migrate up to version {number}", _statements(f"engine/migrations/{number:04}.up.sql")
-    for number in range(found, to, -1):
+    for number in range(at, to, -1):
         yield f"migrate down from version {number}", _statements(f"engine/migrations/{number:04}.down.sql")
-    if to == VERSION and (found != to or fingerprint != _fingerprint()):
-        record = f"comment on table headway.jobs is 'headway schema version {to} functions {_fingerprint()}'"
+    if to == VERSION and (at, found.functions) != (to, _fingerprint()):
+        record = _record(to, f" functions {_fingerprint()}")
         yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("engine/grants.sql"), record]
     elif 0 < to < VERSION:
-        yield f"record version {to}", [f"comment on table headway.jobs is 'headway schema version {to}'"]
+        yield f"record version {to}", [_record(to)]
+
+
+def _record(version: int, functions: str = "") -> str:
+    return f"comment on table headway.jobs is 'headway schema version {version}{functions}'"
 
 
 @cache

@@ -59,7 +59,8 @@ create function headway.enqueue_many(
   p_checked boolean default false
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
-set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set search_path = pg_catalog, pg_temp
+set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 declare

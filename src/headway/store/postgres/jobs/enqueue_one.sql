@@ -18,7 +18,8 @@ create function headway.enqueue_plain(
   p_timeout_ms bigint
 ) returns text
 language plpgsql security definer
-set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set search_path = pg_catalog, pg_temp
+set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -102,7 +103,8 @@ create function headway.enqueue(
   checked boolean default false
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
-set search_path = pg_catalog, headway, pg_temp -- by which jobs_new knows that it need not look
+set search_path = pg_catalog, pg_temp
+set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable

@@ -648,8 +648,8 @@ create policy tenant_isolation on headway.events using (tenant_id = (select head
 
 -- What a job cannot be, as triggers and not as checks: the server reads the text of every check anew for every statement
 -- that updates the table, of a trigger only where one of its columns is updated. That is a quarter of a claim. Short, for
--- the same reason: an array of constants is one constant. The functions that enqueue, which are known by their search path,
--- look at what they put in; what comes from elsewhere is looked at by jobs_new.
+-- the same reason: an array of constants is one constant. The functions that enqueue check what they insert and say so
+-- (headway.checked, which they set for their own duration); what comes from elsewhere is checked by jobs_new.
 
 -- the same error as a check's
 create function headway.refuse_value() returns trigger
@@ -689,7 +689,7 @@ $$;
 create trigger jobs_new
   before insert on headway.jobs
   for each row
-  when (pg_catalog.current_setting('search_path') <> 'pg_catalog, headway, pg_temp')
+  when (pg_catalog.current_setting('headway.checked', true) is distinct from 'on')
   execute function headway.check_new();
 
 -- a change is looked at only where it changes one of these

@@ -1,0 +1,30 @@
+"""What is said of a schema that this library does not know; the same words for either store."""
+
+from __future__ import annotations
+
+from headway.errors import SchemaOutdated
+
+UNRELEASED = range(2, 10)
+"""Versions before the first release, which began to count anew at 1. When version 2 is released, these go."""
+
+
+def newer(where: str, found: int, known: int) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{where} has schema version {found}, newer than this library's {known}: upgrade the library here, or let the "
+        "newer one take the schema down with headway migrate --to"
+    )
+
+
+def unreleased(where: str, found: int, fix: str) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{where} has schema version {found} of an unreleased Headway: {fix}, which adopts it if its tables are the "
+        "same"
+    )
+
+
+def differs(where: str, found: int, known: int) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"{where} has schema version {found} of an unreleased Headway, and its tables are not version {known}'s: "
+        "finish its jobs with the Headway that made it, delete the schema there (headway migrate --to 0, which deletes "
+        "all jobs), then run headway migrate here. Nothing was changed"
+    )
