@@ -190,6 +190,24 @@ def test_a_schema_that_allows_no_more_properties_waits_for_a_newer_worker(shop: 
     assert (shop.get(waits).status, shop.get(wrong).status) == ("scheduled", "dead")
 
 
+def test_only_jobs_that_are_not_given_back_unread_count_as_started(shop: Workshop) -> None:
+    told: list[tuple[str, str | None]] = []
+    for name in ("job.started", "job.settled"):
+        shop.hooks.on(name, lambda event: told.append((event.name, event.job_id)))
+    other = other_release(shop)
+    shop.job(takes_user, name="mismatched")
+    known = shop.job(takes_user, name="known")
+    broken = msgspec.structs.replace(known.build(7), payload='{"user_id":"x"}')
+    fine, wrong, *_ = shop.enqueue(
+        known.build(7),
+        broken,
+        other.job(takes_locale, name="mismatched").build(7, "de"),
+        other.job(takes_user, name="unknown").build(7),
+    )
+    assert shop.drain() == Summary(succeeded=1, dead=1)
+    assert sorted(told) == sorted((name, job_id) for name in ("job.started", "job.settled") for job_id in (fine, wrong))
+
+
 def test_a_state_that_forbids_unknown_fields_waits_for_a_newer_worker(shop: Workshop) -> None:
     new = other_release(shop)
     checkout(shop, msgspec.defstruct("Strict", [("order", int)], forbid_unknown_fields=True))

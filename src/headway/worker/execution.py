@@ -1,4 +1,4 @@
-"""Execution: what a worker knows of one running job until its outcome is handed on."""
+"""Execution: what a worker knows of one running job until its outcome is handed to the settler."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from headway.secrets import Known, Vault
 from headway.worker.outcome_secrets import redacted_report
 
 Handler = AnyKind | ClaimedStep
-"""What a claim is run by: its kind, or the step of a machine."""
-Asked = Literal["timeout", "cancel", "stop", "lost"]
+"""What runs a claim: its kind, or the step of a machine."""
+StopReason = Literal["timeout", "cancel", "stop", "lost"]
 
 
 class Execution:
     """One running job, from its claim to its outcome and the end of its handler."""
 
     __slots__ = (
-        "asked",
         "begun",
         "claim",
         "ctx",
@@ -34,10 +33,12 @@ class Execution:
         "since",
         "slot_since",
         "steps",
+        "stop_reason",
         "task",
         "tenant",
         "thread_ended",
         "timer",
+        "told_started",
         "vault",
         "worker_id",
     )
@@ -51,17 +52,18 @@ class Execution:
         self.tenant = tenant
         self.since = since
         self.vault = vault
-        self.slot_since = since  # when the first of a machine's steps that follow each other took the slot
+        self.slot_since = since  # when the first of a machine's steps in a row took the slot
         self.steps = 1
         self.task: asyncio.Task[None] | None = None
         self.ctx: Context | None = None
-        self.asked: Asked | None = None  # why it was asked to end, if it was
+        self.stop_reason: StopReason | None = None  # why it was asked to stop, if it was
         self.begun = False
+        self.told_started = False  # to the hooks
         self.settled = False
         self.freed = False
         self.in_thread = False
         self.thread_ended = False  # set by the thread itself
-        self.on_thread_end: Callable[[], None] | None = None  # called by the thread, where nobody else waits for it
+        self.on_thread_end: Callable[[], None] | None = None  # called in the thread, once nobody else waits for it
         self.timer: asyncio.TimerHandle | None = None
 
     def log_fields(self) -> Mapping[str, Any]:
@@ -75,7 +77,7 @@ class Execution:
         }
 
     def known(self) -> Known:
-        """What its texts do not show."""
+        """The secrets that its texts must not show."""
         return self.vault.known(owner_of(self.claim, self.tenant))
 
     def call(self, fn: Callable[[], Any]) -> Any:
@@ -88,17 +90,17 @@ class Execution:
                 self.on_thread_end()
 
     def take_report(self) -> Report | None:
-        """What the job said of itself since it was asked last, without secrets."""
+        """Progress and log of the job since the last report, without secrets."""
         report = None if self.ctx is None else self.ctx.take_report()
         return None if report is None else redacted_report(report, self.known())
 
     def interrupt(self) -> None:
-        """Let its handler have CancelledError, if it has begun."""
+        """Raise CancelledError in its handler, if it has begun."""
         if self.begun and self.task is not None:
             self.task.cancel()
 
-    def ask(self, why: Asked) -> None:
-        """Remember why it shall end, and let a sync handler see that it shall."""
-        self.asked = why
+    def ask_to_stop(self, reason: StopReason) -> None:
+        """Remember why, and let a sync handler see `ctx.canceled`."""
+        self.stop_reason = reason
         if self.ctx is not None:
             self.ctx.cancel()

@@ -110,7 +110,7 @@ class Fetcher:
         self._mark(None)
         self.loop.poke()
 
-    def followed(self, queues: Iterable[str]) -> None:
+    def set_free(self, queues: Iterable[str]) -> None:
         """Jobs of these queues are over that others waited for: a train's next car, a partition's, a limit's."""
         news = [queue for queue in queues if self._mark(queue)]
         if news:
@@ -214,7 +214,7 @@ class Fetcher:
         free = self._slots.free(lane.queue)
         if free <= 0 or self._slots.asked or self._is_behind:
             return False
-        if self._slots.caps[lane.queue] <= _FEW and self._settler.follows(lane.queue):
+        if self._slots.caps[lane.queue] <= _FEW and self._settler.will_claim(lane.queue):
             return False  # the settle that comes now brings the claim with it
         if lane.full and (free >= worth_a_claim(self._slots.caps[lane.queue]) or self._flushed):
             return True
@@ -255,7 +255,7 @@ class Fetcher:
 
     # claims that a settle makes: what it ends lets others go, and they are taken in the same transaction
 
-    def lend(self, queues: Iterable[str]) -> tuple[str, int] | None:
+    def reserve_claim(self, queues: Iterable[str]) -> tuple[str, int] | None:
         """One of these queues that a settle shall claim from, and how much; no claim is made here until `take_over`."""
         if self._slots.asked or self._closed or self._doubtful:
             return None
@@ -270,7 +270,7 @@ class Fetcher:
         self._slots.answered()
         return None
 
-    async def take_over(self, queue: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
+    async def claimed_by_settle(self, queue: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
         """What came of it; None: nobody knows."""
         lane = self._lanes[queue]
         try:
@@ -311,7 +311,7 @@ class Fetcher:
                 try:
                     handler = kind.admit(claim)
                 except Exception as error:
-                    self._runner.condemn(claim, error)  # it alone: the others of the batch run
+                    self._runner.settle_as_dead(claim, error)  # it alone: the others of the batch run
                     continue
                 claim = claim if handler is None else handler.claim
             if handler is None:
@@ -410,7 +410,7 @@ class Fetcher:
         self._resolved = doubts
 
     def _known(self) -> set[tuple[str, int]]:
-        return self._runner.running.keys() | self._settler.holds()
+        return self._runner.running.keys() | self._settler.unwritten()
 
     # until idle
 

@@ -16,16 +16,20 @@ from headway import logs
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.step_context import StepContext
-from headway.errors import CommandFailed, InvalidPayload, PayloadMismatch, StoreFailed, StoreUnavailable
-from headway.model.duration import show_ms
+from headway.errors import InvalidPayload, PayloadMismatch, StoreFailed, StoreUnavailable
 from headway.model.job import Claim, Report, Settlement
 from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
-from headway.model.retry import canceled, dead, failed, released
+from headway.model.retry import dead, failed
 from headway.secrets import Vault
 from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
 from headway.worker.execution import Execution, Handler
-from headway.worker.failures import settlement_for_error, settlement_for_failure
+from headway.worker.failures import (
+    consequence,
+    settlement_for_bad_payload,
+    settlement_for_raised,
+    settlement_for_stop,
+)
 from headway.worker.hooks import Event, Hooks
 from headway.worker.outcome_secrets import check_exposure, redacted
 from headway.worker.settle import Settler
@@ -38,12 +42,12 @@ Next = Callable[..., Awaitable[Any]]
 Middleware = Callable[[Context, Next], Awaitable[Any]]
 
 INLINE_STEPS = 100
-"""How many steps of a machine may follow each other in one slot, before it lets others go first."""
+"""How many steps of a machine may run in a row before it goes back to the queue, so that others get the slot."""
 INLINE_S = 1.0
-"""And for how long."""
+"""The same limit in time."""
 STUBBORN_S = 5.0
-"""How long an async handler may take to end after it was cancelled, before its job is settled without it."""
-_LOOK_AGAIN_S = 0.25
+"""How long a handler may take to end after it was interrupted, before its job is settled without it."""
+_CHILDREN_RETRY_S = 0.25
 
 
 class Runner:
@@ -75,7 +79,7 @@ class Runner:
         self._children = children
         self._on_free = on_free
         self._on_mismatch = on_mismatch
-        self._between: dict[tuple[str, int], Execution] = {}  # machines whose next step waits for the last one's commit
+        self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
 
@@ -86,26 +90,24 @@ class Runner:
 
     def _begin(self, run: Execution) -> None:
         self.running[run.claim.id, run.claim.fence] = run
-        run.task = self._loop.create_task(self._live(run))
+        run.task = self._loop.create_task(self._run(run))
 
-    async def _live(self, run: Execution) -> None:
-        """The life of one execution; nothing that a handler raises leaves it, SystemExit included."""
+    async def _run(self, run: Execution) -> None:
+        """The life of one execution; whatever its handler raises ends here, SystemExit included."""
         run.begun = True
         logs.job.set(run)
-        if self._hooks.listens("job.started"):
-            self._hooks.emit(Event("job.started", run.worker_id, run.claim))
         try:
-            self._arm(run)
+            self._start_timer(run)
             outcome = await self._outcome(run)
         except BaseException as error:
             outcome = await self._ended_by(run, error)
         self._settle(run, outcome)
-        self._leave(run)
-        run.task = None  # whose context has the run: a cycle of every job else, for the garbage collector
+        self._free_slot(run)
+        run.task = None  # the task's context refers to the run: break the cycle, so that no job needs the collector
 
     async def _outcome(self, run: Execution) -> Settlement | None:
-        if run.asked is not None:
-            return self._as_asked(run)
+        if run.stop_reason is not None:
+            return settlement_for_stop(run)
         handler = run.handler
         parked = handler.parked()
         if parked is not None:
@@ -121,14 +123,22 @@ class Runner:
             self._on_mismatch(run.claim, str(error))
             return None
         except InvalidPayload as error:
-            return self._doomed(run.claim, str(error))
+            return settlement_for_bad_payload(run.claim, str(error))
+        self._tell_started(run)
         if handler.is_async and not self._middleware:
-            value = await fn(*args, **kwargs)  # as most are: with nothing in between
+            value = await fn(*args, **kwargs)  # fast path
         else:
             value = await self._call(run, fn, args, kwargs)
-        return self._concluded(run, value)
+        return self._settlement(run, value)
 
-    def _concluded(self, run: Execution, value: Any, failure: str | None = None) -> Settlement:
+    def _tell_started(self, run: Execution) -> None:
+        """Once, and not for a job that is given back unread: its hooks would wait in vain for its end."""
+        if not run.told_started:
+            run.told_started = True
+            if self._hooks.listens("job.started"):
+                self._hooks.emit(Event("job.started", run.worker_id, run.claim))
+
+    def _settlement(self, run: Execution, value: Any, failure: str | None = None) -> Settlement:
         assert run.ctx is not None
         try:
             outcome = run.handler.settlement_of(
@@ -143,7 +153,7 @@ class Runner:
                 check_exposure(outcome, run.ctx.given)
             return outcome
         except InvalidPayload as error:
-            return self._doomed(run.claim, str(error))
+            return settlement_for_bad_payload(run.claim, str(error))
 
     async def _bring_children(self, ctx: Context) -> None:
         assert isinstance(ctx, StepContext)
@@ -152,13 +162,13 @@ class Runner:
                 ctx.bring_children(await self._children(ctx.job_id))
                 return
             except (StoreUnavailable, StoreFailed):
-                # no fault of the step's: the lease holds on, and so does this
-                await asyncio.sleep(_LOOK_AGAIN_S)
+                # not the step's fault: keep trying for as long as the lease is held
+                await asyncio.sleep(_CHILDREN_RETRY_S)
 
     async def _call(
         self, run: Execution, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """The handler, inside the middleware."""
+        """Call the handler inside the middleware."""
         assert run.ctx is not None
         call: Next = partial(self._handle, run, fn, args, kwargs)
         for wrap in reversed(self._middleware):
@@ -173,25 +183,25 @@ class Runner:
         run.in_thread = True
         inside = partial(contextvars.copy_context().run, run.call, partial(fn, *args, **kwargs))
         value = await self.threads.call(inside, partial(self._thread_ended, run))
-        if run.asked == "timeout":
-            raise TimeoutError  # it ended, too late: that is what is recorded
+        if run.stop_reason == "timeout":
+            raise TimeoutError  # it returned, but too late: the timeout is what is recorded
         return value
 
     # a machine's next step, in the same slot
 
     def _may_continue(self, run: Execution) -> bool:
-        """Whether the next step may follow at once: not for ever, and not while this worker ends."""
+        """Whether the next step may follow at once: within limits, and not while this worker stops."""
         return (
-            run.asked is None
+            run.stop_reason is None
             and not self._closing
             and not run.in_thread
             and run.steps < INLINE_STEPS
             and time.monotonic() - run.slot_since < INLINE_S
         )
 
-    def go_on(self, claim: Claim, settlement: Settlement, signals: str | None) -> None:
-        """A step was committed and the next one is this worker's: begin it."""
-        run = self._between.pop((claim.id, claim.fence), None)
+    def start_next_step(self, claim: Claim, settlement: Settlement, signals: str | None) -> None:
+        """The step of this claim was committed, and the next one is this worker's to run."""
+        run = self._committing.pop((claim.id, claim.fence), None)
         if run is None:
             return
         assert isinstance(run.handler, ClaimedStep)
@@ -199,29 +209,29 @@ class Runner:
             claimed = run.handler.following(settlement, signals)
         except Exception as error:
             self._free(run)
-            self.condemn(msgspec.structs.replace(claim, fence=claim.fence + 1), error)
+            self.settle_as_dead(msgspec.structs.replace(claim, fence=claim.fence + 1), error)
             return
         if self._closing or claimed is None:
-            self._free(run)  # what is running without anybody who runs it is given back when this worker signs off
+            self._free(run)  # the claim is given back when this worker signs off
             return
         following = Execution(claimed.claim, claimed, run.worker_id, run.tenant, time.monotonic(), self._vault)
         following.slot_since, following.steps = run.slot_since, run.steps + 1
         self._begin(following)
 
-    def condemn(self, claim: Claim, error: Exception) -> None:
-        """A claim that cannot be begun, for a reason of its own: the job is dead."""
+    def settle_as_dead(self, claim: Claim, error: Exception) -> None:
+        """The claim cannot be run at all: end its job."""
         text = storable(first_line(str(error)))
-        log.error("a job cannot be begun and is dead", job_id=claim.id, kind=claim.kind, error=text)
+        log.error("a job cannot be started and is dead", job_id=claim.id, kind=claim.kind, error=text)
         self._settler.put(claim, dead(claim, text))
 
-    def go_no_further(self, claim: Claim) -> None:
-        """It was not committed, or the job has ended: the slot is free."""
-        run = self._between.pop((claim.id, claim.fence), None)
+    def drop_next_step(self, claim: Claim) -> None:
+        """The step of this claim was not committed, or the job has ended: free the slot."""
+        run = self._committing.pop((claim.id, claim.fence), None)
         if run is not None:
             self._free(run)
 
     def close(self) -> None:
-        """Begin no further steps, and let the running ones see that this worker stops."""
+        """Start no further steps, and let running handlers see that this worker stops."""
         self._closing = True
         for run in self.running.values():
             if run.ctx is not None:
@@ -231,96 +241,50 @@ class Runner:
 
     async def _ended_by(self, run: Execution, error: BaseException) -> Settlement | None:
         try:
-            return await self._recovered(run, error) if _recovers(run, error) else self._judged(run, error)
+            return await self._recovered(run, error) if _recovers(run, error) else settlement_for_raised(run, error)
         except BaseException as second:
-            # whatever failed there, the job must not stay running
-            return failed(
-                run.claim, storable(f"{error_text(error)}\n\nand then, in the worker:\n\n{error_text(second)}")
-            )
+            # our own failure: the job must not stay running
+            text = f"{error_text(error)}\n\nand then, in the worker:\n\n{error_text(second)}"
+            return failed(run.claim, storable(text))
 
     async def _recovered(self, run: Execution, error: BaseException) -> Settlement | None:
-        """What the machine's own `handle` makes of an error."""
+        """What the machine's own `handle` decides after an error."""
         assert isinstance(run.handler, ClaimedStep)
         assert run.ctx is not None
         failure = error_text(error)
         try:
             fn, args = run.handler.recovery(run.ctx, error)
             answer = fn(*args) if inspect.iscoroutinefunction(fn) else asyncio.to_thread(fn, *args)
-            outcome = self._concluded(run, await answer, failure)
+            outcome = self._settlement(run, await answer, failure)
         except BaseException as second:
-            if run.asked is not None or isinstance(second, Retry | Snooze | Cancel):
-                return self._judged(run, second)
+            if run.stop_reason is not None or isinstance(second, Retry | Snooze | Cancel):
+                return settlement_for_raised(run, second)
             log.error("its handle failed too: the job is dead", exc_info=handler_exc_info(second))
             return dead(run.claim, storable(f"{failure}\n\nand its handle raised:\n\n{error_text(second)}"))
-        log.warning(f"attempt failed: {_where_to(outcome)}", exc_info=handler_exc_info(error))
+        log.warning(f"attempt failed: {consequence(outcome)}", exc_info=handler_exc_info(error))
         return outcome
-
-    def _judged(self, run: Execution, error: BaseException) -> Settlement | None:
-        if run.asked is not None:
-            # whatever it raises once it was asked to end, that is why it ends
-            return self._as_asked(run, error)
-        if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-            error = error.__cause__  # what a coroutine makes of it
-        if isinstance(error, CommandFailed):
-            return self._failed_command(run, error)
-        outcome = settlement_for_error(run.claim, run.handler.options, error)
-        if outcome.charge:
-            shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handler_exc_info(error)}
-            log.warning(f"attempt failed: {_where_to(outcome)}", **shown)
-        return outcome
-
-    def _failed_command(self, run: Execution, error: CommandFailed) -> Settlement:
-        """By its own words: where its program ended, no traceback tells."""
-        reason = storable(str(error))
-        outcome = (
-            settlement_for_failure(run.claim, run.handler.options, reason) if error.retry else dead(run.claim, reason)
-        )
-        log.warning(f"attempt failed: {_where_to(outcome)}", error=reason)
-        return outcome
-
-    def _doomed(self, claim: Claim, reason: str) -> Settlement:
-        """Another try could not help."""
-        log.error("the job is dead: another try could not help", error=reason)
-        return dead(claim, storable(reason))
-
-    def _as_asked(self, run: Execution, error: BaseException | None = None) -> Settlement | None:
-        claim, options = run.claim, run.handler.options
-        match run.asked:
-            case "timeout":
-                reason = f"timed out after {show_ms(claim.timeout_ms or 0)}"
-                if options.retries(TimeoutError(reason)):
-                    outcome = settlement_for_failure(claim, options, reason, status="timeout")
-                else:
-                    outcome = dead(claim, reason, status="timeout")
-                log.warning(f"attempt timed out after {show_ms(claim.timeout_ms or 0)}: {_where_to(outcome)}")
-                return outcome
-            case "cancel":
-                told = error is not None and not isinstance(error, asyncio.CancelledError)
-                return canceled(claim, error_text(error) if told and error else None)
-            case "stop" if run.begun:
-                return released(claim, "the worker stopped before it ended")
-            case _:
-                return None
 
     def _settle(self, run: Execution, outcome: Settlement | None) -> None:
-        """Hand the outcome on, once; None drops it: the claim is not ours any more, or was never begun."""
+        """Hand the outcome on, once; None: nothing is written, since the claim is not ours any more or never began."""
         if run.settled:
             return
         run.settled = True
         claim = run.claim
         del self.running[claim.id, claim.fence]
         if outcome is not None:
+            if run.begun:
+                self._tell_started(run)
             outcome = redacted(_with_program(run, outcome), run)
             if outcome.to == "running":
-                self._between[claim.id, claim.fence] = run
+                self._committing[claim.id, claim.fence] = run
             self._settler.put(claim, outcome, run.take_report())
 
-    def _leave(self, run: Execution) -> None:
-        """Give the slot back, unless the handler's thread goes on."""
+    def _free_slot(self, run: Execution) -> None:
+        """Free the slot, unless the handler's thread still runs."""
         if run.timer is not None:
             run.timer.cancel()
-        if (run.claim.id, run.claim.fence) in self._between:
-            return  # its next step has the slot
+        if (run.claim.id, run.claim.fence) in self._committing:
+            return  # its next step keeps the slot
         if run.in_thread:
             log.warning("its thread is still running and keeps its slot: a thread cannot be killed")
         else:
@@ -338,38 +302,38 @@ class Runner:
             self._slots.give(run.claim.queue)
             self._on_free()
 
-    # what others ask of running jobs
+    # how running jobs are stopped
 
     def cancel(self, claims: Iterable[tuple[str, int]]) -> None:
-        """People asked these to end: async handlers get CancelledError, sync ones see `ctx.canceled`."""
+        """Somebody canceled these jobs: async handlers get CancelledError, sync ones see `ctx.canceled`."""
         for key in claims:
             run = self.running.get(key)
-            if run is not None and run.asked is None:
+            if run is not None and run.stop_reason is None:
                 log.info("asked to cancel", **run.log_fields())
-                run.ask("cancel")
+                run.ask_to_stop("cancel")
                 if run.handler.is_async:
                     run.interrupt()
 
     def drop(self) -> int:
-        """The lease is lost: end all handlers, say nothing of their outcomes. Gives how many there were."""
+        """The lease is lost: end all handlers and write no outcomes. Gives how many there were."""
         runs = list(self.running.values())
         for run in runs:
-            run.ask("lost")
+            run.ask_to_stop("lost")
             self._settle(run, None)
             run.interrupt()
-        for run in self._between.values():
+        for run in self._committing.values():
             self._free(run)
-        self._between.clear()
+        self._committing.clear()
         return len(runs)
 
     def interrupt(self) -> list[asyncio.Task[None]]:
-        """The grace is over: end all handlers and give their jobs back. Gives the tasks that end now.
+        """The grace period is over: end all handlers and give their jobs back. Gives their tasks, to wait for.
 
-        A thread cannot be ended: its function sees `ctx.canceled`, and its job is given back when it returned.
+        A thread cannot be ended: its function sees `ctx.canceled`, and its job is given back once it returns.
         """
         runs = list(self.running.values())
         for run in runs:
-            run.ask(run.asked or "stop")
+            run.ask_to_stop(run.stop_reason or "stop")
             if not run.begun:
                 self._settle(run, None)
             if not run.in_thread:
@@ -377,51 +341,51 @@ class Runner:
         return [run.task for run in runs if run.task is not None]
 
     def patience_s(self) -> float:
-        """How long the handlers that were interrupted may take to end."""
+        """How long to wait for the handlers that were interrupted."""
         return max(map(_patience_s, self.running.values()), default=0.0)
 
     def abandon(self) -> list[Execution]:
-        """Give back the jobs of handlers that would not end. Gives those that still run in a thread: others must not
-        have their jobs before the thread has ended."""
+        """Give back the jobs of handlers that did not end. Gives those that still run in a thread: nobody else may run
+        these jobs before the thread has ended."""
         left: list[Execution] = []
         for run in list(self.running.values()):
             if run.in_thread:
                 left.append(run)
                 self._settle(run, None)
-                run.interrupt()  # nothing here waits for it any more
+                run.interrupt()  # its task only waits for the thread
             else:
-                run.asked = run.asked or "stop"
-                self._settle(run, self._as_asked(run))
+                run.stop_reason = run.stop_reason or "stop"
+                self._settle(run, settlement_for_stop(run))
         return left
 
-    def _arm(self, run: Execution) -> None:
+    def _start_timer(self, run: Execution) -> None:
         if run.claim.timeout_ms is not None:
-            run.timer = self._loop.call_later(run.claim.timeout_ms / 1_000, self._expire, run)
+            run.timer = self._loop.call_later(run.claim.timeout_ms / 1_000, self._time_out, run)
 
-    def _expire(self, run: Execution) -> None:
+    def _time_out(self, run: Execution) -> None:
         if not run.settled:
-            run.ask(run.asked or "timeout")
+            run.ask_to_stop(run.stop_reason or "timeout")
             if not run.in_thread:
                 run.interrupt()
-            run.timer = self._loop.call_later(_patience_s(run), self._overrule, run)
+            run.timer = self._loop.call_later(_patience_s(run), self._give_up_on, run)
 
-    def _overrule(self, run: Execution) -> None:
+    def _give_up_on(self, run: Execution) -> None:
         if run.settled:
             return
         if run.in_thread and run.claim.followed:
-            # its train, partition or limit would let another one start beside it
+            # settled now, its train, partition or limit would let another job start beside it
             log.warning(
-                "it is past its timeout, and others wait for its end: a thread cannot be killed, so they wait "
-                "until it returns",
+                "past its timeout, and other jobs wait for its end: a thread cannot be killed, so they wait until it "
+                "returns",
                 **run.log_fields(),
             )
             return
         log.warning("its handler ignores its cancellation and keeps its slot until it ends", **run.log_fields())
-        self._settle(run, self._as_asked(run))
+        self._settle(run, settlement_for_stop(run))
         if run.in_thread:
             run.interrupt()
 
-    # what is to be known of running jobs
+    # what is reported of running jobs
 
     def reports(self) -> list[Report]:
         return [report for run in self.running.values() if (report := run.take_report()) is not None]
@@ -433,11 +397,12 @@ class Runner:
 
 
 def _recovers(run: Execution, error: BaseException) -> bool:
-    """Whether the machine's own `handle` decides: of what its step raised, unless that says so itself."""
+    """Whether the machine's own `handle` decides: for errors of its step, but not for Retry, Snooze and Cancel, which
+    decide themselves."""
     return (
         run.handler.recovers
         and run.ctx is not None
-        and run.asked is None
+        and run.stop_reason is None
         and isinstance(error, Exception)
         and not isinstance(error, Retry | Snooze | Cancel)
     )
@@ -449,7 +414,7 @@ def _patience_s(run: Execution) -> float:
 
 
 def _with_program(run: Execution, outcome: Settlement) -> Settlement:
-    """With what is known of the program that it ran, if it ran one, and the last lines of its output."""
+    """Add what is known of the program that a command ran, with the last lines of its output."""
     ctx = run.ctx
     if ctx is None:
         return outcome
@@ -460,23 +425,9 @@ def _with_program(run: Execution, outcome: Settlement) -> Settlement:
 
 
 def _next(call: Next) -> Next:
-    """What a middleware calls, with its context or without."""
+    """What a middleware calls; it may pass the context or leave it out."""
 
     async def call_next(*_: Any) -> Any:
         return await call()
 
     return call_next
-
-
-def _where_to(outcome: Settlement) -> str:
-    match outcome.to:
-        case "scheduled":
-            return f"it is tried again in {show_ms(outcome.delay_ms)}"
-        case "running" | "queued" | "waiting":
-            return "it goes on as its handle says"
-        case "failed" if outcome.turn is not None and outcome.turn.outcome == "stop":
-            return "the machine stops: the job has failed"
-        case "failed":
-            return f"a new job tries it again in {show_ms(outcome.delay_ms)}"
-        case to:
-            return f"the job is {to}"

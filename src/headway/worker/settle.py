@@ -1,4 +1,4 @@
-"""Writes how executions ended, in batches: what gathered while one was written makes the next."""
+"""Writes how executions ended, in batches: while one is written, the next gathers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ log = get_logger("headway.worker")
 
 BATCH = 1_000
 BATCH_BYTES = 8 * 1024 * 1024
-"""No more than this in one statement, but for one outcome that is larger itself."""
+"""The most bytes in one statement; a larger outcome goes alone."""
 BACKLOG_BYTES = 64 * 1024 * 1024
-"""With more than this waiting to be written, nothing is claimed."""
-AGAIN_S = 2.0
-"""The longest until outcomes are tried again that the store would not take."""
+"""With more than this waiting to be written, the worker claims nothing."""
+RETRY_S = 2.0
+"""The longest pause before outcomes that the store did not take are tried again."""
 _PARENT = '"parent_id"'
 
 Entry = tuple[Claim, Settlement, Report | None]
 
 
 class Settler:
-    """Takes outcomes and gets them into the store: none is lost while the database is away, and none that the
-    store refuses holds up the others."""
+    """Takes outcomes and writes them. While the database is away they are kept, and one that the store refuses does not
+    hold up the others."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class Settler:
         *,
         worker_id: Callable[[], str],
         on_flush: Callable[[], None],
-        on_followed: Callable[[set[str]], None],
-        lend: Callable[[Iterable[str]], tuple[str, int] | None],
-        take_over: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
+        on_set_free: Callable[[set[str]], None],
+        reserve_claim: Callable[[Iterable[str]], tuple[str, int] | None],
+        on_claimed: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
         on_scheduled: Callable[[int], None],
         queues: Iterable[str],
-        go_on: Callable[[Claim, Settlement, str | None], None],
-        go_no_further: Callable[[Claim], None],
+        start_next_step: Callable[[Claim, Settlement, str | None], None],
+        drop_next_step: Callable[[Claim], None],
     ) -> None:
         self._database = database
         self._ops = database.ops
@@ -63,30 +63,30 @@ class Settler:
         self._summary = summary
         self._worker_id = worker_id
         self._on_flush = on_flush
-        self._on_followed = on_followed
-        self._lend = lend
-        self._take_over = take_over
+        self._on_set_free = on_set_free
+        self._reserve_claim = reserve_claim
+        self._on_claimed = on_claimed
         self._on_scheduled = on_scheduled
         self._all_queues = set(queues)
-        self._go_on = go_on
-        self._go_no_further = go_no_further
-        self._continued: dict[str, str | None] = {}  # of the batch that is being written: see Settled
+        self._start_next_step = start_next_step
+        self._drop_next_step = drop_next_step
+        self._continued: dict[str, str | None] = {}  # of the batch that is being written: Settled.continued
         self._busy: set[tuple[str, int]] = set()
-        self._pending: list[Entry] = []  # until they are written, those being written too
-        self._refused: list[Entry] = []  # what the store would not take now; tried again after a pause, apart
-        self._again_at = 0.0
-        self._in_vain = 0
-        self._apart = False
+        self._pending: list[Entry] = []  # not written yet, the batch being written included
+        self._refused: list[Entry] = []  # what the store did not take: tried again after a pause, row by row
+        self._retry_at = 0.0
+        self._failed_rounds = 0
+        self._row_by_row = False
         self._says = Seldom(30)
-        self._size = 0  # bytes of both
+        self._size = 0  # bytes of both lists
         self._batch_size = SettleBatchSize(BATCH)
-        self._served = ""  # the queue that the last batch was claimed from in the same transaction
+        self._claimed_queue = ""  # the queue that the last batch was settled and claimed from in one transaction
         self._empty = asyncio.Event()
         self._empty.set()
         self.loop = Loop("settling", self._flush, lambda: math.inf)
 
     def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
-        """Settle it, now if nothing is being written, else with the next batch; `report` goes before it."""
+        """Settle it: now, or with the next batch while one is being written. `report` is written before it."""
         self._pending.append((claim, settlement, report))
         self._size += settlement.size
         if len(self._pending) == 1:
@@ -99,23 +99,23 @@ class Settler:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that nothing more should be begun."""
+        """Whether so many bytes wait that nothing more should be claimed."""
         return self._size >= BACKLOG_BYTES
 
-    def follows(self, queue: str) -> bool:
-        """Whether an outcome of this queue waits to be written that others wait for."""
+    def will_claim(self, queue: str) -> bool:
+        """Whether an outcome that other jobs of this queue wait for is about to be written: its settle claims them."""
         return any(claim.followed and claim.queue == queue for claim, _, _ in self._pending)
 
-    def holds(self) -> set[tuple[str, int]]:
-        """The claims whose outcomes are not written yet, and those that these go on with."""
+    def unwritten(self) -> set[tuple[str, int]]:
+        """The claims whose outcomes are not written yet, and the claims that they continue under."""
         entries = [*self._pending, *self._refused]
         following = {(claim.id, claim.fence + 1) for claim, settlement, _ in entries if settlement.to == "running"}
         return {(claim.id, claim.fence) for claim, _, _ in entries} | following
 
     def drop(self) -> int:
-        """Forget what is not written: the claims are no longer this worker's. Gives how many there were."""
+        """Forget what is not written: the lease is lost, and with it the claims. Gives how many there were."""
         dropped = self.backlog
-        # new lists: the batch that is being written now belongs to the old ones
+        # new lists: the batch that is being written belongs to the old ones
         self._pending, self._refused, self._size = [], [], 0
         self._empty.set()
         self._summary.count("lost", dropped)
@@ -130,50 +130,50 @@ class Settler:
             return False
         return True
 
-    async def rehearse(self) -> None:
-        """Write nothing, once, so that the way is open when there is something."""
-        with suppress(HeadwayError):  # nothing was lost by it: the loops say that the database is away
+    async def warm_up(self) -> None:
+        """Settle nothing, once, so that the first batch finds an open connection."""
+        with suppress(HeadwayError):  # the loops report a database that is away
             await self._database.run(self._ops.settle(self._worker_id(), []))
 
     async def _flush(self) -> float:
         now = asyncio.get_running_loop().time
         again = 0
-        if self._refused and now() >= self._again_at:
+        if self._refused and now() >= self._retry_at:
             again = len(self._refused)
             self._pending, self._refused = [*self._refused, *self._pending], []
         while pending := self._pending:
             refused = self._refused
-            self._served = ""
-            self._apart = again > 0
+            self._claimed_queue = ""
+            self._row_by_row = again > 0
             batch = self._batch(min(again or BATCH, BATCH))
             again -= min(again, len(batch))
             self._continued = {}
             kept = len(refused)
             written = await self._write(self._worker_id(), batch, refused)
             self._batch_size.worked(len(batch))
-            self._turn(batch, refused)
+            self._continue_machines(batch, refused)
             del pending[: len(batch)]
             if pending is self._pending:
                 self._size -= _size(batch) - _size(refused[kept:])
             if not self.backlog:
                 self._empty.set()
-            self._account(written)
-            # those of a dropped list were counted when it was
+            self._count_written(written)
+            # a dropped list was counted when it was dropped
             if len(written) < len(batch) and pending is self._pending:
-                self._account_lost(batch, [*written, *refused])
+                self._count_lost(batch, [*written, *refused])
             self._on_flush()
         if not self._refused:
-            self._in_vain = 0
+            self._failed_rounds = 0
             return math.inf
-        if now() >= self._again_at:
-            self._in_vain += 1
-            self._again_at = now() + backoff(self._in_vain, cap_s=AGAIN_S, jitter=random.random())
+        if now() >= self._retry_at:
+            self._failed_rounds += 1
+            self._retry_at = now() + backoff(self._failed_rounds, cap_s=RETRY_S, jitter=random.random())
             if self._says():
                 log.warning("outcomes could not be written yet; they are kept and tried again", jobs=len(self._refused))
-        return max(self._again_at - now(), 0.001)
+        return max(self._retry_at - now(), 0.001)
 
     def _batch(self, most: int) -> list[Entry]:
-        """As many of the first outcomes as one statement should bring."""
+        """As many of the oldest outcomes as one statement should carry."""
         batch = self._pending[: min(most, self._batch_size.most)]
         size = 0
         for count, (_, settlement, _) in enumerate(batch):
@@ -182,33 +182,33 @@ class Settler:
                 return batch[:count]
         return batch
 
-    def _turn(self, batch: list[Entry], refused: list[Entry]) -> None:
-        """Let the machines of a batch go on that were written to, and those stand that were not."""
+    def _continue_machines(self, batch: list[Entry], refused: list[Entry]) -> None:
+        """Start the next steps of machines whose last step was written, and drop those of the others."""
         kept = {claim.id for claim, _, _ in refused}
         for claim, settlement, _ in batch:
             if settlement.to != "running" or claim.id in kept:
                 continue
             if claim.id in self._continued:
-                self._go_on(claim, settlement, self._continued[claim.id])
+                self._start_next_step(claim, settlement, self._continued[claim.id])
             else:
-                self._go_no_further(claim)
+                self._drop_next_step(claim)
 
     async def _write(self, worker_id: str, batch: list[Entry], refused: list[Entry]) -> list[Entry]:
-        """Settle the batch, by halves where the store refuses it; gives what was written: not the lost, and not what
-        the store would not take now, which goes to `refused`."""
+        """Settle the batch, by halves where the store refuses it. Gives what was written: without what was lost, and
+        without what the store did not take now, which goes to `refused`."""
         await self._write_reports(worker_id, batch)
         try:
             lost = await self._settle(worker_id, batch)
         except StoreBusy:
-            # somebody's open transaction is in the way of one of them: the others do not wait for it
+            # somebody's open transaction locks one of them: the others do not wait for it
             if len(batch) == 1:
                 refused.append(batch[0])
                 return []
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
-            self._batch_size.failed(len(batch))  # it may have been too much for the time that a call has
+            self._batch_size.failed(len(batch))  # it may have been too much for the deadline of one call
             raise
         except StoreFailed as error:
-            # no fault of the outcome's: it is kept until the store takes it, and the others are tried without it
+            # the database's fault, not the outcome's: keep it until the store takes it, and write the others without it
             self._batch_size.failed(len(batch))
             if len(batch) == 1:
                 if self._says("failed"):
@@ -217,7 +217,7 @@ class Settler:
                 return []
         except Exception as error:
             if len(batch) == 1:
-                return await self._condemn(worker_id, batch[0], refused, error)
+                return await self._settle_as_dead(worker_id, batch[0], refused, error)
         else:
             if self._busy:
                 refused += [entry for entry in batch if (entry[0].id, entry[0].fence) in self._busy]
@@ -230,33 +230,33 @@ class Settler:
         ]
 
     async def _settle(self, worker_id: str, batch: list[Entry]) -> list[tuple[str, int]]:
-        """Settle the batch and, where others wait for what ends, claim those in the same transaction."""
+        """Settle the batch. Where other jobs wait for one of its ends, claim these in the same transaction."""
         settlements = [settlement for _, settlement, _ in batch]
-        followed = {claim.queue for claim, _, _ in batch if claim.followed}
-        lent = self._lend(followed) if followed and not self._apart else None
-        if lent is None:
+        queues = {claim.queue for claim, _, _ in batch if claim.followed}
+        reserved = self._reserve_claim(queues) if queues and not self._row_by_row else None
+        if reserved is None:
             op = self._ops.settle(worker_id, settlements)
-            return self._noted(await self._database.run(op.apart if self._apart and op.apart else op))
+            return self._note_answer(await self._database.run(op.apart if self._row_by_row and op.apart else op))
         claims: list[Claim] | None = None
         try:
-            settled, got = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *lent))
+            settled, got = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *reserved))
             claims = got
-            self._served = lent[0]
+            self._claimed_queue = reserved[0]
         except StoreFailed:
             claims = []
-            raise  # with less at once
+            raise  # the batch is halved
         except StoreUnavailable as error:
             claims = [] if isinstance(error, StoreBusy) else None
             raise
         except Exception:
-            # as a whole it was refused, maybe for the claim's sake alone
+            # the claim may be what was refused: settle without it
             claims = []
             settled = await self._database.run(self._ops.settle(worker_id, settlements))
         finally:
-            await self._take_over(*lent, claims, worker_id)
-        return self._noted(settled)
+            await self._on_claimed(*reserved, claims, worker_id)
+        return self._note_answer(settled)
 
-    def _noted(self, settled: Settled) -> list[tuple[str, int]]:
+    def _note_answer(self, settled: Settled) -> list[tuple[str, int]]:
         if settled.continued:
             self._continued.update(settled.continued)
         self._busy = set(settled.busy)
@@ -271,59 +271,64 @@ class Settler:
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
-            log.warning("the last words of some jobs could not be stored", jobs=len(reports), error=str(error))
+            log.warning(
+                "the last progress and log lines of some jobs could not be stored", jobs=len(reports), error=str(error)
+            )
 
-    async def _condemn(self, worker_id: str, entry: Entry, refused: list[Entry], reason: Exception) -> list[Entry]:
-        """The store refuses this one outcome for a reason of its own: the job ends dead with that reason."""
+    async def _settle_as_dead(
+        self, worker_id: str, entry: Entry, refused: list[Entry], reason: Exception
+    ) -> list[Entry]:
+        """The store refuses this one outcome: the job is dead, with that reason."""
         claim, settlement, _ = entry
         text = f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
         text = storable(redact(text, own()))
         log.error(text, **self._fields(claim))
-        # the children that a step asks for may be refused now and not later
-        verdict = failed(claim, text) if settlement.turn is not None and settlement.turn.children else dead(claim, text)
+        # a retry may help: the children that a step spawns may be accepted later
+        spawns = settlement.turn is not None and settlement.turn.children
+        replaced = failed(claim, text) if spawns else dead(claim, text)
         try:
-            lost = (await self._database.run(self._ops.settle(worker_id, [verdict]))).lost
+            lost = (await self._database.run(self._ops.settle(worker_id, [replaced]))).lost
         except (StoreUnavailable, SchemaMissing, SchemaOutdated):
             raise
         except Exception as error:
-            # it has run, so it is not given back as if it had not: it is kept until the store takes it
-            log.error("nor could it be stored that the job is dead: it is kept and tried again", exc_info=error)
+            # it has run, so giving it back would run it twice: keep it until the store takes it
+            log.error("the job's death could not be stored either: it is kept and tried again", exc_info=error)
             refused.append(entry)
             return []
-        return [] if lost else [(claim, verdict, None)]
+        return [] if lost else [(claim, replaced, None)]
 
-    def _account(self, written: list[Entry]) -> None:
+    def _count_written(self, written: list[Entry]) -> None:
         verbose = log.isEnabledFor(logging.DEBUG)
         listened = self._hooks.listens_to_settling
         count = self._summary.count
-        followed: set[str] = set()
+        free: set[str] = set()  # queues where this may have set jobs free
         for claim, settlement, _ in written:
             name = name_of(settlement)
             count(name)
             if claim.followed:
-                followed.add(claim.queue)
+                free.add(claim.queue)
                 if claim.place is not None and _PARENT in claim.place:
-                    followed |= self._all_queues  # its parent may be in any of them
+                    free |= self._all_queues  # its parent may be in any of them
             if settlement.to == "scheduled":
                 self._on_scheduled(settlement.delay_ms)
             elif settlement.turn is not None and settlement.to in ("queued", "waiting"):
-                self._follow_turn(claim, settlement.turn, followed)
+                self._note_turn(claim, settlement.turn, free)
             if verbose:
                 log.debug(f"job {name}", **self._fields(claim))
             if listened:
                 self._tell(name, claim, settlement)
-        followed.discard(self._served)
-        if followed:
-            self._on_followed(followed)
+        free.discard(self._claimed_queue)
+        if free:
+            self._on_set_free(free)
 
-    def _follow_turn(self, claim: Claim, turn: Turn, followed: set[str]) -> None:
-        """A machine's outcome may have made work: its next step, its children; or have set a deadline."""
+    def _note_turn(self, claim: Claim, turn: Turn, free: set[str]) -> None:
+        """A machine's outcome may have queued work, its next step or its children, or set a deadline."""
         if turn.deadline_ms is not None:
             self._on_scheduled(turn.deadline_ms)
-        followed.add(turn.queue or claim.queue)
-        followed.update(child.queue for child in turn.children)
+        free.add(turn.queue or claim.queue)
+        free.update(child.queue for child in turn.children)
 
-    def _account_lost(self, batch: list[Entry], written: list[Entry]) -> None:
+    def _count_lost(self, batch: list[Entry], written: list[Entry]) -> None:
         told = {claim.id for claim, _, _ in written}
         lost = [f"{claim.kind} {claim.id}" for claim, _, _ in batch if claim.id not in told]
         if not lost:

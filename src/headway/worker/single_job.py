@@ -66,7 +66,7 @@ class SingleJobFetcher(Fetcher):
         self._waits_for_slots = True
         return _LOOK_S if self._answered else 0.0
 
-    def lend(self, queues: Iterable[str]) -> None:
+    def reserve_claim(self, queues: Iterable[str]) -> None:
         """Nothing but the one job is taken here."""
 
     async def _take(self) -> None:

@@ -202,13 +202,13 @@ class Worker:
             self.summary,
             worker_id=lambda: self._lease.worker_id,
             on_flush=lambda: self._fetcher.flushed(),
-            on_followed=lambda queues: self._fetcher.followed(queues),
-            lend=lambda queues: self._fetcher.lend(queues),
-            take_over=lambda *claimed: self._fetcher.take_over(*claimed),
+            on_set_free=lambda queues: self._fetcher.set_free(queues),
+            reserve_claim=lambda queues: self._fetcher.reserve_claim(queues),
+            on_claimed=lambda *claimed: self._fetcher.claimed_by_settle(*claimed),
             on_scheduled=lambda delay_ms: self._maintenance.due_in(delay_ms),
             queues=self._caps,
-            go_on=lambda *turned: self._runner.go_on(*turned),
-            go_no_further=lambda claim: self._runner.go_no_further(claim),
+            start_next_step=lambda *turned: self._runner.start_next_step(*turned),
+            drop_next_step=lambda claim: self._runner.drop_next_step(claim),
         )
         self._runner = Runner(
             slots,
@@ -274,7 +274,7 @@ class Worker:
         """Write what the code declares, and take from those who are gone what they left."""
         await self._trigger_runner.begin()
         # beside it, a settle of nothing: the first outcomes find a connection that knows the way
-        await asyncio.gather(self._maintenance.look_around(), self._settler.rehearse())
+        await asyncio.gather(self._maintenance.look_around(), self._settler.warm_up())
 
     async def _fire_and_promote(self) -> int:
         """Queue what is due, before it is called idle."""
