@@ -35,6 +35,7 @@ check: .venv/ready
 	$(MAKE) test
 
 format: .venv/ready
+	$(BIN)/python tools/async_twins.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -17,8 +17,8 @@ import pytest
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
-from headway.app.events import Rehearsal
 from headway.app.groups import GroupHandle
+from headway.app.triggers import Rehearsal
 from headway.commands import command, param
 from headway.commands.argument import BUILT_IN
 from headway.define import Kind

@@ -27,15 +27,9 @@ class DefinitionVerbs(VerbBase):
         """Every kind that is stored: those that workers declared, and those that operators made."""
         return self._run(self._store.ops.definitions(None))
 
-    async def adefinitions(self) -> list[Definition]:
-        return await self._arun(self._store.ops.definitions(None))
-
     def get_definition(self, kind: str) -> Definition:
         """What is stored of a kind; raises `NotFound`."""
         return self._run(self._definition(kind))
-
-    async def aget_definition(self, kind: str) -> Definition:
-        return await self._arun(self._definition(kind))
 
     def change_definition(
         self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
@@ -49,20 +43,9 @@ class DefinitionVerbs(VerbBase):
         self._definitions.forget()
         return changed
 
-    async def achange_definition(
-        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
-    ) -> Definition:
-        changed = await self._arun(self._change_definition(kind, reset, actor, changes))
-        self._definitions.forget()
-        return changed
-
     def delete_definition(self, kind: str, *, actor: str | None = None) -> None:
         """Forget a kind, with what was changed of it; a worker that has it writes it anew at its start."""
         self._run(self._delete_definition(kind, actor))
-        self._definitions.forget()
-
-    async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
-        await self._arun(self._delete_definition(kind, actor))
         self._definitions.forget()
 
     def _definition(self, kind: str) -> Op[Definition]:
@@ -86,13 +69,13 @@ class DefinitionVerbs(VerbBase):
         if not made and not reset:
             raise InvalidJob("nothing to change was given")
         change = DefinitionChange(**made, reset=tuple(names[name] for name in reset))
-        return self._everyones(
+        return self._for_all_tenants(
             "change a definition",
             self._whole.ops.change_definition(checked_name(kind, "kind"), change, actor=actor),
         )
 
     def _delete_definition(self, kind: str, actor: str | None) -> Op[None]:
-        op = self._everyones("delete a definition", self._whole.ops.delete_definition(kind, actor=actor))
+        op = self._for_all_tenants("delete a definition", self._whole.ops.delete_definition(kind, actor=actor))
         return then(op, lambda found: None if found else _missing(kind))
 
 

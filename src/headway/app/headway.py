@@ -11,8 +11,8 @@ from typing import Any, TypeVar, overload
 from uuid import UUID
 
 from headway import commands, secrets
+from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.database_url import DEFAULT_URL, check_url, open_store
-from headway.app.prune import PruneVerbs
 from headway.app.results import Results
 from headway.app.settings import settings
 from headway.app.tenants import Tenants
@@ -35,7 +35,7 @@ from headway.worker.hints import Hints, folder_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Headway(Verbs, PruneVerbs):
+class Headway(Verbs, AsyncPruneVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     Nothing is read or connected to until it is used; an app can be shared by threads and survives a fork.
@@ -214,6 +214,7 @@ class Headway(Verbs, PruneVerbs):
         return migrations.apply(self._store, to)
 
     async def amigrate(self, to: int | None = None) -> list[str]:
+        """The same, in a thread."""
         return await asyncio.to_thread(self.migrate, to)
 
     def close(self) -> None:
@@ -222,6 +223,7 @@ class Headway(Verbs, PruneVerbs):
             self._store.close()
 
     async def aclose(self) -> None:
+        """The same, without blocking."""
         if "_store" in self.__dict__:
             await self._store.aclose()
 

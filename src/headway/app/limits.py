@@ -62,51 +62,13 @@ class LimitVerbs(VerbBase):
         self._wake.poke(queue)
         return limit
 
-    async def alimit(
-        self,
-        *,
-        queue: str | None = None,
-        kind: str | None = None,
-        tenant: str | UUID | None = None,
-        max_running: int | Unset | None = msgspec.UNSET,
-        rate: str | Unset | None = msgspec.UNSET,
-        burst: int | Unset | None = msgspec.UNSET,
-        max_pending: int | Unset | None = msgspec.UNSET,
-        max_bytes: int | Unset | None = msgspec.UNSET,
-        max_events: int | Unset | None = msgspec.UNSET,
-        max_schedules: int | Unset | None = msgspec.UNSET,
-        max_group: int | Unset | None = msgspec.UNSET,
-        max_fan_out: int | Unset | None = msgspec.UNSET,
-        actor: str | None = None,
-    ) -> Limit:
-        numbers = {
-            "max_running": max_running,
-            "rate": rate,
-            "burst": burst,
-            "max_pending": max_pending,
-            "max_bytes": max_bytes,
-            "max_events": max_events,
-            "max_schedules": max_schedules,
-            "max_group": max_group,
-            "max_fan_out": max_fan_out,
-        }
-        limit = await self._arun(self._limit(queue, kind, tenant, numbers, actor))
-        self._wake.poke(queue)
-        return limit
-
     def limits(self) -> list[Limit]:
         """The limits that were set, by scope and name."""
-        return self._run(self._everyones("look at limits", self._store.ops.limits()))
-
-    async def alimits(self) -> list[Limit]:
-        return await self._arun(self._everyones("look at limits", self._store.ops.limits()))
+        return self._run(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
     def fair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
         """Let a queue take its tenants in turn, whatever their backlogs; False: whoever comes first, as usual."""
         self._run(self._fair(queue, fair, actor))
-
-    async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
-        await self._arun(self._fair(queue, fair, actor))
 
     # as ops
 
@@ -131,7 +93,7 @@ class LimitVerbs(VerbBase):
             yield from ops.set_limit(limit, actor=actor).steps()
             return limit
 
-        return self._everyones("set limits", Op(steps, writes=True, atomic=True))
+        return self._for_all_tenants("set limits", Op(steps, writes=True, atomic=True))
 
     def _limited(self, queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
         """Whose limit it is: a queue's, a kind's, or a tenant's, by its id."""
@@ -152,7 +114,7 @@ class LimitVerbs(VerbBase):
         if not isinstance(fair, bool):
             raise InvalidJob(f"fair={fair!r} is neither True nor False")
         op = self._store.ops.set_fair(checks.name(queue, "queue"), fair, actor=actor)
-        return self._everyones("make a queue fair", op)
+        return self._for_all_tenants("make a queue fair", op)
 
 
 def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:

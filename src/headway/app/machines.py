@@ -48,30 +48,13 @@ class MachineVerbs(VerbBase):
         """
         return self.signal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
 
-    async def asignal(
-        self,
-        job_id: str | UUID,
-        name: str,
-        payload: Any = None,
-        *,
-        dedup_key: str | None = None,
-        conn: Any = None,
-    ) -> Sent:
-        return await self.asignal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
-
     def signal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
         """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
-        op = self._signaling(signals)
-        sent = self._run(op) if conn is None else self._store.run_in(conn, op)
-        self._wake_for(sent, conn)
-        return sent
-
-    async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
         signals = list(signals)
         if refs := {each.tenant for each in signals if each.tenant is not None and not self._tenants.get(each.tenant)}:
-            await self._alook_up(refs, create=False)
+            self._look_up(refs, create=False)
         op = self._signaling(signals)
-        sent = await (self._arun(op) if conn is None else self._store.arun_in(conn, op))
+        sent = self._run(op) if conn is None else self._store.run_in(conn, op)
         self._wake_for(sent, conn)
         return sent
 
@@ -84,29 +67,17 @@ class MachineVerbs(VerbBase):
     def signal_new(self, signal: NewSignal, conn: Any) -> Sent:
         return self.signal_many((signal,), conn=conn)[0]
 
-    async def asignal_new(self, signal: NewSignal, conn: Any) -> Sent:
-        return (await self.asignal_many((signal,), conn=conn))[0]
-
     def signals(self, job_id: str | UUID) -> list[Signal]:
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
         return self._read(self._signals(job_id))
-
-    async def asignals(self, job_id: str | UUID) -> list[Signal]:
-        return await self._aread(self._signals(job_id))
 
     def children(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
         return self._run(self._children(job_id, fence))
 
-    async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
-        return await self._arun(self._children(job_id, fence))
-
     def history(self, job_id: str | UUID) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
         return self._read(self._history(job_id))
-
-    async def ahistory(self, job_id: str | UUID) -> list[StepExecution]:
-        return await self._aread(self._history(job_id))
 
     def fork(
         self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
@@ -116,13 +87,6 @@ class MachineVerbs(VerbBase):
         saw. The other goes on as it does. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
         """
         enqueued, queue = self._run(self._fork(job_id, at, state, actor))
-        self._wake.poke(queue)
-        return enqueued
-
-    async def afork(
-        self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
-    ) -> Enqueued:
-        enqueued, queue = await self._arun(self._fork(job_id, at, state, actor))
         self._wake.poke(queue)
         return enqueued
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from headway.app.base import VerbBase
@@ -29,15 +28,9 @@ class PruneVerbs(VerbBase):
                     break
         return found
 
-    async def aprune(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        return await asyncio.to_thread(self.prune, retention)
-
     def prunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
         """How many of each `prune` would delete."""
         return self._run(self._store.ops.prunable(self._kept(retention)))
-
-    async def aprunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        return await self._arun(self._store.ops.prunable(self._kept(retention)))
 
     def _kept(self, retention: Mapping[str, Duration] | None) -> Mapping[str, int]:
         return self._retention_ms if retention is None else ages(retention)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
 
 from headway.errors import NotFound, StoreUnavailable
 from headway.model.job import Outcome
@@ -17,7 +19,7 @@ _SLOWEST = 0.25
 
 
 class Results:
-    """Hands out futures of outcomes and polls for them in one thread, which ends when nobody waits."""
+    """Polls for all outcomes that are waited for in one thread, which ends when nobody waits."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,8 +31,27 @@ class Results:
         self._waiting: dict[str, list[Future[Outcome]]] = {}
         self._thread: threading.Thread | None = None
 
-    def wait_for(self, job_id: str) -> Future[Outcome]:
-        """A future that gets the job's outcome once it is over; give it back with `forget`."""
+    def outcome(self, job_id: str, timeout_s: float | None) -> Outcome | None:
+        """Wait for the job to end; None when the time is over first."""
+        future = self._future(job_id)
+        try:
+            return future.result(timeout_s)
+        except NotYet:
+            return None
+        finally:
+            self._forget(job_id, future)
+
+    async def aoutcome(self, job_id: str, timeout_s: float | None) -> Outcome | None:
+        future = self._future(job_id)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            return None
+        finally:
+            self._forget(job_id, future)
+
+    def _future(self, job_id: str) -> Future[Outcome]:
         if self._pid != os.getpid():
             self._reset()
         future: Future[Outcome] = Future()
@@ -41,7 +62,7 @@ class Results:
                 self._thread.start()
         return future
 
-    def forget(self, job_id: str, future: Future[Outcome]) -> None:
+    def _forget(self, job_id: str, future: Future[Outcome]) -> None:
         with self._lock:
             futures = self._waiting.get(job_id, [])
             if future in futures:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from headway.app.base import VerbBase, then
-from headway.app.reservations import EXPIRES, Reserved, reservation_of
-from headway.app.why.order import in_the_way
+from headway.app.aio.reservation import Reserved
+from headway.app.base import then
+from headway.app.enqueue import EnqueueVerbs
+from headway.app.reservation import EXPIRES, BlockingReserved, reservation_of
+from headway.app.why.run_now import in_the_way
 from headway.define.kind import Kind
 from headway.define.machine import Machine
 from headway.errors import ConfigError, Duplicate, HeadwayError, InvalidJob, NotAllowed
@@ -22,7 +24,9 @@ from headway.worker import SingleJobWorker
 _ACTOR = "run_now"
 
 
-class RunNowVerbs(VerbBase):
+class RunNowVerbs(EnqueueVerbs):
+    """A job is executed here and now, under a reservation of its queue."""
+
     def run_now(
         self,
         kind: str | Kind[..., Any] | type[Machine] | NewJob,
@@ -40,29 +44,13 @@ class RunNowVerbs(VerbBase):
         `using()`, but for `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
         that may not run now (held in a train, over a limit), which is canceled again.
         """
-        _no_event_loop()
-        job = self._now(kind, payload, options)
+        refuse_in_event_loop()
+        job = self._checked(kind, payload, options)
         inside = reservation_of(self._whole, job.queue)
         if inside is not None:
             return self._execute(job, inside)
         with self._reserved(job, expires, timeout) as reserved:
             return self._execute(job, reserved)
-
-    async def arun_now(
-        self,
-        kind: str | Kind[..., Any] | type[Machine] | NewJob,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        expires: Duration = EXPIRES,
-        timeout: Duration | None = None,
-        **options: Any,
-    ) -> Outcome:
-        job = self._now(kind, payload, options)
-        inside = reservation_of(self._whole, job.queue)
-        if inside is not None:
-            return await self._aexecute(job, inside)
-        async with self._reserved(job, expires, timeout) as reserved:
-            return await self._aexecute(job, reserved)
 
     def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
         """A worker for this job alone."""
@@ -70,7 +58,7 @@ class RunNowVerbs(VerbBase):
 
     # how
 
-    def _now(
+    def _checked(
         self, kind: str | Kind[..., Any] | type[Machine] | NewJob, payload: Mapping[str, Any] | None, options: Any
     ) -> NewJob:
         conn = options.get("conn")
@@ -103,16 +91,15 @@ class RunNowVerbs(VerbBase):
             discreet=self._is_narrow,
         )
 
-    def _execute(self, job: NewJob, reserved: Reserved) -> Outcome:
+    def _execute(self, job: NewJob, reserved: BlockingReserved) -> Outcome:
         (job,), _ = self._identified([job], None, None)
         (enqueued,) = self._store.run(self._enqueue([job], None))
         if not enqueued.created:
-            return self._run(self._outcome(_ended(enqueued)))
+            return self._run(self._outcome(finished_before(enqueued)))
         if enqueued.status == "queued":
             worker = self._single_job_worker(job, reserved.id)
             try:
-                with asyncio.Runner() as runner:
-                    runner.run(_to_its_end(worker))
+                self._perform(worker)
             except BaseException:
                 if not worker.taken:
                     with suppress(HeadwayError):
@@ -120,25 +107,20 @@ class RunNowVerbs(VerbBase):
                 raise
             if worker.taken:
                 return self._run(self._outcome(job.id))
-        raise _refused(job, self._run(self._give_up(job)))
+        raise refused(job, self._run(self._give_up(job)))
 
-    async def _aexecute(self, job: NewJob, reserved: Reserved) -> Outcome:
-        (job,), _ = await self._aidentified([job], None, None)
-        (enqueued,) = await self._store.arun(self._enqueue([job], None))
-        if not enqueued.created:
-            return await self._arun(self._outcome(_ended(enqueued)))
-        if enqueued.status == "queued":
-            worker = self._single_job_worker(job, reserved.id)
+    def _perform(self, worker: SingleJobWorker) -> None:
+        async def perform() -> None:
             try:
                 await worker.run(until_idle=True)
-            except BaseException:
-                if not worker.taken:
-                    with suppress(HeadwayError):
-                        await self._arun(self._give_up(job))
-                raise
-            if worker.taken:
-                return await self._arun(self._outcome(job.id))
-        raise _refused(job, await self._arun(self._give_up(job)))
+            finally:
+                await worker.leave_loop()  # this loop ends here, and with it what was opened on it
+
+        with asyncio.Runner() as runner:
+            runner.run(perform())
+
+    async def _aperform(self, worker: SingleJobWorker) -> None:
+        await worker.run(until_idle=True)
 
     def _outcome(self, job_id: str) -> Op[Outcome]:
         return then(self._get(job_id), lambda job: Outcome(job.status, job.result, job.error))
@@ -161,14 +143,7 @@ class RunNowVerbs(VerbBase):
         return Op(steps, writes=True)
 
 
-async def _to_its_end(worker: SingleJobWorker) -> None:
-    try:
-        await worker.run(until_idle=True)
-    finally:
-        await worker.leave_loop()  # this loop ends here, and with it what was opened on it
-
-
-def _ended(enqueued: Enqueued) -> str:
+def finished_before(enqueued: Enqueued) -> str:
     """The id of the job that was there before; raises `Duplicate` if it is not over."""
     if enqueued.status not in FINISHED:
         raise Duplicate(
@@ -179,11 +154,11 @@ def _ended(enqueued: Enqueued) -> str:
     return enqueued.id
 
 
-def _refused(job: NewJob, because: str) -> NotAllowed:
+def refused(job: NewJob, because: str) -> NotAllowed:
     return NotAllowed(f"job {job.id} of kind {job.kind} cannot run now, and was canceled again: {because}")
 
 
-def _no_event_loop() -> None:
+def refuse_in_event_loop() -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:

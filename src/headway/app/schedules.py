@@ -55,48 +55,15 @@ class ScheduleVerbs(TriggerRows):
         given = _given(locals())
         return self._read(self._create_schedule(given, template, tenant, actor))
 
-    async def acreate_schedule(
-        self,
-        name: str,
-        cron: str | None = None,
-        *,
-        every: Duration | None = None,
-        kind: str | None = None,
-        template: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        tz: str = "UTC",
-        catch_up: CatchUp = "latest",
-        catch_up_window: Duration = "1d",
-        overlap: Overlap = "allow",
-        jitter: Duration = 0,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        enabled: bool = True,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Trigger:
-        given = _given(locals())
-        return await self._aread(self._create_schedule(given, template, tenant, actor))
-
     def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
         return self._read(self._rule("schedule", name, tenant))
-
-    async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
-        return await self._aread(self._rule("schedule", name, tenant))
 
     def schedules(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
     ) -> list[Trigger]:
         """The schedules, oldest first; `origin` is "code" for those that the code declares."""
         return self._read(self._rules("schedule", tenant, None, limit, after))
-
-    async def aschedules(
-        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
-    ) -> list[Trigger]:
-        return await self._aread(self._rules("schedule", tenant, None, limit, after))
 
     def change_schedule(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
@@ -105,36 +72,18 @@ class ScheduleVerbs(TriggerRows):
         code, and only `enabled` can be changed (`NotAllowed`)."""
         return self._read(self._change_rule("schedule", name, tenant, actor, changes))
 
-    async def achange_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Trigger:
-        return await self._aread(self._change_rule("schedule", name, tenant, actor, changes))
-
     def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
         """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
         due meanwhile."""
         return self.change_schedule(name, tenant=tenant, actor=actor, enabled=False)
 
-    async def apause_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
-    ) -> Trigger:
-        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
-
     def resume_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
         """Let it fire again, from its next time on."""
         return self.change_schedule(name, tenant=tenant, actor=actor, enabled=True)
 
-    async def aresume_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
-    ) -> Trigger:
-        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
-
     def delete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
         self._run(self._delete_rule("schedule", name, tenant, actor))
-
-    async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        await self._arun(self._delete_rule("schedule", name, tenant, actor))
 
     def run_schedule(
         self,
@@ -150,19 +99,6 @@ class ScheduleVerbs(TriggerRows):
         """
         self.learn(None)
         fire, queue = self._run(self._run_schedule(name, payload, tenant, actor))
-        self._wake.poke(queue)
-        return fire
-
-    async def arun_schedule(
-        self,
-        name: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Fire:
-        await self.alearn(None)
-        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor))
         self._wake.poke(queue)
         return fire
 
@@ -183,22 +119,6 @@ class ScheduleVerbs(TriggerRows):
         """
         if name is not None:
             return _preview(self.get_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now()))
-        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
-
-    async def apreview_schedule(
-        self,
-        name: str | None = None,
-        count: int = 5,
-        *,
-        cron: str | None = None,
-        every: Duration | None = None,
-        tz: str = "UTC",
-        after: datetime | None = None,
-        tenant: str | UUID | None = None,
-    ) -> list[datetime]:
-        if name is not None:
-            schedule = await self.aget_schedule(name, tenant=tenant)
-            return _preview(schedule, count, after or from_micros(self.clock.now()))
         return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
 
     def _loose(self, cron: str | None, every: Duration | None, tz: str) -> Any:

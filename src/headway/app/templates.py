@@ -8,7 +8,8 @@ from uuid import UUID
 
 import msgspec
 
-from headway.app.base import VerbBase, then
+from headway.app.base import then
+from headway.app.enqueue import EnqueueVerbs
 from headway.clock import from_micros
 from headway.define.checks import name as checked_name
 from headway.define.option_types import UsingOptions
@@ -25,7 +26,7 @@ _CHANGES = ("name", "kind", "payload", "options", "description")
 _OPTIONS_LIMIT = 65_536
 
 
-class TemplateVerbs(VerbBase):
+class TemplateVerbs(EnqueueVerbs):
     """A template is meant by its name, in this app's tenant or the one that is given."""
 
     def create_template(
@@ -45,25 +46,9 @@ class TemplateVerbs(VerbBase):
         """
         return self._read(self._create_template(name, kind, payload, options, description, tenant, actor))
 
-    async def acreate_template(
-        self,
-        name: str,
-        kind: str,
-        payload: Mapping[str, Any] | None = None,
-        *,
-        options: Mapping[str, Any] | None = None,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Template:
-        return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
-
     def get_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
         return self._read(self._template(name, tenant))
-
-    async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
-        return await self._aread(self._template(name, tenant))
 
     def templates(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
@@ -71,28 +56,15 @@ class TemplateVerbs(VerbBase):
         """The templates, oldest first; for the next page give the last one's id as `after`."""
         return self._read(self._templates(tenant, limit, after))
 
-    async def atemplates(
-        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
-    ) -> list[Template]:
-        return await self._aread(self._templates(tenant, limit, after))
-
     def change_template(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
         return self._read(self._change_template(name, tenant, actor, changes))
 
-    async def achange_template(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Template:
-        return await self._aread(self._change_template(name, tenant, actor, changes))
-
     def delete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger points at it."""
         self._run(self._delete_template(name, tenant, actor))
-
-    async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        await self._arun(self._delete_template(name, tenant, actor))
 
     def run_template(
         self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
@@ -106,15 +78,6 @@ class TemplateVerbs(VerbBase):
         self.learn(conn)
         job = self._template_job(self._run(self._template(name, tenant)), payload, options)
         return self._put([self._mine(job)], None, conn)[0]
-
-    async def arun_template(
-        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
-    ) -> Enqueued:
-        conn = options.pop("conn", None)
-        tenant = options.pop("tenant", None)
-        await self.alearn(conn)
-        job = self._template_job(await self._arun(self._template(name, tenant)), payload, options)
-        return (await self._aput([self._mine(job)], None, conn))[0]
 
     def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
         if payload is not None and not isinstance(payload, Mapping):

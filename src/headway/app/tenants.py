@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from headway.errors import NotFound
 from headway.model.ids import NOBODY, is_id, known_id
@@ -39,28 +38,30 @@ class Tenants:
 
 
 class TenantLookup:
-    """Finds the tenants that verbs name. Async verbs look theirs up before they begin, so that none blocks its loop."""
+    """Finds the ids of the tenants that verbs name."""
 
     _tenants: Tenants
     _whole: Store
     _own: str
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for name, verb in list(vars(cls).items()):
-            # enqueue and emit look up what their jobs and events name, in the caller's transaction if need be
-            if inspect.iscoroutinefunction(verb) and not name.startswith(("_", "aenqueue", "aemit", "alearn")):
-                setattr(cls, name, _knowing(verb))
-
     def _id_of(self, ref: str) -> str:
-        """The tenant's id, to look for what is its own: where there is no such tenant, that is nothing."""
+        """The id of the tenant to read from; where there is no such tenant, that of nobody."""
         if is_id(ref):
             return ref
-        return self._tenants.get(ref) or self._look_up([ref], create=False).get(ref, NOBODY)
+        self._know(ref)
+        return self._tenants.get(ref) or NOBODY
 
     def _id_for(self, ref: str) -> str:
-        """The tenant's id, to write something of its own: a name that is new becomes a tenant; raises `NotFound`."""
-        return self._tenants.get(ref) or found(ref, self._look_up([ref], create=True))
+        """The id of the tenant to write for; a new name becomes a tenant. Raises `NotFound`."""
+        self._know(ref, create=True)
+        return self._tenants.get(ref) or found(ref, {})
+
+    def _know(self, *refs: str | UUID | None, create: bool = False) -> None:
+        """Look up those that are not known yet. Async verbs begin with it, so that nothing blocks the loop later."""
+        named = {str(ref) for ref in refs if ref is not None and ref != "*"}
+        unknown = [ref for ref in named if not self._tenants.get(ref) and (create or not is_id(ref))]
+        if unknown:
+            self._look_up(unknown, create=create)
 
     def _look_up(self, refs: Iterable[str], *, create: bool, conn: Any = None) -> Mapping[str, str]:
         op = self._naming(refs, create)
@@ -71,14 +72,6 @@ class TenantLookup:
             return ids
         return self._whole.run_in(conn, op)  # which may be rolled back, so nothing is remembered
 
-    async def _alook_up(self, refs: Iterable[str], *, create: bool, conn: Any = None) -> Mapping[str, str]:
-        op = self._naming(refs, create)
-        if conn is None or self._whole.dialect == "postgres":
-            ids = await self._whole.arun(op)
-            self._tenants.hear(ids)
-            return ids
-        return await self._whole.arun_in(conn, op)
-
     def _naming(self, refs: Iterable[str], create: bool) -> Op[dict[str, str]]:
         return self._whole.ops.tenants_named(sorted(refs), create=create)
 
@@ -87,17 +80,3 @@ def found(ref: str, ids: Mapping[str, str]) -> str:
     if ref in ids:
         return ids[ref]
     raise NotFound(f"there is no tenant {ref} (or it is not this login's)")
-
-
-def _knowing(verb: Callable[..., Any]) -> Callable[..., Any]:
-    creates = verb.__name__.startswith(("acreate_", "alimit", "ahold_train"))
-
-    @functools.wraps(verb)
-    async def known(self: TenantLookup, *args: Any, **kwargs: Any) -> Any:
-        refs = {self._own} if (named := kwargs.get("tenant")) is None else {self._own, str(named)}
-        missing = [ref for ref in refs if ref != "*" and not self._tenants.get(ref) and (creates or not is_id(ref))]
-        if missing:
-            await self._alook_up(missing, create=creates)
-        return await verb(self, *args, **kwargs)
-
-    return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from headway.app.base import VerbBase, missing, then
+from headway.app.base import VerbBase, missing, page_size, then
 from headway.define import keys
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
@@ -13,8 +13,6 @@ from headway.model.job import Job
 from headway.model.status import Status
 from headway.model.train import Moved, Train
 from headway.store.ops import Op
-
-_LONGEST = 10_000
 
 
 class TrainVerbs(VerbBase):
@@ -34,38 +32,17 @@ class TrainVerbs(VerbBase):
         """
         return self._run(self._trains(blocked, tenant, limit, after))
 
-    async def atrains(
-        self,
-        *,
-        blocked: bool | None = None,
-        tenant: str | UUID | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> list[Train]:
-        return await self._arun(self._trains(blocked, tenant, limit, after))
-
     def train(self, train: str, *, limit: int = 1_000) -> list[Job]:
         """The unfinished cars of a train in their order, the locomotive first; none where there is no such train."""
         return self._read(self._cars(train, limit))
-
-    async def atrain(self, train: str, *, limit: int = 1_000) -> list[Job]:
-        return await self._aread(self._cars(train, limit))
 
     def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
         """Let no further car of the train start until it is resumed; the one that runs goes on to its end."""
         self._run(self._hold_train(train, reason, actor))
 
-    async def ahold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
-        await self._arun(self._hold_train(train, reason, actor))
-
     def resume_train(self, train: str, *, actor: str | None = None) -> bool:
         """End a train's hold and let its next car go; False if it was not on hold."""
         resumed = self._run(self._resume_train(train, actor))
-        self._wake.poke(None)
-        return resumed
-
-    async def aresume_train(self, train: str, *, actor: str | None = None) -> bool:
-        resumed = await self._arun(self._resume_train(train, actor))
         self._wake.poke(None)
         return resumed
 
@@ -75,21 +52,11 @@ class TrainVerbs(VerbBase):
         self._wake.poke(None)  # what waited for them may run now
         return ids
 
-    async def aclear_train(self, train: str, *, actor: str | None = None) -> list[str]:
-        ids = await self._arun(self._clear_train(train, actor))
-        self._wake.poke(None)
-        return ids
-
     def skip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
         """Take a car out of its train, which goes on: one that waits ends canceled; the finished one that put its train
         on hold stays as it is. Gives its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
         status = self._run(self._skip(job_id, actor))
-        self._wake.poke(None)
-        return status
-
-    async def askip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
-        status = await self._arun(self._skip(job_id, actor))
         self._wake.poke(None)
         return status
 
@@ -110,18 +77,6 @@ class TrainVerbs(VerbBase):
         """
         return self._run(self._move(job_id, before, after, first, last, actor))
 
-    async def amove(
-        self,
-        job_id: str | UUID,
-        *,
-        before: str | UUID | None = None,
-        after: str | UUID | None = None,
-        first: bool = False,
-        last: bool = False,
-        actor: str | None = None,
-    ) -> Moved:
-        return await self._arun(self._move(job_id, before, after, first, last, actor))
-
     # as ops
 
     def _trains(
@@ -131,12 +86,12 @@ class TrainVerbs(VerbBase):
             tenant_id=self._narrowed(tenant),
             train=None,
             blocked=blocked,
-            limit=page(limit),
+            limit=page_size(limit),
             after=None if after is None else _name(after),
         )
 
     def _cars(self, train: str, limit: int) -> Op[list[Job]]:
-        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own), limit=page(limit))
+        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own), limit=page_size(limit))
 
     def _hold_train(self, train: str, reason: str | None, actor: str | None) -> Op[None]:
         if reason is not None:
@@ -178,13 +133,6 @@ class TrainVerbs(VerbBase):
             actor=actor,
         )
         return then(op, lambda moved: moved or missing(key))
-
-
-def page(limit: int) -> int:
-    """How many a page may have."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _LONGEST:
-        raise InvalidJob(f"limit={limit!r} must be a whole number from 1 to {_LONGEST:,}")
-    return limit
 
 
 def _name(train: str) -> str:

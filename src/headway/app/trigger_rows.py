@@ -37,18 +37,6 @@ class TriggerRows(VerbBase):
         """What fired, newest first: of a schedule, of a trigger, for an event, or all."""
         return self._run(self._fires(schedule, trigger, event_id, tenant, limit, before))
 
-    async def afires(
-        self,
-        *,
-        schedule: str | None = None,
-        trigger: str | None = None,
-        event_id: str | UUID | None = None,
-        tenant: str | UUID | None = None,
-        limit: int = 50,
-        before: str | UUID | None = None,
-    ) -> list[Fire]:
-        return await self._arun(self._fires(schedule, trigger, event_id, tenant, limit, before))
-
     def _rule(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
         owner = self._whose(tenant)
         op = self._store.ops.triggers(

@@ -12,6 +12,7 @@ from headway.define import MachineKind
 from headway.errors import ConfigError, HeadwayError
 from headway.model.job import Job
 from headway.model.machine import START
+from headway.model.status import Status
 from headway.testing.clock import HeldTime, clock_of
 from headway.worker import Summary
 
@@ -156,7 +157,7 @@ def is_known(app: Headway, job: Job) -> bool:
     return (job.step or START) in edition.steps
 
 
-async def _all(app: Headway, status: str) -> list[Job]:
+async def _all(app: Headway, status: Status) -> list[Job]:
     jobs: list[Job] = []
     while page := await app.ajobs(status=status, limit=_PAGE, before=jobs[-1].id if jobs else None):
         jobs += page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from headway.app.why.words import at, elapsed, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue
 from headway.model.job import Attempt, Job
@@ -19,7 +20,7 @@ _SHOWN = 5
 def parked(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> Steps[list[str]]:
     """Why a waiting machine waits."""
     ended = attempts[-1].finished_at if attempts else None
-    since = "" if ended is None else f" since {_at(ended)} ({_span(now, ended)})"
+    since = "" if ended is None else f" since {at(ended)} ({elapsed(ended, now)})"
     if job.awaiting:
         return (yield from _for_signals(ops, job, since, now))
     children = yield from ops.children(job.id, fence=None, tenant_id=job.tenant_id).steps()
@@ -66,9 +67,9 @@ def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[st
 def _until(job: Job, now: datetime) -> str:
     if job.deadline_at is None:
         return ", without a timeout"
-    left = (job.deadline_at - now).total_seconds() * 1_000
+    left = left_until(job.deadline_at, now)
     due = f"in {show_ms(left)}" if left > 0 else "over: a worker's next tick wakes it"
-    return f", until {_at(job.deadline_at)} ({due})"
+    return f", until {at(job.deadline_at)} ({due})"
 
 
 def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
@@ -76,13 +77,13 @@ def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
     last = attempts[-1] if attempts else None
     if last is None or job.scheduled_for is None or last.outcome not in ("sleep", "replay"):
         return None
-    left = (job.scheduled_for - now).total_seconds() * 1_000
+    left = left_until(job.scheduled_for, now)
     due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
-    when = f"{_at(job.scheduled_for)} ({due})"
+    when = f"{at(job.scheduled_for)} ({due})"
     way = f"headway jobs change {job.id} --scheduled-for now runs it at once"
     if last.outcome == "sleep":
         return f"it sleeps until {when}, then step {job.step} runs: {way}"
-    failed = f" after {_brief(last.error)}" if last.error else ""
+    failed = f" after {first_line(last.error)}" if last.error else ""
     return f"step {job.step} runs again at {when}{failed}: {way}"
 
 
@@ -90,7 +91,7 @@ def ended(job: Job, attempts: Sequence[Attempt], died: str) -> list[str]:
     """What a machine died of (`died`, unless it stopped itself), and how it goes on."""
     stopped = bool(attempts) and attempts[-1].outcome == "stop"
     return [
-        f"it stopped itself in step {job.step} at {_at(job.finished_at)}: {_brief(job.error)}" if stopped else died,
+        f"it stopped itself in step {job.step} at {at(job.finished_at)}: {first_line(job.error)}" if stopped else died,
         f"to run step {job.step} again: headway jobs retry {job.id}",
         f"to go on from an earlier one, as another machine: headway machines fork {job.id} --at FENCE "
         f"(headway machines show {job.id})",
@@ -131,15 +132,3 @@ def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
-
-
-def _span(now: datetime, since: datetime) -> str:
-    return show_ms(max(0.0, (now - since).total_seconds() * 1_000))
-
-
-def _brief(error: str | None) -> str:
-    return error.strip().splitlines()[0] if error and error.strip() else "no reason given"
-
-
-def _at(moment: datetime | None) -> str:
-    return moment.isoformat(timespec="seconds") if moment else "an unknown time"

@@ -8,7 +8,10 @@ from datetime import datetime
 import msgspec
 
 from headway.app.why import machines
-from headway.app.why.order import holders, limiter, queue_obstacles
+from headway.app.why.limits import limiter
+from headway.app.why.order import holders
+from headway.app.why.queue import queue_obstacles
+from headway.app.why.words import at, first_line, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Queue, Worker
 from headway.model.job import Attempt, Job
@@ -76,9 +79,9 @@ def _reasons(
             asleep = machines.asleep(job, attempts, now)
             if asleep is not None:
                 return [asleep, *obstacles]
-            left = (job.scheduled_for - now).total_seconds() * 1_000
+            left = left_until(job.scheduled_for, now)
             due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
-            again = f" after {_failures(job)}: {_brief(job.error)}" if job.error and job.fence else ""
+            again = f" after {_failures(job)}: {first_line(job.error)}" if job.error and job.fence else ""
             keeps = f"; train {job.train} waits for it" if job.train is not None else ""
             return [
                 f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}",
@@ -93,9 +96,9 @@ def _reasons(
             what = "it" if job.step is None else f"step {job.step}"
             return [*asked, f"{what} has been running for {since} on worker {job.worker_id}{progress}{note}"]
         case "succeeded":
-            return [f"it succeeded at {_at(job.finished_at)}"]
+            return [f"it succeeded at {at(job.finished_at)}"]
         case "dead":
-            died = f"it is dead since {_at(job.finished_at)} after {_failures(job)}: {_brief(job.error)}"
+            died = f"it is dead since {at(job.finished_at)} after {_failures(job)}: {first_line(job.error)}"
             if job.step is None:
                 return [died, f"to run it again: headway jobs retry {job.id}"]
             return machines.ended(job, attempts, died)
@@ -103,12 +106,12 @@ def _reasons(
             return machines.ended(job, attempts, "")
         case "failed":
             return [
-                f"it failed at {_at(job.finished_at)}: {_brief(job.error)}",
+                f"it failed at {at(job.finished_at)}: {first_line(job.error)}",
                 "it is at_most_once, so a new job retries it: headway jobs list --retry-of " + job.id,
             ]
         case "canceled":
             return [
-                f"it was canceled at {_at(job.finished_at)}: {_brief(job.error)}",
+                f"it was canceled at {at(job.finished_at)}: {first_line(job.error)}",
                 f"to run it again: headway jobs retry {job.id}",
             ]
         case _:
@@ -140,7 +143,7 @@ def _later(job: Job, now: datetime) -> list[str]:
     """That a held job would not run yet either."""
     if job.scheduled_for is None or job.scheduled_for <= now:
         return []
-    left = (job.scheduled_for - now).total_seconds() * 1_000
+    left = left_until(job.scheduled_for, now)
     return [f"once it is let go, it is scheduled for {job.scheduled_for.isoformat()} (in {show_ms(left)})"]
 
 
@@ -149,7 +152,7 @@ def _waiting(job: Job, queue: Queue | None, attempts: Sequence[Attempt]) -> list
     if queue is not None and queue.paused:
         by = f" by {queue.paused_by}" if queue.paused_by else ""
         reasons.append(
-            f"queue {job.queue} is paused since {_at(queue.paused_at)}{by}: headway queues resume {job.queue}"
+            f"queue {job.queue} is paused since {at(queue.paused_at)}{by}: headway queues resume {job.queue}"
         )
     reasons += queue_obstacles(job, queue)
     if queue is None or queue.workers == 0:
@@ -191,11 +194,3 @@ def _failures(job: Job) -> str:
 
 def _failed(tries: int) -> str:
     return "1 failed try" if tries == 1 else f"{tries} failed tries"
-
-
-def _brief(error: str | None) -> str:
-    return error.strip().splitlines()[0] if error and error.strip() else "no reason given"
-
-
-def _at(moment: datetime | None) -> str:
-    return moment.isoformat(timespec="seconds") if moment else "an unknown time"

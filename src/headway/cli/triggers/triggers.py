@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from headway.app import Headway
-    from headway.app.events import Rehearsal
+    from headway.app.triggers import Rehearsal
     from headway.model.trigger import Fire, Trigger
 
 

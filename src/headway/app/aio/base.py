@@ -1,0 +1,29 @@
+"""Generated from app/base.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.app.aio.tenants import AsyncTenantLookup
+from headway.app.base import T, VerbBase
+from headway.app.masking import masked
+from headway.store.ops import Op
+
+
+class AsyncVerbBase(VerbBase, AsyncTenantLookup):
+    """The async twins of the verbs of `VerbBase`."""
+
+    async def _arun(self, op: Op[T]) -> T:
+        return await self._store.arun(op)
+
+    async def _aread(self, op: Op[T]) -> T:
+        """Run an op whose answer people read: secrets in it are masked."""
+        await self.alearn(None)
+        return masked(await self._arun(op), self._definitions)
+
+    async def alearn(self, conn: Any) -> None:
+        """Read what operators changed about kinds, unless that was done within the last seconds."""
+        if self._definitions.are_old:
+            op = self._store.ops.definitions(None)
+            found = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
+            self._definitions.hear(found)

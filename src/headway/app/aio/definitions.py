@@ -1,0 +1,43 @@
+"""Generated from app/definitions.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.definitions import DefinitionVerbs
+from headway.model.definition import Definition
+
+
+class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `DefinitionVerbs`."""
+
+    async def adefinitions(self) -> list[Definition]:
+        """Every kind that is stored: those that workers declared, and those that operators made."""
+        await self._aknow(self._own)
+        return await self._arun(self._store.ops.definitions(None))
+
+    async def aget_definition(self, kind: str) -> Definition:
+        """What is stored of a kind; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._arun(self._definition(kind))
+
+    async def achange_definition(
+        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
+    ) -> Definition:
+        """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
+
+        What is changed no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
+        A kind that no worker has declared yet is made. Raises `InvalidJob`.
+        """
+        await self._aknow(self._own)
+        changed = await self._arun(self._change_definition(kind, reset, actor, changes))
+        self._definitions.forget()
+        return changed
+
+    async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
+        """Forget a kind, with what was changed of it; a worker that has it writes it anew at its start."""
+        await self._aknow(self._own)
+        await self._arun(self._delete_definition(kind, actor))
+        self._definitions.forget()

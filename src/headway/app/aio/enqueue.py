@@ -1,0 +1,60 @@
+"""Generated from app/enqueue.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
+from headway.define.option_types import UsingOptions
+from headway.model.group import NewGroup
+from headway.model.job import Enqueued, NewJob
+
+
+class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `EnqueueVerbs`."""
+
+    async def aenqueue(
+        self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
+        Raises `UnknownKind`, `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`,
+        `StoreUnavailable`.
+        """
+        await self.alearn(options.get("conn"))
+        if self._is_unknown(kind):
+            self._definitions.forget()
+            await self.alearn(options.get("conn"))
+        return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
+
+    async def aenqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+        """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
+
+        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
+        """
+        await self.alearn(conn)
+        return await self._aput([self._mine(job) for job in jobs], None, conn)
+
+    async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
+        return (await self._aput([self._mine(job)], None, conn))[0]
+
+    async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+        """Every enqueue goes through here, or through its async twin."""
+        batch, group = await self._aidentified(batch, group, conn)
+        op = self._enqueue(batch, group)
+        done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
+        self._poke(batch, conn)
+        return done
+
+    async def _aidentified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any
+    ) -> tuple[list[NewJob], NewGroup | None]:
+        """The jobs with the ids of the tenants that they name; a new name becomes a tenant."""
+        refs = {job.tenant for job in batch if not job.tenant_id and job.tenant is not None}
+        if not refs:
+            return (batch, group)
+        ids = await self._alook_up(refs, create=True, conn=conn)
+        return with_tenant_ids(batch, group, ids)

@@ -1,0 +1,78 @@
+"""Generated from app/events.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.events import EventVerbs, with_tenant_ids
+from headway.model.event import Event, EventStatus, NewEvent
+from headway.model.ids import as_id
+
+
+class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `EventVerbs`."""
+
+    async def aemit(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        tenant: str | UUID | None = None,
+        correlation_id: str | None = None,
+        created_by: str | None = None,
+        conn: Any = None,
+    ) -> str:
+        """Publish a fact: it is stored, and each trigger on it makes a job; gives the event's id.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. Raises
+        `InvalidJob`, `InvalidPayload`.
+        """
+        event = self.build_event(name, payload, tenant=tenant, correlation_id=correlation_id, created_by=created_by)
+        return (await self.aemit_many([event], conn=conn))[0]
+
+    async def aemit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
+        """Publish what `app.build_event(…)` made: one transaction, all or none; gives the ids."""
+        batch = [self._my_event(event) for event in events]
+        if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
+            batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
+        op = self._emitting(batch)
+        ids = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
+        if conn is None:
+            self._emitted.poke(None)
+        return ids
+
+    async def aevents(
+        self,
+        *,
+        name: str | None = None,
+        status: EventStatus | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: str | UUID | None = None,
+    ) -> list[Event]:
+        """The newest events that match, newest first; `status` is pending, handled or failed."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._events(name, status, tenant, limit, before))
+
+    async def aget_event(self, event_id: str | UUID) -> Event:
+        """One event, with the error of a trigger that could not fire; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._aread(self._event(event_id))
+
+    async def aretry_event(self, event_id: str | UUID, *, actor: str | None = None) -> None:
+        """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
+        await self._aknow(self._own)
+        await self._arun(self._retry_event(event_id, actor))
+        self._emitted.poke(None)
+
+    async def aretry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
+        """Handle those of these events again that failed; gives their ids."""
+        await self._aknow(self._own)
+        done = await self._arun(
+            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._seen, actor=actor)
+        )
+        self._emitted.poke(None)
+        return done

@@ -1,0 +1,39 @@
+"""Generated from app/group_handle.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headway.app.group_handle import BlockingGroupHandle, pauses
+from headway.model.duration import Duration
+from headway.model.group import Group
+from headway.model.status import Status
+
+
+class GroupHandle(BlockingGroupHandle):
+    """What `app.group` gives: the group's id, its jobs as they were enqueued, and its verbs."""
+
+    async def aget(self) -> Group:
+        """The group as it is now, with how far its members are; raises `NotFound`."""
+        return await self._verbs.aget_group(self.id)
+
+    async def aprogress(self) -> float:
+        """Which part of its members is over, from 0 to 1, asked of the database each time."""
+        return (await self.aget()).progress
+
+    async def acancel(self, *, reason: str | None = None, actor: str | None = None) -> dict[str, Status]:
+        """As `app.cancel_group`."""
+        return await self._verbs.acancel_group(self.id, reason=reason, actor=actor)
+
+    async def aretry(self, *, actor: str | None = None) -> list[str]:
+        """As `app.retry_group`."""
+        return await self._verbs.aretry_group(self.id, actor=actor)
+
+    async def await_(self, timeout: Duration | None = None) -> Group:
+        """Wait until all members and the callback are over; when the timeout passes first, gives it as it is then."""
+        for pause_s in pauses(timeout):
+            group, over = await self._verbs._arun(self._verbs._looked_at(self.id))
+            if over or pause_s is None:
+                break
+            await asyncio.sleep(pause_s)
+        return group

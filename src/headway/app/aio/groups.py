@@ -1,0 +1,63 @@
+"""Generated from app/groups.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from headway.app.aio.enqueue import AsyncEnqueueVerbs
+from headway.app.aio.group_handle import GroupHandle
+from headway.app.groups import GroupVerbs
+from headway.model.group import Group, GroupFailure, Mode
+from headway.model.job import NewJob
+from headway.model.status import Status
+
+
+class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
+    """The async twins of the verbs of `GroupVerbs`."""
+
+    async def agroup(
+        self,
+        jobs: Iterable[NewJob],
+        *,
+        mode: Mode = "parallel",
+        on_failure: GroupFailure = "stop",
+        callback: NewJob | None = None,
+        conn: Any = None,
+    ) -> GroupHandle:
+        """Enqueue jobs that `kind.build(…)` made as one group, all or none.
+
+            group = app.group([resize.build(7), resize.build(8)], callback=publish.build(album=3))
+
+        `sequential` jobs run one after another, in this order. `callback` runs once all are over. on_failure, when one
+        ends without having succeeded: `stop` cancels the others and the callback; `continue` lets the others go on and
+        runs the callback all the same; `skip` lets them go on, and cancels the callback. Raises `InvalidJob`.
+        """
+        await self._aknow(self._own)
+        group, batch = self._grouped(jobs, mode, on_failure, callback)
+        return GroupHandle(self, group, await self._aput(batch, group, conn))
+
+    async def aget_group(self, group: str | UUID | Group | GroupHandle) -> Group:
+        """A group with how far its members are; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._arun(self._get_group(group))
+
+    async def acancel_group(
+        self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
+    ) -> dict[str, Status]:
+        """Cancel all members that are not over, and the callback (running ones are asked); gives their status now."""
+        await self._aknow(self._own)
+        statuses = await self._arun(self._cancel_group(group, reason, actor))
+        self._wake.poke(None)
+        return statuses
+
+    async def aretry_group(self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None) -> list[str]:
+        """Run the members again that ended without having succeeded; the callback waits for them again.
+
+        Gives the ids that will run. Raises `NotFound`.
+        """
+        await self._aknow(self._own)
+        ids = await self._arun(self._retry_group(group, actor))
+        self._wake.poke(None)
+        return ids

@@ -1,0 +1,176 @@
+"""Generated from app/jobs.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
+from uuid import UUID
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.job_filters import JobFilters
+from headway.app.jobs import PAGE, JobVerbs, at_least_one
+from headway.app.why import Why
+from headway.errors import Duplicate
+from headway.model.duration import Duration, to_ms
+from headway.model.ids import as_id
+from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.status import FINISHED, Status
+
+
+class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `JobVerbs`."""
+
+    async def aget(self, job_id: str | UUID) -> Job:
+        """One job as it is stored now; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._aread(self._get(job_id))
+
+    async def ajobs(
+        self, *, limit: int = 50, before: str | UUID | None = None, **filters: Unpack[JobFilters]
+    ) -> list[Job]:
+        """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
+
+        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
+        created_before. Status, kind, queue and source take several values, too: `status=("dead", "canceled")`.
+        """
+        await self._aknow(self._own, filters.get("tenant"))
+        return await self._aread(self._find(limit, before, filters))
+
+    async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
+        """The executions of a job in order, the open one last; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._aread(self._attempts(job_id))
+
+    async def aresult(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+        """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
+
+        When the timeout passes first, the outcome has the status that the job has then. Raises `NotFound`.
+        """
+        await self._aknow(self._own)
+        key = as_id(job_id)
+        outcome = await self._arun(self._peek(key))
+        limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
+        if outcome.status in FINISHED or limit == 0:
+            return outcome
+        ended = await self._results.aoutcome(key, limit)
+        return await self._arun(self._peek(key)) if ended is None else ended
+
+    async def awhy(self, job_id: str | UUID) -> Why:
+        """Why a job is not running (or what it does instead), with the way out; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._arun(self._why(job_id))
+
+    async def aaudit(self, job_id: str | UUID) -> list[AuditEntry]:
+        """What people did to a job, oldest first."""
+        await self._aknow(self._own)
+        return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+
+    async def aaudit_log(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[AuditEntry]:
+        """What people and programs did, also to queues, trains and settings, newest first.
+
+        For the next page give the last one's `id` as `before`.
+        """
+        await self._aknow(self._own, tenant)
+        return await self._arun(self._audit_log(actor, action, tenant, limit, before))
+
+    async def acounts(self) -> dict[Status, int]:
+        """How many jobs are in each status."""
+        await self._aknow(self._own)
+        return await self._arun(self._store.ops.counts(tenant_id=self._seen))
+
+    async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
+        """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
+        await self._aknow(self._own)
+        status = await self._arun(self._cancel(job_id, reason, actor))
+        self._wake.poke(None)
+        return status
+
+    async def aretry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+        """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
+
+        Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
+        """
+        await self._aknow(self._own)
+        runs_as, queue = await self._arun(self._retry(job_id, actor))
+        self._wake.poke(queue)
+        return runs_as
+
+    async def achange(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
+
+        Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
+        """
+        await self._aknow(self._own)
+        return await self._arun(self._change(job_id, actor, changes))
+
+    async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
+        """How many jobs match: what `cancel_jobs` or `retry_jobs` of the same filters would look at."""
+        await self._aknow(self._own, filters.get("tenant"))
+        count = 0
+        async for page in self._apages(filters):
+            count += len(page)
+        return count
+
+    async def acancel_jobs(
+        self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]
+    ) -> int:
+        """Cancel every job that matches; gives how many were canceled or asked to stop. Needs a filter."""
+        await self._aknow(self._own, filters.get("tenant"))
+        done = 0
+        async for page in self._apages(at_least_one(filters, "cancel")):
+            live = [job.id for job in page if job.status not in FINISHED]
+            op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
+            statuses = await self._arun(op)
+            done += sum(status in ("canceled", "running") for status in statuses.values())
+        self._wake.poke(None)
+        return done
+
+    async def aretry_jobs(
+        self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]
+    ) -> int:
+        """Retry every finished job that matches; gives how many. Needs a filter.
+
+        They go to the end of the line, in their old order, so that they do not hold up the work that waits now; with
+        `keep_place`, each to its old place. A job whose unique key is taken, or which was retried already, is left as
+        it is.
+        """
+        await self._aknow(self._own, filters.get("tenant"))
+        found: list[Job] = []
+        async for page in self._apages(at_least_one(filters, "retry")):
+            found += [job for job in page if job.status in FINISHED]
+        ids = [job.id for job in reversed(found)]
+        done = 0
+        for at in range(0, len(ids), PAGE):
+            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place)
+        for queue in {job.queue for job in found}:
+            self._wake.poke(queue)
+        return done
+
+    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
+        """Retry them; where one is refused, halve the batch until it is alone."""
+        op = self._store.ops.retry(ids, tenant_id=self._seen, actor=actor, keep_place=keep_place)
+        try:
+            done = await self._arun(op)
+        except Duplicate:
+            if len(ids) == 1:
+                return 0
+            half = len(ids) // 2
+            first = await self._aretry_all(ids[:half], actor, keep_place)
+            return first + await self._aretry_all(ids[half:], actor, keep_place)
+        return len(done)
+
+    async def _apages(self, filters: Mapping[str, Any]) -> AsyncIterator[list[Job]]:
+        before: str | None = None
+        while page := (await self._arun(self._find(PAGE, before, filters))):
+            before = page[-1].id
+            yield page
+            if len(page) < PAGE:
+                return

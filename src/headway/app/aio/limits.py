@@ -1,0 +1,65 @@
+"""Generated from app/limits.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import msgspec
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.limits import LimitVerbs, Unset
+from headway.model.limit import Limit
+
+
+class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `LimitVerbs`."""
+
+    async def alimit(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        tenant: str | UUID | None = None,
+        max_running: int | Unset | None = msgspec.UNSET,
+        rate: str | Unset | None = msgspec.UNSET,
+        burst: int | Unset | None = msgspec.UNSET,
+        max_pending: int | Unset | None = msgspec.UNSET,
+        max_bytes: int | Unset | None = msgspec.UNSET,
+        max_events: int | Unset | None = msgspec.UNSET,
+        max_schedules: int | Unset | None = msgspec.UNSET,
+        max_group: int | Unset | None = msgspec.UNSET,
+        max_fan_out: int | Unset | None = msgspec.UNSET,
+        actor: str | None = None,
+    ) -> Limit:
+        """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
+
+        `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once. Quotas of a tenant:
+        `max_pending` jobs that wait, with `max_bytes` of payload, `max_events` to be handled, `max_schedules` and
+        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None takes one back,
+        what is not given stays. Raises `InvalidJob`.
+        """
+        await self._aknow(self._own, tenant, create=True)
+        numbers = {
+            "max_running": max_running,
+            "rate": rate,
+            "burst": burst,
+            "max_pending": max_pending,
+            "max_bytes": max_bytes,
+            "max_events": max_events,
+            "max_schedules": max_schedules,
+            "max_group": max_group,
+            "max_fan_out": max_fan_out,
+        }
+        limit = await self._arun(self._limit(queue, kind, tenant, numbers, actor))
+        self._wake.poke(queue)
+        return limit
+
+    async def alimits(self) -> list[Limit]:
+        """The limits that were set, by scope and name."""
+        await self._aknow(self._own)
+        return await self._arun(self._for_all_tenants("look at limits", self._store.ops.limits()))
+
+    async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
+        """Let a queue take its tenants in turn, whatever their backlogs; False: whoever comes first, as usual."""
+        await self._aknow(self._own)
+        await self._arun(self._fair(queue, fair, actor))

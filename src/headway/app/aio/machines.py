@@ -1,0 +1,73 @@
+"""Generated from app/machines.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.machines import MachineVerbs
+from headway.model.job import Enqueued
+from headway.model.machine import Child, StepExecution
+from headway.model.signal import NewSignal, Sent, Signal
+
+
+class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `MachineVerbs`."""
+
+    async def asignal(
+        self, job_id: str | UUID, name: str, payload: Any = None, *, dedup_key: str | None = None, conn: Any = None
+    ) -> Sent:
+        """Put a signal into a machine's inbox; gives its `id`, and `created`: False for a dedup_key that it has had.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. It may come
+        before the machine awaits it. Raises `NotFound`, `NotAllowed` (the machine is over, or the job is none),
+        `InvalidJob`, `InvalidPayload`.
+        """
+        await self._aknow(self._own)
+        return await self.asignal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
+
+    async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
+        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
+        await self._aknow(self._own)
+        signals = list(signals)
+        if refs := {
+            each.tenant for each in signals if each.tenant is not None and (not self._tenants.get(each.tenant))
+        }:
+            await self._alook_up(refs, create=False)
+        op = self._signaling(signals)
+        sent = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
+        self._wake_for(sent, conn)
+        return sent
+
+    async def asignal_new(self, signal: NewSignal, conn: Any) -> Sent:
+        await self._aknow(self._own)
+        return (await self.asignal_many((signal,), conn=conn))[0]
+
+    async def asignals(self, job_id: str | UUID) -> list[Signal]:
+        """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._aread(self._signals(job_id))
+
+    async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
+        """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._arun(self._children(job_id, fence))
+
+    async def ahistory(self, job_id: str | UUID) -> list[StepExecution]:
+        """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
+        await self._aknow(self._own)
+        return await self._aread(self._history(job_id))
+
+    async def afork(
+        self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
+    ) -> Enqueued:
+        """Start a new machine from a step of another: with the step that the execution `at` (a fence; the last one
+        without it) ran, and the state that it began with, or this one. It sees the signals and children that the step
+        saw. The other goes on as it does. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        """
+        await self._aknow(self._own)
+        enqueued, queue = await self._arun(self._fork(job_id, at, state, actor))
+        self._wake.poke(queue)
+        return enqueued

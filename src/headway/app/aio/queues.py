@@ -1,0 +1,32 @@
+"""Generated from app/queues.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.queues import QueueVerbs
+from headway.model.fleet import Queue, Worker
+
+
+class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `QueueVerbs`."""
+
+    async def aqueues(self) -> list[Queue]:
+        """The queues, with the number of their unfinished jobs per status."""
+        await self._aknow(self._own)
+        return await self._arun(self._store.ops.queues(tenant_id=self._seen))
+
+    async def aworkers(self) -> list[Worker]:
+        """The registered workers."""
+        await self._aknow(self._own)
+        return await self._arun(self._store.ops.workers())
+
+    async def apause(self, queue: str, *, actor: str | None = None) -> None:
+        """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
+        await self._aknow(self._own)
+        await self._arun(self._pause(queue, actor))
+
+    async def aresume(self, queue: str, *, actor: str | None = None) -> None:
+        """Let a paused queue go on."""
+        await self._aknow(self._own)
+        await self._arun(self._resume(queue, actor))
+        self._wake.poke(queue)

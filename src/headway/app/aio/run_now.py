@@ -1,0 +1,63 @@
+"""Generated from app/run_now.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from headway.app.aio.enqueue import AsyncEnqueueVerbs
+from headway.app.reservation import EXPIRES, BlockingReserved, reservation_of
+from headway.app.run_now import RunNowVerbs, finished_before, refused
+from headway.define.kind import Kind
+from headway.define.machine import Machine
+from headway.errors import HeadwayError
+from headway.model.duration import Duration
+from headway.model.job import NewJob, Outcome
+
+
+class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
+    """The async twins of the verbs of `RunNowVerbs`."""
+
+    async def arun_now(
+        self,
+        kind: str | Kind[..., Any] | type[Machine] | NewJob,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        expires: Duration = EXPIRES,
+        timeout: Duration | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """Enqueue a job and execute it in this process, before anybody else's; gives how it ended.
+
+        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless it is called in a
+        reservation of it. The job is stored, leased, timed and settled as by any worker: when its try fails, its policy
+        lets the ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
+        `using()`, but for `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
+        that may not run now (held in a train, over a limit), which is canceled again.
+        """
+        await self._aknow(self._own, options.get("tenant"))
+        job = self._checked(kind, payload, options)
+        inside = reservation_of(self._whole, job.queue)
+        if inside is not None:
+            return await self._aexecute(job, inside)
+        async with self._reserved(job, expires, timeout) as reserved:
+            return await self._aexecute(job, reserved)
+
+    async def _aexecute(self, job: NewJob, reserved: BlockingReserved) -> Outcome:
+        (job,), _ = await self._aidentified([job], None, None)
+        (enqueued,) = await self._store.arun(self._enqueue([job], None))
+        if not enqueued.created:
+            return await self._arun(self._outcome(finished_before(enqueued)))
+        if enqueued.status == "queued":
+            worker = self._single_job_worker(job, reserved.id)
+            try:
+                await self._aperform(worker)
+            except BaseException:
+                if not worker.taken:
+                    with suppress(HeadwayError):
+                        await self._arun(self._give_up(job))
+                raise
+            if worker.taken:
+                return await self._arun(self._outcome(job.id))
+        raise refused(job, await self._arun(self._give_up(job)))

@@ -1,0 +1,129 @@
+"""Generated from app/schedules.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from headway.app.aio.trigger_rows import AsyncTriggerRows
+from headway.app.schedules import ScheduleVerbs, _given, _preview
+from headway.clock import from_micros
+from headway.model.duration import Duration
+from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+
+
+class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
+    """The async twins of the verbs of `ScheduleVerbs`."""
+
+    async def acreate_schedule(
+        self,
+        name: str,
+        cron: str | None = None,
+        *,
+        every: Duration | None = None,
+        kind: str | None = None,
+        template: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        tz: str = "UTC",
+        catch_up: CatchUp = "latest",
+        catch_up_window: Duration = "1d",
+        overlap: Overlap = "allow",
+        jitter: Duration = 0,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        enabled: bool = True,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Trigger:
+        """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
+
+        `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
+        `InvalidJob`, `NotFound` (the template).
+        """
+        await self._aknow(self._own, tenant, create=True)
+        given = _given(locals())
+        return await self._aread(self._create_schedule(given, template, tenant, actor))
+
+    async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+        """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._rule("schedule", name, tenant))
+
+    async def aschedules(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Trigger]:
+        """The schedules, oldest first; `origin` is "code" for those that the code declares."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._rules("schedule", tenant, None, limit, after))
+
+    async def achange_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Trigger:
+        """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
+        code, and only `enabled` can be changed (`NotAllowed`)."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._change_rule("schedule", name, tenant, actor, changes))
+
+    async def apause_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+    ) -> Trigger:
+        """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
+        due meanwhile."""
+        await self._aknow(self._own, tenant)
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
+
+    async def aresume_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+    ) -> Trigger:
+        """Let it fire again, from its next time on."""
+        await self._aknow(self._own, tenant)
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
+
+    async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
+        await self._aknow(self._own, tenant)
+        await self._arun(self._delete_rule("schedule", name, tenant, actor))
+
+    async def arun_schedule(
+        self,
+        name: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Fire:
+        """Fire it once, now, whatever its times, with these fields over its payload; gives the fire, with its `job_id`.
+
+        Its next time stays.
+        """
+        await self._aknow(self._own, tenant)
+        await self.alearn(None)
+        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor))
+        self._wake.poke(queue)
+        return fire
+
+    async def apreview_schedule(
+        self,
+        name: str | None = None,
+        count: int = 5,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str = "UTC",
+        after: datetime | None = None,
+        tenant: str | UUID | None = None,
+    ) -> list[datetime]:
+        """The next times of a stored schedule, or of a cron expression or interval that is not stored, in its zone.
+
+        Each carries its zone: `.astimezone(UTC)` gives it in UTC.
+        """
+        await self._aknow(self._own, tenant)
+        if name is not None:
+            return _preview(
+                await self.aget_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now())
+            )
+        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))

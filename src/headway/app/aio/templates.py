@@ -1,0 +1,73 @@
+"""Generated from app/templates.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+from uuid import UUID
+
+from headway.app.aio.enqueue import AsyncEnqueueVerbs
+from headway.app.templates import TemplateVerbs
+from headway.define.option_types import UsingOptions
+from headway.model.job import Enqueued
+from headway.model.template import Template
+
+
+class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
+    """The async twins of the verbs of `TemplateVerbs`."""
+
+    async def acreate_template(
+        self,
+        name: str,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Template:
+        """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
+
+        The payload may be incomplete: it is validated when a job is made of it.
+        """
+        await self._aknow(self._own, tenant, create=True)
+        return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
+
+    async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
+        """One template as it is now; raises `NotFound`."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._template(name, tenant))
+
+    async def atemplates(
+        self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
+    ) -> list[Template]:
+        """The templates, oldest first; for the next page give the last one's id as `after`."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._templates(tenant, limit, after))
+
+    async def achange_template(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Template:
+        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
+        await self._aknow(self._own, tenant)
+        return await self._aread(self._change_template(name, tenant, actor, changes))
+
+    async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger points at it."""
+        await self._aknow(self._own, tenant)
+        await self._arun(self._delete_template(name, tenant, actor))
+
+    async def arun_template(
+        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        """Enqueue a job of a template, with these fields over its payload and these options over its own.
+
+        The job keeps the template's id and revision; later changes of the template do not touch it.
+        """
+        await self._aknow(self._own, options.get("tenant"))
+        conn = options.pop("conn", None)
+        tenant = options.pop("tenant", None)
+        await self.alearn(conn)
+        job = self._template_job(await self._arun(self._template(name, tenant)), payload, options)
+        return (await self._aput([self._mine(job)], None, conn))[0]

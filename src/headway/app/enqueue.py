@@ -1,0 +1,126 @@
+"""The verbs that enqueue jobs, and the path that every enqueue takes: checks, tenants, one op, a wake-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+import msgspec
+
+from headway.app.base import VerbBase
+from headway.app.tenants import found
+from headway.define import checks
+from headway.define.cycles import check_acyclic
+from headway.define.option_types import UsingOptions
+from headway.errors import InvalidJob, NotAllowed, UnknownKind
+from headway.model import codec
+from headway.model.group import NewGroup
+from headway.model.job import Enqueued, NewJob
+from headway.store.ops import Op
+
+
+class EnqueueVerbs(VerbBase):
+    """Enqueue jobs by a kind's name, or as `kind.build(…)` made them."""
+
+    def enqueue(
+        self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> Enqueued:
+        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
+
+        It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
+        Raises `UnknownKind`, `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`,
+        `StoreUnavailable`.
+        """
+        self.learn(options.get("conn"))
+        if self._is_unknown(kind):  # it may have been declared a moment ago
+            self._definitions.forget()
+            self.learn(options.get("conn"))
+        return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
+
+    def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+        """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
+
+        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
+        """
+        self.learn(conn)
+        return self._put([self._mine(job) for job in jobs], None, conn)
+
+    def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
+        return self._put([self._mine(job)], None, conn)[0]
+
+    # how
+
+    def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+        """Every enqueue goes through here, or through its async twin."""
+        batch, group = self._identified(batch, group, conn)
+        op = self._enqueue(batch, group)
+        done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
+        self._poke(batch, conn)
+        return done
+
+    def _identified(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any
+    ) -> tuple[list[NewJob], NewGroup | None]:
+        """The jobs with the ids of the tenants that they name; a new name becomes a tenant."""
+        refs = {job.tenant for job in batch if not job.tenant_id and job.tenant is not None}
+        if not refs:
+            return batch, group
+        ids = self._look_up(refs, create=True, conn=conn)
+        return with_tenant_ids(batch, group, ids)
+
+    def _enqueue(self, batch: list[NewJob], group: NewGroup | None) -> Op[list[Enqueued]]:
+        if len(batch) > 1:
+            codec.check_batch((job.payload for job in batch), "jobs")
+        for job in batch:
+            if job.after:
+                check_acyclic(batch)
+                break
+        return self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
+
+    def _built(self, kind: str | NewJob, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
+        given: Any = {name: value for name, value in options.items() if name != "conn"}
+        if isinstance(kind, NewJob):
+            if payload is not None or given:
+                raise InvalidJob("a job made by build() is complete: give its options to using(), before build()")
+            return kind
+        if payload is not None and not isinstance(payload, Mapping):
+            raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
+        if self._is_unknown(checks.name(kind, "kind")):
+            raise UnknownKind(
+                f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
+                "declared is known, too; strict_kinds=False takes any"
+            )
+        return self._definitions.build(kind, payload or {}, given, now=self.clock.now(), limit=self.payload_limit)
+
+    def _is_unknown(self, kind: object) -> bool:
+        """Whether this app refuses it: neither the code here nor any worker has defined such a kind."""
+        if not isinstance(kind, str) or kind in self._registry or self._definitions.get(kind) is not None:
+            return False
+        strict = self._strict_kinds
+        return self._registry.has_code if strict is None else strict
+
+    def _mine(self, job: NewJob) -> NewJob:
+        """The job as one of the app's tenant; raises `NotAllowed` where it names another that the app does not see."""
+        if not isinstance(job, NewJob):
+            raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
+        if job.tenant is None:
+            return msgspec.structs.replace(job, tenant=self._own, tenant_id=self._tenants.get(self._own))
+        if self._is_narrow and job.tenant != self._own and job.tenant_id != self._seen and job.tenant != self._seen:
+            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {job.tenant}")
+        return job if job.tenant_id else msgspec.structs.replace(job, tenant_id=self._tenants.get(job.tenant))
+
+    def _poke(self, jobs: list[NewJob], conn: Any) -> None:
+        if conn is None:
+            for queue in {job.queue for job in jobs}:
+                self._wake.poke(queue)
+
+
+def with_tenant_ids(
+    batch: list[NewJob], group: NewGroup | None, ids: Mapping[str, str]
+) -> tuple[list[NewJob], NewGroup | None]:
+    jobs = [
+        job if job.tenant_id else msgspec.structs.replace(job, tenant_id=found(str(job.tenant), ids)) for job in batch
+    ]
+    if group is not None:
+        group = msgspec.structs.replace(group, tenant_id=jobs[0].tenant_id)
+    return jobs, group

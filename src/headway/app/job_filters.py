@@ -1,0 +1,72 @@
+"""Which jobs: the filters that `app.jobs` and its like take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from itertools import product
+from typing import Any, TypedDict
+from uuid import UUID
+
+from headway.define.checks import group_id
+from headway.define.option_types import HasId
+from headway.errors import InvalidJob
+from headway.model.ids import given_id
+from headway.model.job import Filter, Source
+from headway.model.status import STATUSES, Status
+
+_REPEATABLE = ("status", "kind", "queue", "source")
+_MOST_READS = 64  # each combination of values is a read of its own
+
+
+class JobFilters(TypedDict, total=False):
+    """What narrows `app.jobs(…)`; None is any. The first four take several values, of which a job has one."""
+
+    status: Status | Collection[Status] | None
+    kind: str | Collection[str] | None
+    queue: str | Collection[str] | None
+    source: Source | Collection[Source] | None
+    tenant: str | UUID | None
+    group_id: str | UUID | HasId | None
+    parent_id: str | UUID | None
+    correlation_id: str | None
+    unique_key: str | None
+    retry_of: str | UUID | None
+    created_after: datetime | None
+    created_before: datetime | None
+
+
+def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The filters with one value each: several values become several reads, so that each read uses its index."""
+    several: dict[str, list[Any]] = {}
+    for name, value in filters.items():
+        if isinstance(value, list | tuple | set | frozenset):
+            if name not in _REPEATABLE:
+                raise InvalidJob(f"{name} takes one value, not several: {', '.join(_REPEATABLE)} take several")
+            if not value:
+                raise InvalidJob(f"{name} has no value: leave it out for any")
+            several[name] = sorted(set(value))
+    found = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
+    if len(found) > _MOST_READS:
+        raise InvalidJob(f"these filters are {len(found)} combinations of values: give {_MOST_READS} at most")
+    return [{**filters, **each} for each in found]
+
+
+def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
+    """Checked filters of one value each, but for `tenant`; raises `InvalidJob`."""
+    given = {name: value for name, value in filters.items() if value is not None and name != "tenant"}
+    unknown = set(given) - set(Filter.__struct_fields__) | set(given) & {"tenant_id"}
+    if unknown:
+        raise InvalidJob(
+            f"{sorted(unknown)[0]!r} is not a filter: use tenant, {', '.join(Filter.__struct_fields__[1:])}"
+        )
+    if given.get("status", "queued") not in STATUSES:
+        raise InvalidJob(f"status={given['status']!r} does not exist: use {', '.join(STATUSES)}")
+    for name in ("created_after", "created_before"):
+        if name in given and (not isinstance(given[name], datetime) or given[name].tzinfo is None):
+            raise InvalidJob(f"{name}={given[name]!r} must be a datetime with a zone")
+    for name in {"retry_of", "parent_id"} & given.keys():
+        given[name] = given_id(given[name], name)
+    if "group_id" in given:
+        given["group_id"] = group_id(given["group_id"], "group_id")
+    return Filter(tenant_id=tenant_id, **given)

@@ -1,0 +1,264 @@
+"""The verbs of jobs: look at them, wait for them, cancel, retry and change them, one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Unpack
+from uuid import UUID
+
+import msgspec
+
+from headway.app.base import VerbBase, missing, page_size, then
+from headway.app.job_filters import JobFilters, filter_of, one_value_each
+from headway.app.why import Why, why
+from headway.clock import from_micros
+from headway.define.change import change_of
+from headway.errors import Duplicate, InvalidJob, NotAllowed
+from headway.model.codec import check_text
+from headway.model.duration import Duration, to_ms
+from headway.model.ids import as_id, given_id
+from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Op, Steps
+from headway.store.paging import Page
+
+PAGE = 1_000
+
+
+class JobVerbs(VerbBase):
+    """A job is meant by its id, or by filters."""
+
+    # look
+
+    def get(self, job_id: str | UUID) -> Job:
+        """One job as it is stored now; raises `NotFound`."""
+        return self._read(self._get(job_id))
+
+    def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Unpack[JobFilters]) -> list[Job]:
+        """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
+
+        Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
+        created_before. Status, kind, queue and source take several values, too: `status=("dead", "canceled")`.
+        """
+        return self._read(self._find(limit, before, filters))
+
+    def attempts(self, job_id: str | UUID) -> list[Attempt]:
+        """The executions of a job in order, the open one last; raises `NotFound`."""
+        return self._read(self._attempts(job_id))
+
+    def result(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+        """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
+
+        When the timeout passes first, the outcome has the status that the job has then. Raises `NotFound`.
+        """
+        key = as_id(job_id)
+        outcome = self._run(self._peek(key))
+        limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
+        if outcome.status in FINISHED or limit == 0:
+            return outcome
+        ended = self._results.outcome(key, limit)
+        return self._run(self._peek(key)) if ended is None else ended
+
+    def why(self, job_id: str | UUID) -> Why:
+        """Why a job is not running (or what it does instead), with the way out; raises `NotFound`."""
+        return self._run(self._why(job_id))
+
+    def audit(self, job_id: str | UUID) -> list[AuditEntry]:
+        """What people did to a job, oldest first."""
+        return self._run(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+
+    def audit_log(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> list[AuditEntry]:
+        """What people and programs did, also to queues, trains and settings, newest first.
+
+        For the next page give the last one's `id` as `before`.
+        """
+        return self._run(self._audit_log(actor, action, tenant, limit, before))
+
+    def counts(self) -> dict[Status, int]:
+        """How many jobs are in each status."""
+        return self._run(self._store.ops.counts(tenant_id=self._seen))
+
+    # operate on one
+
+    def cancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
+        """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
+        status = self._run(self._cancel(job_id, reason, actor))
+        self._wake.poke(None)  # what waited for it may run now
+        return status
+
+    def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+        """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
+
+        Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
+        """
+        runs_as, queue = self._run(self._retry(job_id, actor))
+        self._wake.poke(queue)
+        return runs_as
+
+    def change(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
+
+        Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
+        """
+        return self._run(self._change(job_id, actor, changes))
+
+    # operate on many
+
+    def count_jobs(self, **filters: Unpack[JobFilters]) -> int:
+        """How many jobs match: what `cancel_jobs` or `retry_jobs` of the same filters would look at."""
+        count = 0
+        for page in self._pages(filters):
+            count += len(page)
+        return count
+
+    def cancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]) -> int:
+        """Cancel every job that matches; gives how many were canceled or asked to stop. Needs a filter."""
+        done = 0
+        for page in self._pages(at_least_one(filters, "cancel")):
+            live = [job.id for job in page if job.status not in FINISHED]
+            op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
+            statuses = self._run(op)
+            done += sum(status in ("canceled", "running") for status in statuses.values())
+        self._wake.poke(None)
+        return done
+
+    def retry_jobs(self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]) -> int:
+        """Retry every finished job that matches; gives how many. Needs a filter.
+
+        They go to the end of the line, in their old order, so that they do not hold up the work that waits now; with
+        `keep_place`, each to its old place. A job whose unique key is taken, or which was retried already, is left as
+        it is.
+        """
+        found: list[Job] = []
+        for page in self._pages(at_least_one(filters, "retry")):
+            found += [job for job in page if job.status in FINISHED]
+        ids = [job.id for job in reversed(found)]  # the oldest first: what waits for another comes after it
+        done = 0
+        for at in range(0, len(ids), PAGE):
+            done += self._retry_all(ids[at : at + PAGE], actor, keep_place)
+        for queue in {job.queue for job in found}:
+            self._wake.poke(queue)
+        return done
+
+    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
+        """Retry them; where one is refused, halve the batch until it is alone."""
+        op = self._store.ops.retry(ids, tenant_id=self._seen, actor=actor, keep_place=keep_place)
+        try:
+            done = self._run(op)
+        except Duplicate:
+            if len(ids) == 1:
+                return 0
+            half = len(ids) // 2
+            first = self._retry_all(ids[:half], actor, keep_place)
+            return first + self._retry_all(ids[half:], actor, keep_place)
+        return len(done)
+
+    def _pages(self, filters: Mapping[str, Any]) -> Iterator[list[Job]]:
+        before: str | None = None
+        while page := self._run(self._find(PAGE, before, filters)):
+            before = page[-1].id
+            yield page
+            if len(page) < PAGE:
+                return
+
+    # as ops
+
+    def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
+        before_id = None if before is None else given_id(before, "before")
+        size = page_size(limit)
+        tenant_id = self._narrowed(filters.get("tenant"))
+        ops = [
+            self._store.ops.find(filter_of(each, tenant_id=tenant_id), limit=size, before_id=before_id)
+            for each in one_value_each(filters)
+        ]
+        if len(ops) == 1:
+            return ops[0]
+
+        def steps() -> Steps[list[Job]]:
+            found: list[Job] = []
+            last = ""
+            for op in ops:
+                page = yield from op.steps()
+                found += page
+                if isinstance(page, Page) and page.early:
+                    last = max(last, page[-1].id)  # below this, not all are known
+            known = [job for job in found if job.id >= last]
+            return sorted(known, key=lambda job: job.id, reverse=True)[:size]
+
+        return Op(steps, writes=False)
+
+    def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
+        key = as_id(job_id)
+
+        def steps() -> Steps[list[Attempt]]:
+            yield from self._get(key).steps()
+            return (yield from self._store.ops.attempts(key, tenant_id=self._seen).steps())
+
+        return Op(steps, writes=False)
+
+    def _peek(self, key: str) -> Op[Outcome]:
+        return then(
+            self._store.ops.results([key], tenant_id=self._seen),
+            lambda found: found[key] if key in found else missing(key),
+        )
+
+    def _audit_log(
+        self, actor: str | None, action: str | None, tenant: str | UUID | None, limit: int, before: int | None
+    ) -> Op[list[AuditEntry]]:
+        return self._store.ops.audit_log(
+            tenant_id=self._narrowed(tenant), actor=actor, action=action, limit=page_size(limit), before=before
+        )
+
+    def _why(self, job_id: str | UUID) -> Op[Why]:
+        key = as_id(job_id)
+        return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or missing(key))
+
+    def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
+        key = as_id(job_id)
+        if reason is not None:
+            check_text(reason, "reason")
+        op = self._store.ops.cancel([key], tenant_id=self._seen, reason=reason, actor=actor)
+        return then(op, lambda found: found[key] if key in found else missing(key))
+
+    def _retry(self, job_id: str | UUID, actor: str | None) -> Op[tuple[str, str]]:
+        key = as_id(job_id)
+
+        def steps() -> Steps[tuple[str, str]]:
+            job = yield from self._get(key).steps()
+            done = yield from self._store.ops.retry([key], tenant_id=self._seen, actor=actor, keep_place=True).steps()
+            if key not in done:
+                raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
+            return done[key], job.queue
+
+        return Op(steps, writes=True, repeatable=False)
+
+    def _change(self, job_id: str | UUID, actor: str | None, changes: Mapping[str, Any]) -> Op[Status]:
+        key = as_id(job_id)
+        change = change_of(changes, now=from_micros(self.clock.now()), limit=self.payload_limit)
+
+        def steps() -> Steps[Status]:
+            checked = change
+            if not isinstance(change.payload, msgspec.UnsetType):
+                job = yield from self._get(key).steps()
+                # as strict as an enqueue: what the handler cannot take would only end dead
+                payload = self._definitions.checked(job.kind, changes["payload"], limit=self.payload_limit)
+                checked = msgspec.structs.replace(change, payload=payload)
+            op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)
+            return (yield from op.steps()) or missing(key)
+
+        return Op(steps, writes=True)
+
+
+def at_least_one(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:
+    """The filters; raises `InvalidJob` where there are none: nobody means all jobs by leaving them out."""
+    if all(value is None for value in filters.values()):
+        raise InvalidJob(f"which jobs to {what}? Give a filter, such as status= or kind=")
+    return filters

@@ -1,0 +1,165 @@
+"""The verbs of event triggers: what makes jobs of events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway import secrets
+from headway.app.events import payload_of
+from headway.app.trigger_rows import TriggerRows
+from headway.define.trigger_jobs import event_job, meets
+from headway.define.triggers import new_trigger
+from headway.errors import HeadwayError
+from headway.model.codec import decode
+from headway.model.duration import Duration
+from headway.model.event import Event
+from headway.model.ids import new_id
+from headway.model.trigger import ResolvedTrigger, Trigger
+from headway.store.ops import Op, Steps
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trigger would make of an event: nothing is stored."""
+
+    met: bool  # whether the event is its own, and fulfils its `when`
+    kind: str | None = None
+    queue: str | None = None
+    payload: Any = None
+    dedupe_key: str | None = None
+    error: str | None = None
+
+
+class TriggerVerbs(TriggerRows):
+    """A trigger is meant by its name, in this app's tenant or the one that is given."""
+
+    def create_trigger(
+        self,
+        name: str,
+        event: str,
+        *,
+        kind: str | None = None,
+        template: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        when: Mapping[str, Any] | None = None,
+        dedupe_window: Duration = "5m",
+        dedupe_key: str | None = None,
+        enabled: bool = True,
+        description: str = "",
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+    ) -> Trigger:
+        """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
+
+        `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
+        `{"event.kind": ["checkout"]}`. The same payload is enqueued once in `dedupe_window`: the same `dedupe_key`
+        where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
+        `NotFound` (the template).
+        """
+        given = _given(locals())
+        return self._read(self._create_trigger(given, template, tenant, actor))
+
+    def get_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+        """One trigger as it is now; raises `NotFound`."""
+        return self._read(self._rule("event", name, tenant))
+
+    def triggers(
+        self,
+        *,
+        event: str | None = None,
+        tenant: str | UUID | None = None,
+        limit: int = 100,
+        after: str | UUID | None = None,
+    ) -> list[Trigger]:
+        """The event triggers, oldest first."""
+        return self._read(self._rules("event", tenant, event, limit, after))
+
+    def change_trigger(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+    ) -> Trigger:
+        """Change what `create_trigger` takes (`new_name=` for the name)."""
+        return self._read(self._change_rule("event", name, tenant, actor, changes))
+
+    def enable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+        """Let it fire, also for events that were emitted before and are pending still."""
+        return self.change_trigger(name, tenant=tenant, actor=actor, enabled=True)
+
+    def disable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+        """Let it fire no more, also for events that are pending; what is handled meanwhile is not made up for."""
+        return self.change_trigger(name, tenant=tenant, actor=actor, enabled=False)
+
+    def delete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+        """Delete a trigger; its jobs stay."""
+        self._run(self._delete_rule("event", name, tenant, actor))
+
+    def test_trigger(
+        self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
+    ) -> Rehearsal:
+        """What the trigger would make of an event with this payload: the rendered payload, or the error. A dry run."""
+        self.learn(None)
+        return self._run(self._rehearse(name, payload, event, tenant))
+
+    # as ops
+
+    def _create_trigger(
+        self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
+    ) -> Op[Trigger]:
+        owner = self._whose(tenant)
+        owner_id = self._id_for(owner)
+
+        def steps() -> Steps[Trigger]:
+            fields = dict(given)
+            self._check_window(fields)
+            if template is not None:
+                fields["template_id"] = yield from self._template_id(template, owner)
+            row = new_trigger(fields, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
+            return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
+
+        return Op(steps, writes=True, refusable=True)
+
+    def _rehearse(self, name: str, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
+        text = payload_of(payload, self.payload_limit)
+
+        def steps() -> Steps[Rehearsal]:
+            trigger = yield from self._rule("event", name, tenant).steps()
+            now = yield from self._store.ops.now().steps()
+            template = yield from self._template_of(trigger)
+            sample = Event(
+                id=new_id(),
+                tenant_id=trigger.tenant_id,
+                tenant=trigger.tenant,
+                name=event or trigger.event or "",
+                payload=decode(text),
+                status="pending",
+                emitted_at=now,
+                handled_at=None,
+                correlation_id=None,
+                created_by=None,
+                job_id=None,
+                error=None,
+            )
+            if sample.name != trigger.event or not meets(trigger, sample):
+                return Rehearsal(met=False)
+            try:
+                job, dedupe_key = event_job(
+                    ResolvedTrigger(trigger=trigger, template=template),
+                    sample,
+                    self._definitions,
+                    now=now,
+                    limit=self.payload_limit,
+                )
+            except HeadwayError as error:
+                reason = secrets.redact(str(error), secrets.own())
+                return Rehearsal(met=True, kind=trigger.kind or trigger.template_kind, error=reason)
+            shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
+            return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
+
+        return Op(steps, writes=False)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}
