@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import psycopg
 import pytest
 
 from headway import Headway
+from headway.testing import held
+
+NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -68,3 +72,16 @@ def sql(app: Headway, url: str) -> Callable[..., list[tuple[Any, ...]]]:
             return cursor.fetchall() if cursor.description else []
 
     return run
+
+
+@pytest.fixture
+def clock(app: Headway) -> Iterator[Any]:
+    """The app's time, held at noon."""
+    with held(app, NOON) as clock:
+        yield clock
+
+
+@pytest.fixture
+def ran() -> list[Any]:
+    """What the jobs of a test note about themselves."""
+    return []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,17 +19,6 @@ from headway.testing import drain, held
 
 Call = Callable[..., Any]
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock(app: Headway) -> Iterator[Any]:
-    with held(app, NOON) as clock:
-        yield clock
-
-
-@pytest.fixture
-def ran() -> list[Any]:
-    return []
 
 
 @pytest.fixture
@@ -53,45 +42,6 @@ def sync(app: Headway, ran: list[Any]) -> Any:
 def resync(app: Any, **fields: Any) -> Any:
     given = {"kind": "sync", "payload": {"folder": "{{event.folder}}", "note": "{{event.note?}}"}, **fields}
     return app.create_trigger("resync", given.pop("event", "provider.folder.updated"), **given)
-
-
-def test_an_event_does_not_choose_which_secrets_its_job_is_given(
-    app: Headway, ran: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PLANTED", "kx7Qz9mw2")
-
-    @app.job
-    def note(body: Any, token: str = "") -> None:
-        ran.append((body, token))
-
-    app.create_trigger(
-        "t", "mail.came", kind="note", payload={"body": "{{event.body}}", "token": {"$secret": "PLANTED"}}
-    )
-    with pytest.raises(InvalidPayload, match=r'event: \$\.body is a reference to a secret \("\$secret"\), and only'):
-        app.emit("mail.came", {"body": {"$secret": "PLANTED"}})
-    with pytest.raises(InvalidPayload, match=r"event: \$\.body is a reference"):
-        app.test_trigger("t", {"body": {"$secret": "PLANTED"}})
-    with pytest.raises(InvalidPayload, match=r"signal: \$\[0\] is a reference"):
-        app.signal(new_id(), "paid", [{"$secret": "PLANTED"}])
-    # one that got into the table all the same
-    stored = app.emit("mail.came", {"body": {"_secret": "PLANTED"}})
-    app.emit("mail.came", {"body": "fine"})
-    _put(app, "update headway.events set payload = replace(payload::text, '_secret', '$secret')::json")
-    drain(app)
-    assert ran == [("fine", "kx7Qz9mw2")]
-    event = app.get_event(stored)
-    assert event.status == "failed"
-    assert event.error is not None
-    assert "holds a reference to a secret" in event.error
-
-
-def _put(app: Headway, statement: str) -> None:
-    if app.url.startswith("postgres"):
-        with psycopg.connect(app.url, autocommit=True) as conn:
-            conn.execute(statement)  # type: ignore[call-overload]
-        return
-    with closing(apsw.Connection(app.url.removeprefix("sqlite:///"))) as conn:
-        conn.execute(statement.replace("headway.", "").replace("payload::text", "payload").replace("::json", ""))
 
 
 def test_an_event_makes_a_job_of_each_trigger_on_it(app: Headway, call: Call, ran: list[Any], sync: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,17 +17,6 @@ from headway.testing import drain, held
 
 Call = Callable[..., Any]
 NOON = datetime(2026, 5, 17, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def clock(app: Headway) -> Iterator[Any]:
-    with held(app, NOON) as clock:
-        yield clock
-
-
-@pytest.fixture
-def ran() -> list[Any]:
-    return []
 
 
 @pytest.fixture

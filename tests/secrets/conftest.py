@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headway import secrets
+from tests.secrets.planted_secrets import BY_NAME, BY_REFERENCE, IN_URL, PIN
 from tests.worker_harness import Workshop
 
 
@@ -17,6 +18,14 @@ def nothing_known() -> Iterator[None]:
     secrets.forget()
     yield
     secrets.forget()
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLANTED_TOKEN", BY_NAME)
+    monkeypatch.setenv("PLANTED_PLAIN", BY_REFERENCE)
+    monkeypatch.setenv("PLANTED_PIN", PIN)
+    monkeypatch.setenv("PLANTED_ADDRESS", f"postgresql://app:{IN_URL}@db.example.com/main")
 
 
 @pytest.fixture

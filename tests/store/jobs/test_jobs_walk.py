@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,16 +10,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from headway.clock import from_micros
 from headway.errors import HeadwayError
 from headway.model.ids import new_id
 from headway.model.job import Report, Settlement
 from headway.model.status import FINISHED, UNFINISHED
+from tests.store.compared_stores import UUID, Side, difference
+from tests.store.jobs.job_invariants import check_invariants, limit_key_of, partition_of
 from tests.tenant_ids import tenant_id
 
 SCOPES = (UNFINISHED, ("queued", "scheduled"), ("queued",), ("queued", "running", "succeeded"))
-TABLES = ("jobs", "attempts", "workers", "queues", "audit", "holds", "edges", "groups", "limits", "buckets", "signals")
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 jobs = st.fixed_dictionaries(
     {
@@ -50,117 +48,6 @@ ENDS = {
     "at_least_once": ["succeeded", "scheduled", "queued", "dead", "canceled"],
     "at_most_once": ["succeeded", "failed", "dead", "canceled"],
 }
-
-
-class Side:
-    """One of the stores, with names for the ids that it made itself: x' is the job that retries x."""
-
-    def __init__(self, db: Any) -> None:
-        self.db = db
-        self.names: dict[str, str] = {}
-        self.ids: dict[str, str] = {}
-
-    def reset(self) -> None:
-        self.names.clear()
-        self.ids.clear()
-        self.db.find()  # a file is made by its first op
-        tables = ", ".join(self.db.table(name) for name in TABLES)
-        if self.db.dialect == "postgres":
-            self.db.sql(f"truncate {tables}, {self.db.table('arrivals')} restart identity")
-        else:
-            for name in TABLES:
-                self.db.sql(f"delete from {name}")
-
-    def name(self, job_id: str | None) -> str | None:
-        return None if job_id is None else self.names.get(job_id, job_id)
-
-    def id(self, name: str) -> str:
-        return self.ids.get(name, name)
-
-    def look(self) -> dict[str, Any]:
-        """Every visible row, in words that both stores share, once everything that arrived was let go."""
-        self.db.couple()
-        rows = self.db.find()
-        for job in sorted(rows, key=lambda job: job.id):
-            if job.retry_of is not None and job.id not in self.names:
-                name = f"{self.name(job.retry_of)}'"
-                self.names[job.id], self.ids[name] = name, job.id
-        ranks = {place: n for n, place in enumerate(sorted({j.position for j in rows if j.position is not None}))}
-        return {
-            "jobs": {self.name(job.id): self._job(job, ranks) for job in rows},
-            "attempts": self._attempts(),
-            "queues": {name: _queue(queue) for name, queue in self.db.queues().items() if _matters(queue)},
-            "workers": {name: msgspec.structs.asdict(worker) for name, worker in self.db.workers().items()},
-            "audit": self._audit(),
-            "holds": self._holds(),
-            "edges": self._edges(),
-        }
-
-    def _job(self, job: Any, ranks: dict[int, int]) -> dict[str, Any]:
-        return {
-            **msgspec.structs.asdict(job),
-            "id": self.name(job.id),
-            "retry_of": self.name(job.retry_of),
-            "position": ranks.get(job.position),
-            "error": self._error(job.error),
-            # what was held in between need not say when it was queued before
-            "queued_at": job.queued_at if job.train is None or job.status in ("queued", "running") else None,
-            "unique_scope": job.unique_scope if job.unique_key else None,
-            "limited_by": None,  # one too many that came back is put aside again: who claims what must be the same
-        }
-
-    def _attempts(self) -> dict[tuple[str, int], tuple[Any, ...]]:
-        rows = self.db.sql(
-            "select job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail,"
-            " stderr_tail from {attempts}"
-        )
-        found = {}
-        for job_id, fence, status, started, finished, worker, error, *rest in rows:
-            key = (self.name(str(job_id)), fence)
-            assert key not in found, f"two rows for attempt {key}"
-            found[key] = (status, _moment(started), _moment(finished), str(worker), self._error(error), *rest)
-        return found
-
-    def _error(self, error: str | None) -> str | None:
-        for word in ("superseded", "lost", "expired", "canceled because"):
-            if error is not None and word in error:
-                return word
-        return error and UUID.sub(lambda found: self.name(found[0]), error)
-
-    def _holds(self) -> dict[tuple[str, str], tuple[Any, ...]]:
-        rows = self.db.sql("select tenant_id, train, since, job_id, actor from {holds}")
-        return {
-            (str(tenant), train): (_moment(since), self.name(job_id and str(job_id)), actor)
-            for tenant, train, since, job_id, actor in rows
-        }
-
-    def _edges(self) -> dict[tuple[str, str], str]:
-        """What those that wait still wait for."""
-        rows = self.db.sql(
-            "select e.parent_id, e.child_id, e.on_failure from {edges} e join {jobs} j on j.id = e.child_id"
-            " where e.state = 'pending' and j.status = 'held'"
-        )
-        return {(self.name(str(parent)), self.name(str(child))): policy for parent, child, policy in rows}
-
-    def _audit(self) -> list[tuple[Any, ...]]:
-        rows = self.db.sql(f"select job_id, at, actor, action from {self.db.table('audit')}")
-        return sorted((str(self.name(str(job_id))), _moment(at), str(actor), act) for job_id, at, actor, act in rows)
-
-
-def _moment(value: Any) -> datetime:
-    return from_micros(value) if isinstance(value, int) else value
-
-
-def _queue(queue: Any) -> dict[str, Any]:
-    values = msgspec.structs.asdict(queue)
-    values["counts"] = {status: n for status, n in queue.counts.items() if n}
-    values["kinds"] = tuple(sorted(values["kinds"]))
-    del values["limited"]
-    return values
-
-
-def _matters(queue: Any) -> bool:
-    return bool(queue.paused or queue.workers or any(queue.counts.values()))
 
 
 class Stores(RuleBasedStateMachine):
@@ -202,60 +89,12 @@ class Stores(RuleBasedStateMachine):
         postgres, sqlite = (side.look() for side in self.sides)
         for table in postgres:
             if postgres[table] != sqlite[table]:
-                raise AssertionError(f"{table} differ:\n{_difference(postgres[table], sqlite[table])}")
+                raise AssertionError(f"{table} differ:\n{difference(postgres[table], sqlite[table])}")
         self.check(self.seen, postgres)
         self.seen = postgres
 
     def check(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        """The invariants of DESIGN 20 that concern plain jobs."""
-        rows, attempts = now["jobs"], now["attempts"]
-        for name, job in rows.items():
-            fences = [fence for job_name, fence in attempts if job_name == name]
-            running = job["status"] == "running"
-            # 1: a running job carries its open attempt
-            assert (job["worker_id"] is not None) == running, job
-            assert (job["attempt_started_at"] is not None) == running, job
-            assert max(fences, default=0) <= job["fence"] - running, job
-            assert (job["finished_at"] is not None) == (job["status"] in FINISHED), job
-            assert job["status"] != "queued" or job["position"] is not None, job
-            assert job["status"] != "scheduled" or job["scheduled_for"] is not None, job
-            # 10: never executed twice
-            if job["delivery"] == "at_most_once":
-                assert len(fences) + running <= 1, job
-            if name in before.get("jobs", {}):
-                old = before["jobs"][name]
-                assert job["fence"] >= old["fence"]
-                assert job["fence"] == 0 or job["payload"] == old["payload"]
-        # 1: ended attempts are immutable, and have their job
-        assert {name for name, _ in attempts} <= set(rows)
-        for key, row in before.get("attempts", {}).items():
-            assert attempts.get(key, row) == row
-            assert key in attempts or key[0] not in rows
-        # 6: one job in scope per unique key, one per idempotency key; 10: one retry
-        in_scope = [
-            (job["tenant_id"], job["kind"], job["unique_key"])
-            for job in rows.values()
-            if job["unique_key"] is not None and job["status"] in job["unique_scope"]
-        ]
-        assert len(in_scope) == len(set(in_scope))
-        idempotent = [
-            (job["tenant_id"], job["kind"], job["idempotency_key"])
-            for job in rows.values()
-            if job["idempotency_key"] is not None
-        ]
-        assert len(idempotent) == len(set(idempotent))
-        retried = [job["retry_of"] for job in rows.values() if job["retry_of"] is not None]
-        assert len(retried) == len(set(retried))
-        # 3: one locomotive a train; 4: one running step a partition, no limit exceeded
-        seated = [
-            (job["tenant_id"], job["train"])
-            for job in rows.values()
-            if job["train"] is not None and job["status"] in ("queued", "running", "scheduled", "waiting")
-        ]
-        assert len(seated) == len(set(seated))
-        for keys in (_partition, _key):
-            running = [keys(job) for job in rows.values() if job["status"] == "running" and keys(job) is not None]
-            assert len(running) == len(set(running))
+        check_invariants(before, now)
 
     # the application
 
@@ -442,7 +281,10 @@ class Stores(RuleBasedStateMachine):
         paused = queue in before["queues"] and before["queues"][queue]["paused"]
         now = self.clock.now()
         busy = {
-            key(job) for job in self.seen["jobs"].values() if job["status"] == "running" for key in (_partition, _key)
+            key(job)
+            for job in self.seen["jobs"].values()
+            if job["status"] == "running"
+            for key in (partition_of, limit_key_of)
         }
         ready = [
             job
@@ -462,7 +304,7 @@ class Stores(RuleBasedStateMachine):
         for name in set(skipped) - set(taken):
             # only what would enter a taken scope is passed over, and what its partition or limit keeps back
             job = self.seen["jobs"][name]
-            kept_back = not busy.isdisjoint({_partition(job), _key(job)} - {None})
+            kept_back = not busy.isdisjoint({partition_of(job), limit_key_of(job)} - {None})
             assert job["status"] == "canceled" or kept_back, f"{name} was passed over"
 
     @precondition(lambda self: self.workers[-1] in self.seen["workers"])
@@ -596,33 +438,8 @@ class Stores(RuleBasedStateMachine):
         self.both(lambda side, ops: side.db.run(ops.prune(status, older_than_ms=older_than_ms, limit=1_000)))
 
 
-def _partition(job: dict[str, Any]) -> tuple[str, ...] | None:
-    return None if job["partition"] is None else ("p", job["tenant_id"], job["partition"])
-
-
-def _key(job: dict[str, Any]) -> tuple[str, ...] | None:
-    return None if job["concurrency_key"] is None else ("c", job["tenant_id"], job["kind"], job["concurrency_key"])
-
-
 def _beat(side: Side, beat: Any) -> Any:
     return (beat.alive, beat.fleet, sorted((side.name(job_id), fence) for job_id, fence in beat.canceling))
-
-
-def _difference(one: Any, two: Any) -> str:
-    if not isinstance(one, dict):
-        return f"  PostgreSQL {one}\n  SQLite     {two}"
-    lines = []
-    for key in sorted({*one, *two}, key=str):
-        a, b = one.get(key), two.get(key)
-        if isinstance(a, dict) and isinstance(b, dict):
-            lines += [
-                f"  {key} ({a.get('status')}) {field}: PostgreSQL {a[field]!r}, SQLite {b.get(field)!r}"
-                for field in a
-                if a[field] != b.get(field)
-            ]
-        elif a != b:
-            lines.append(f"  {key}: PostgreSQL {a}, SQLite {b}")
-    return "\n".join(lines)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from headway.model.ids import new_id
 from headway.model.job import Claim, Settlement
 from headway.model.machine import Settled
 from headway.model.status import FINISHED
-from tests.store.jobs.test_jobs_walk import Side
+from tests.store.compared_stores import Side
 from tests.store.machines.machine_calls import new_machine, new_signal, place, received, turned
 from tests.store.machines.machine_model import Mail, Model, World
 

@@ -12,7 +12,8 @@ from headway.model.group import NewGroup
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.status import FINISHED, UNFINISHED
-from tests.store.jobs.test_jobs_walk import Side, Stores, _moment, jobs
+from tests.store.compared_stores import Side, moment
+from tests.store.jobs.test_jobs_walk import Stores, jobs
 from tests.tenant_ids import tenant_id
 
 PLAIN = {"unique_key": None, "idempotency_key": None, "on_conflict": "return", "expires_ms": None, "after": None}
@@ -23,7 +24,7 @@ class GroupSide(Side):
         seen = super().look()
         rows = self.db.sql("select id, stopped_at, callback_id from {groups}")
         seen["groups"] = {
-            str(group_id): (stopped_at and _moment(stopped_at), self.name(callback and str(callback)))
+            str(group_id): (stopped_at and moment(stopped_at), self.name(callback and str(callback)))
             for group_id, stopped_at, callback in rows
         }
         seen["progress"] = {group_id: self._progress(group_id) for group_id in seen["groups"]}

@@ -1,0 +1,118 @@
+"""Processes and threads that share a file: nobody is told that it is locked before its time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from headway.errors import StoreUnavailable
+from headway.model.job import Filter
+from headway.model.retry import succeeded
+from headway.store.sqlite import SqliteStore
+from tests.store.engine.sqlite.sqlite_processes import FORKS, Locked, count, enqueue, in_child, job, join, worker
+
+
+@FORKS
+def test_processes_that_make_one_file_at_once_all_succeed(path, library):
+    go = os.pipe()
+
+    def work() -> None:
+        store = SqliteStore(str(path), library=library)
+        os.close(go[1])
+        os.read(go[0], 1)
+        enqueue(store)
+
+    children = [in_child(work) for _ in range(8)]
+    os.close(go[1])
+    for child in children:
+        join(child)
+    store = SqliteStore(str(path), library=library)
+    assert count(store) == 8
+    store.close()
+
+
+@FORKS
+def test_processes_share_a_file_without_a_locked_error_and_without_a_job_run_twice(path, library, tmp_path):
+    def work() -> None:
+        store = SqliteStore(str(path), library=library)
+        me = worker()
+        store.run(store.ops.register(me))
+        with open(tmp_path / f"ran-{me.id}", "w") as ran:
+            for _ in range(40):
+                enqueue(store, 2)
+                claims = store.run(store.ops.claim(me.id, "default", 5))
+                settlements = [succeeded(claim, None) for claim in claims]
+                assert store.run(store.ops.settle(me.id, settlements)).lost == []
+                ran.writelines(f"{claim.id} {claim.fence}\n" for claim in claims)
+        store.close()
+
+    for child in [in_child(work) for _ in range(8)]:
+        join(child)
+    ran = [line for file in tmp_path.glob("ran-*") for line in file.read_text().splitlines()]
+    assert len(ran) == len(set(ran)) > 0
+    assert {line.split()[1] for line in ran} == {"1"}
+    store = SqliteStore(str(path), library=library)
+    counts = store.run(store.ops.counts(tenant_id=None))
+    store.close()
+    assert sum(counts.values()) == 8 * 80
+    assert counts["succeeded"] == len(ran)
+
+
+def test_a_writer_waits_for_another_process(store, path, library):
+    enqueue(store)
+    with Locked(path, library) as other:
+        done: list[str] = []
+        waiting = threading.Thread(target=lambda: done.extend(enqueue(store)))
+        waiting.start()
+        waiting.join(0.3)
+        assert done == []
+        other.let_go()
+        waiting.join(10)
+    assert len(done) == 1
+
+
+def test_a_file_that_stays_locked_is_unavailable_and_says_why(path, library):
+    with closing(SqliteStore(str(path), library=library, timeout_s=0.2)) as store:
+        enqueue(store)
+        with Locked(path, library), pytest.raises(StoreUnavailable, match="holds a write transaction open"):
+            enqueue(store)
+        assert len(enqueue(store)) == 1
+        assert count(store) == 2
+
+
+def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
+    enqueue(store, 3)
+    me = worker()
+    store.run(store.ops.register(me))
+    with Locked(path, library):
+        began = time.monotonic()
+        assert count(store) == 3
+        assert len(store.run(store.ops.find(Filter(), limit=10, before_id=None))) == 3
+        assert store.run(store.ops.claim(me.id, "empty", 10)) == []
+        assert store.run(store.ops.promote(limit=10)).queued == 0
+        assert store.run(store.ops.reap([], limit=10)) == []
+        assert store.run(store.ops.prune("dead", older_than_ms=0, limit=10)) == 0
+        assert store.run(store.ops.report(me.id, [])) == []
+        assert time.monotonic() - began < 5
+
+
+def test_an_event_loop_goes_on_while_a_write_waits(store, path, library):
+    enqueue(store)
+
+    async def main() -> None:
+        with Locked(path, library) as other:
+            write = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert not write.done()
+            assert sum((await store.arun(store.ops.counts(tenant_id=None))).values()) == 1
+            await asyncio.to_thread(other.let_go)
+            assert (await write)[0].created
+
+    asyncio.run(main())
+    assert count(store) == 2
