@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headway.app import Headway
     from headway.define import Context, Machine, Registry, step
+    from headway.model.cron_words import explain_cron
     from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
     from headway.model.limit import Limit
@@ -40,6 +41,7 @@ __all__ = [
     "Stop",
     "Train",
     "amigrate",
+    "explain_cron",
     "migrate",
     "step",
 ]
@@ -69,6 +71,7 @@ _HOMES = {
     "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
     "amigrate": "headway.store.migrate",
+    "explain_cron": "headway.model.cron_words",
     "migrate": "headway.store.migrate",
     "step": "headway.define",
 }

@@ -31,6 +31,7 @@ def test_the_public_names_are_these() -> None:
         "Stop",
         "Train",
         "amigrate",
+        "explain_cron",
         "migrate",
         "step",
     ]

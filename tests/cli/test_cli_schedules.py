@@ -289,6 +289,22 @@ def test_preview_of_what_is_not_stored_makes_no_file(cli: Cli, folder: Any) -> N
     assert "there is no database file" in cli.refused("schedules", "preview", "nightly", code=1)
 
 
+def test_explain_says_an_expression_in_words_with_its_next_times(cli: Cli, folder: Any) -> None:
+    asked = ("schedules", "explain", "30 2 * * MON-FRI", "--tz", "Europe/Berlin", "--after", "2031-03-28T12:00:00Z")
+    said = cli.ok(*asked, "-n", "2")
+    assert said.splitlines()[0] == "at 02:30 on Monday to Friday"
+    assert [row[0] for row in rows(said)[1:]] == ["Mon 2031-03-31 02:30 CEST", "Tue 2031-04-01 02:30 CEST"]
+    found = cli.json(*asked, "-n", "1")
+    assert (found["cron"], found["words"], found["tz"]) == (
+        "30 2 * * MON-FRI", "at 02:30 on Monday to Friday", "Europe/Berlin",
+    )  # fmt: skip
+    assert [each["utc"] for each in found["times"]] == ["2031-03-31T00:30:00Z"]
+    assert len(cli.json("schedules", "explain", "*/10 * * * * *")["times"]) == 5
+    assert "'25' is no hour: use 0-23" in cli.refused("schedules", "explain", "0 25 * * *", code=2)
+    assert "no such day comes within fifty years" in cli.refused("schedules", "explain", "0 0 */31 2 MON#5", code=2)
+    assert list(folder.glob("*.db")) == []
+
+
 def test_preview_of_a_stored_one_says_if_it_fires_at_all(cli: Cli, either: Headway) -> None:
     end = datetime.now(UTC) + timedelta(hours=2)
     either.create_schedule("s", every="1h", kind="k", end=end, enabled=False)

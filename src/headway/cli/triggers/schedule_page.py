@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from headway.cli.program.output import COLORS, Cell, Column, ago, at, clock, first_line, local, span, status, table
 from headway.cli.program.page_parts import block, blocks, heading, title, values
 from headway.cli.triggers.trigger_rows import fires_table, target
+from headway.errors import InvalidJob
 from headway.model.cron import zone
+from headway.model.cron_words import explain_cron
 from headway.model.trigger import Fire, Trigger
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def show_schedule(
         [
             ("for", schedule.description),
             ("due", f"{due(schedule)} by the clock of {schedule.tz}" if schedule.cron else due(schedule)),
+            ("in words", _in_words(schedule.cron)),
             ("enqueues", target(schedule, names)),
             ("next", _next(schedule)),
             ("last", f"{local(last, place)} ({ago(last)})" if last is not None else "has not fired yet"),
@@ -134,6 +137,13 @@ def _offset(offset: timedelta | None) -> str:
     assert offset is not None
     minutes = round(abs(offset).total_seconds() / 60)
     return f"{'-' if offset < timedelta(0) else '+'}{minutes // 60:02}:{minutes % 60:02}"
+
+
+def _in_words(cron: str | None) -> str | None:
+    try:
+        return None if cron is None else explain_cron(cron)
+    except InvalidJob as error:  # as SQL may have written it
+        return str(error)
 
 
 def _next(schedule: Trigger) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
 from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
+from headway.cli.triggers.schedule_times import explain, preview
 from headway.cli.triggers.trigger_rows import (
     MOST,
     delete,
@@ -51,12 +51,16 @@ def schedules(ctx: click.Context) -> None:
 
     \b
     headway schedules list
-    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin -n 10
+    headway schedules explain "30 2 * * MON-FRI" --tz Europe/Berlin
     headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
     headway schedules pause nightly
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
+
+
+schedules.add_command(preview)
+schedules.add_command(explain)
 
 
 @schedules.command("list")
@@ -150,7 +154,9 @@ def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
 
 def _timing_options(fn: Any) -> Any:
     options = (
-        click.option("--cron", metavar="EXPRESSION", help='Five fields, "0 2 * * *", or @hourly, @daily, @weekly, …'),
+        click.option(
+            "--cron", metavar="EXPRESSION", help='"0 2 * * *", with seconds "*/30 * * * * *", or @daily, @weekly, …'
+        ),
         click.option("--every", type=Duration(), help="Or an interval: 30s, 5m, 1h; counted from --start, or 1970."),
         click.option("--tz", type=Zone(), help="Whose clock it goes by: Europe/Berlin. Default: UTC."),
         click.option("--kind", help="What it enqueues: a job of this kind,"),
@@ -287,62 +293,6 @@ def run(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None
         emit(fire)
     else:
         click.echo(fire.job_id)
-
-
-@schedules.command()
-@click.argument("name", required=False)
-@click.option("--cron", metavar="EXPRESSION", help='What is not stored: five fields, "0 2 * * *", or @daily.')
-@click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
-@click.option("--tz", type=Zone(), help="By which clock. Default: UTC.")
-@click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
-@click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
-@tenant_option
-@pass_invocation
-def preview(
-    cli: Invocation,
-    /,
-    name: str | None,
-    cron: str | None,
-    every: Any,
-    tz: str | None,
-    count: int,
-    after: datetime | None,
-    tenant: str | None,
-) -> None:
-    """Show when a schedule is due, by its own clock and in UTC, also for one that is not stored yet.
-
-    Where that clock is set forward or back, the line says so.
-
-    \b
-    headway schedules preview nightly
-    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin --after 2026-03-27T00:00:00Z
-    headway schedules preview --every 90m -n 3
-    """
-    if (name is not None) + (cron is not None) + (every is not None) != 1:
-        raise click.UsageError('which times? Give the NAME of a schedule, or one of --cron "0 2 * * *" and --every 5m')
-    if name is not None and (" " in name or name.startswith("@")):
-        raise click.UsageError(f"{name!r} is no schedule's name: to preview an expression, give --cron {name!r}")
-    if name is not None and tz is not None:
-        raise click.UsageError(f"{name} has a zone of its own: leave --tz out, or give --cron instead of the name")
-    schedule = None if name is None else find(cli, "schedule", name, tenant)
-    if schedule is not None:
-        times = cli.existing.preview_schedule(name, count, after=after, tenant=UUID(schedule.tenant_id))
-    else:
-        # this needs no database
-        times = cli.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
-    from headway.cli.triggers.schedule_page import changes_of_clock, show_times
-
-    if cli.json:
-        marks = changes_of_clock(times, after)
-        found = zip(times, marks, strict=True)
-        emit([{"local": time, "utc": time.astimezone(UTC), "note": mark or None} for time, mark in found])
-        return
-    if times:
-        show_times(times, after)
-    if schedule is not None and not schedule.enabled:
-        note(f"it is paused, and fires at none of them: {cli.typed(*words(cli, 'resume', schedule))}")
-    if len(times) < count:
-        note("there is no further time" if times else "it is never due after that")
 
 
 @schedules.command()

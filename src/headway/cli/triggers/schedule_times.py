@@ -1,0 +1,117 @@
+"""`headway schedules preview` and `explain`: when a schedule or an expression is due, in times and in words."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import click
+
+from headway.cli.program.click_classes import Command
+from headway.cli.program.invocation import Invocation, pass_invocation
+from headway.cli.program.output import emit, note, say
+from headway.cli.program.params import Duration, Moment, Zone
+from headway.cli.triggers.trigger_rows import MOST, find, tenant_option, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+
+@click.command(cls=Command)
+@click.argument("name", required=False)
+@click.option("--cron", metavar="EXPRESSION", help='What is not stored: "0 2 * * *", or @daily.')
+@click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
+@click.option("--tz", type=Zone(), help="By which clock. Default: UTC.")
+@click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
+@click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
+@tenant_option
+@pass_invocation
+def preview(
+    cli: Invocation,
+    /,
+    name: str | None,
+    cron: str | None,
+    every: Any,
+    tz: str | None,
+    count: int,
+    after: datetime | None,
+    tenant: str | None,
+) -> None:
+    """Show when a schedule is due, by its own clock and in UTC, also for one that is not stored yet.
+
+    Where that clock is set forward or back, the line says so.
+
+    \b
+    headway schedules preview nightly
+    headway schedules preview --cron "30 2 * * *" --tz Europe/Berlin --after 2026-03-27T00:00:00Z
+    headway schedules preview --every 90m -n 3
+    """
+    if (name is not None) + (cron is not None) + (every is not None) != 1:
+        raise click.UsageError('which times? Give the NAME of a schedule, or one of --cron "0 2 * * *" and --every 5m')
+    if name is not None and (" " in name or name.startswith("@")):
+        raise click.UsageError(f"{name!r} is no schedule's name: to preview an expression, give --cron {name!r}")
+    if name is not None and tz is not None:
+        raise click.UsageError(f"{name} has a zone of its own: leave --tz out, or give --cron instead of the name")
+    schedule = None if name is None else find(cli, "schedule", name, tenant)
+    if schedule is not None:
+        times = cli.existing.preview_schedule(name, count, after=after, tenant=UUID(schedule.tenant_id))
+    else:
+        # this needs no database
+        times = cli.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
+    if cli.json:
+        emit(_as_json(times, after))
+        return
+    _show(times, after)
+    if schedule is not None and not schedule.enabled:
+        note(f"it is paused, and fires at none of them: {cli.typed(*words(cli, 'resume', schedule))}")
+    _say_end(times, count)
+
+
+@click.command(cls=Command)
+@click.argument("expression")
+@click.option("--tz", type=Zone(), help="By which clock the times are shown. Default: UTC.")
+@click.option("-n", "--count", type=click.IntRange(1, MOST), default=5, show_default=True, help="How many times.")
+@click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
+@pass_invocation
+def explain(cli: Invocation, /, expression: str, tz: str | None, count: int, after: datetime | None) -> None:
+    """Say a cron expression in words, and when it is due next.
+
+    \b
+    headway schedules explain "0 2 * * MON-FRI"
+    headway schedules explain "0 9 L * ?" --tz Europe/Berlin -n 12
+    """
+    from headway.model.cron_words import explain_cron
+
+    text = explain_cron(expression)
+    # this needs no database
+    times = cli.app.preview_schedule(None, count, cron=expression, tz=tz or "UTC", after=after)
+    if cli.json:
+        emit({"cron": expression, "words": text, "tz": tz or "UTC", "times": _as_json(times, after)})
+        return
+    say(text)
+    _show(times, after)
+    _say_end(times, count)
+
+
+def _as_json(times: Sequence[datetime], after: datetime | None) -> list[dict[str, Any]]:
+    from headway.cli.triggers.schedule_page import changes_of_clock
+
+    marks = changes_of_clock(times, after)
+    return [
+        {"local": time, "utc": time.astimezone(UTC), "note": mark or None}
+        for time, mark in zip(times, marks, strict=True)
+    ]
+
+
+def _show(times: Sequence[datetime], after: datetime | None) -> None:
+    from headway.cli.triggers.schedule_page import show_times
+
+    if times:
+        show_times(times, after)
+
+
+def _say_end(times: Sequence[datetime], count: int) -> None:
+    if len(times) < count:
+        note("there is no further time" if times else "it is never due after that")
