@@ -12,6 +12,7 @@ from headway.store.postgres.engine import migrate as postgres
 from headway.store.run import Store, adrive, drive
 from headway.store.sqlite.engine import migrate as sqlite
 from headway.store.sqlite.engine.prefix import check_prefix, under
+from headway.store.sqlite.engine.verbs import SqliteOp
 from headway.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def current(store: Store) -> int:
 def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
     """What `apply` would do now: a title and its SQL text for each part; empty where nothing is to do."""
     if isinstance(store, SqliteStore):
-        found = current(store)
-        return [(step.title, step.script(store.prefix)) for step in sqlite.plan(found, to)]
+        steps = store.run(SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(0, to)))
+        return [(step.title, step.script(store.prefix)) for step in steps]
     return _postgres(store).run_script(Op(lambda: postgres.plan(to), writes=False))
 
 

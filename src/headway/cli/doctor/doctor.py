@@ -100,9 +100,13 @@ def _secrets(declared: Iterable[str]) -> Finding:
 def _schema(store: Store) -> Generator[Finding, None, bool]:
     """Gives whether the schema can be used."""
     from headway.store import migrate
+    from headway.store.versions import UNRELEASED
 
     found, latest = migrate.current(store), migrate.latest(store)
-    if found > latest:
+    if found in UNRELEASED:
+        fix = "headway migrate, which adopts the tables if they are the same"
+        yield problem("schema", f"version {found} of an unreleased Headway", fix)
+    elif found > latest:
         yield problem(
             "schema",
             f"version {found}, newer than this library's {latest}",

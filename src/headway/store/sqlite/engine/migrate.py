@@ -14,6 +14,7 @@ from headway.store.sqlite.engine.connection import Connection
 from headway.store.sqlite.engine.prefix import renamed
 from headway.store.sqlite.engine.statements import ROOT, statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
+from headway.store.versions import UNRELEASED, differs, newer, unreleased
 
 _SQL = statements("engine/migrate")
 _FOLDER = ROOT / "engine/migrations"
@@ -43,6 +44,8 @@ class Migration:
 
     @property
     def title(self) -> str:
+        if self.before in UNRELEASED:
+            return f"adopt the tables of unreleased version {self.before} as version {self.after}"
         if self.after > self.before:
             return f"migrate up to version {self.after}"
         return f"migrate down from version {self.before}"
@@ -54,6 +57,9 @@ class Migration:
 
     def statements(self) -> Steps[None]:
         """What it runs, with its note in `schema_version`."""
+        if self.before in UNRELEASED:
+            yield Statement(_SQL["adopt"], (self.after,))
+            return
         up = self.after > self.before
         if self.before == 0:
             yield Statement(_SQL["table"])
@@ -73,18 +79,27 @@ def plan(current: int, to: int | None = None) -> list[Migration]:
     target = VERSION if to is None else to
     if not 0 <= target <= VERSION:
         raise ConfigError(f"there is no schema version {target}: this library knows 0 to {VERSION}")
-    if current > VERSION:
-        raise newer(current)
-    way = 1 if target > current else -1
-    return [Migration(at, at + way) for at in range(current, target, way)]
+    adopted = [Migration(current, VERSION)] if current in UNRELEASED else []
+    start = VERSION if adopted else current
+    if start > VERSION:
+        raise newer("the file", start, VERSION)
+    way = 1 if target > start else -1
+    return adopted + [Migration(at, at + way) for at in range(start, target, way)]
+
+
+def planned(to: int | None = None) -> Steps[list[Migration]]:
+    """What `migration` would do to this file now."""
+    before = yield from read_version()
+    steps = plan(before, to)
+    yield from _check_unreleased(before)
+    return steps
 
 
 def migration(to: int | None = None) -> Steps[list[str]]:
     """Move the schema to a version inside the transaction that is open; gives what was done, a line each."""
     # looked up under the lock: another process may have migrated since
-    before = yield from read_version()
-    steps = plan(before, to)
-    if before == 0 and steps:
+    steps = yield from planned(to)
+    if steps and steps[0].before == 0:
         yield from _refuse_strangers()
     for step in steps:
         yield from step.statements()
@@ -110,7 +125,7 @@ def ensure(conn: Connection, path: str, prefix: str = "") -> None:
     if found == 0:
         migrate(conn)
     else:
-        _judge(found, path, prefix)
+        _refuse_other(found, path, prefix)
 
 
 def prepare(path: str, prefix: str = "") -> Steps[bool]:
@@ -119,26 +134,54 @@ def prepare(path: str, prefix: str = "") -> Steps[bool]:
     if found == 0:
         yield from migration()
         return False
-    _judge(found, path, prefix)
+    _refuse_other(found, path, prefix)
     return True
 
 
-def _judge(found: int, path: str, prefix: str) -> None:
-    if found < VERSION:
-        url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
-        raise SchemaOutdated(
-            f"{path} has schema version {found}, and this library needs {VERSION}: "
-            f"stop the workers, then run: headway --url {url} migrate"
-        )
+def _refuse_other(found: int, path: str, prefix: str) -> None:
+    """Raises `SchemaOutdated` for any version but this library's."""
+    if found == VERSION:
+        return
+    url = f"'sqlite:///{path}?prefix={prefix}'" if prefix else f"sqlite:///{path}"
+    if found in UNRELEASED:
+        raise unreleased(path, found, f"stop its workers, then run: headway --url {url} migrate")
     if found > VERSION:
-        raise newer(found, path)
-
-
-def newer(found: int, path: str = "the file") -> SchemaOutdated:
-    return SchemaOutdated(
-        f"{path} has schema version {found}, made by a newer Headway; this library knows {VERSION} at most: "
-        "upgrade it here with pip install --upgrade headway"
+        raise newer(path, found, VERSION)
+    raise SchemaOutdated(
+        f"{path} has schema version {found}, and this library needs {VERSION}: "
+        f"stop the workers, then run: headway --url {url} migrate"
     )
+
+
+def _check_unreleased(found: int) -> Steps[None]:
+    """Raises `SchemaOutdated` for an unreleased version whose tables are not those of this library's version."""
+    if found not in UNRELEASED:
+        return
+    rows = yield Statement(_SQL["catalogue"])
+    prefix = next(name for name, _ in rows if name.endswith("schema_version")).removesuffix("schema_version")
+    script = (_inline(statement) for step in plan(0) for statement in step.statements())
+    ours = {_definition(renamed(sql, prefix)) for sql in script if sql.startswith("create ")}
+    if {_definition(sql) for _, sql in rows} != ours:
+        raise differs("the file", found, VERSION)
+
+
+def _definition(sql: str) -> tuple[str, ...]:
+    """What a `create` statement makes, whatever its comments, its spaces and the order of a table's columns."""
+    text = re.sub(r'--[^\n]*|"|\bif not exists\b', "", sql.lower())
+    text = re.sub(r"\s*([(),])\s*", r"\1", " ".join(text.split()))
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if not text.startswith("create table"):
+        return tuple(parts)
+    head, _, first = parts[0].partition("(")
+    last, _, tail = parts[-1].rpartition(")")
+    columns = [first, *parts[1:-1], last] if len(parts) > 1 else [first.rpartition(")")[0]]
+    return (head, *sorted(columns), tail)
 
 
 def split(text: str) -> Iterator[str]:

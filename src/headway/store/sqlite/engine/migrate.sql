@@ -1,5 +1,10 @@
 -- The version of the schema: one row for each migration that was applied.
 
+-- part: tables
+'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'arrivals', 'audit',
+'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers',
+'fires', 'events'
+
 -- name: table
 create table if not exists schema_version (
   version integer primary key,
@@ -13,6 +18,18 @@ insert into schema_version (version) values (?1);
 delete from schema_version
 where version = ?1;
 
+-- name: adopt
+-- the versions before the first release, which began to count anew
+delete from schema_version
+where version > ?1;
+
+-- name: catalogue
+-- every table of ours with its indexes and triggers, those that it has by itself aside
+select name, sql
+from sqlite_master
+where sql is not null
+  and tbl_name in ({tables});
+
 -- name: drop
 drop table schema_version;
 
@@ -20,11 +37,7 @@ drop table schema_version;
 select name
 from sqlite_master
 where type in ('table', 'view')
-  and name in (
-    'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'attempts', 'workers', 'arrivals', 'audit', 'holds',
-    'edges', 'groups', 'limits',
-    'buckets', 'reservations', 'signals', 'definitions', 'templates', 'triggers', 'fires', 'events'
-  );
+  and name in ({tables});
 
 -- name: schema_tables
 -- an application may have a table of that name, too: ours has a table of jobs with fences beside it

@@ -1,4 +1,7 @@
-"""Loads the statements of the .sql files, by their `-- name:` headers."""
+"""Loads the statements of the .sql files, by their `-- name:` headers.
+
+What several statements of a file share, such as a list of columns, is a `-- part:`; they name it in braces.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 """The folder of the SQLite store; each file of statements lies beside the module that runs them."""
 
-_HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_HEADER = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)\}")
 _VALUES = re.compile(r"(?<= values )(\(.*?\))")
 
 
@@ -17,7 +21,11 @@ _VALUES = re.compile(r"(?<= values )(\(.*?\))")
 def statements(file: str) -> dict[str, str]:
     """The named statements of a file such as `jobs/claim`, without their comments, each on one line."""
     parts = _HEADER.split((ROOT / f"{file}.sql").read_text("utf-8"))
-    return {name: _bare(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    texts = {(what, name): _bare(body) for what, name, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)}
+    shared = {name: text for (what, name), text in texts.items() if what == "part"}
+    return {
+        name: _PART.sub(lambda found: shared[found[1]], text) for (what, name), text in texts.items() if what == "name"
+    }
 
 
 def of_rows(insert: str, rows: int) -> str:

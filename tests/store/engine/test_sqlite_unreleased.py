@@ -1,0 +1,137 @@
+"""A SQLite file of a version before the first release: adopted by migrate if its tables are the same, else refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headway
+from headway.errors import SchemaOutdated
+from headway.model.job import NewJob
+from headway.store import migrate
+from headway.store.sqlite import SqliteStore
+
+CHANGES = {
+    "a table without a column": "alter table jobs drop column log_end",
+    "a table with another column": "alter table jobs add column extra text",
+    "a column without its default": "pragma writable_schema = on; "
+    "update sqlite_master set sql = replace(sql, 'not null default 0', 'not null') where name = 'jobs'",
+    "no index": "drop index jobs_claim",
+    "another index": "create index jobs_extra on jobs (kind)",
+    "another order in an index": "drop index jobs_group; create index jobs_group on jobs (id, group_id)",
+    "no trigger": "drop trigger jobs_moves",
+    "no table": "drop table buckets",
+}
+
+
+def age(path: Path, version: int, script: str = "", prefix: str = "") -> None:
+    """Make the file one of an unreleased version, changed by this script."""
+    with closing(sqlite3.connect(path)) as conn:
+        for number in range(2, version + 1):
+            conn.execute(f"insert into {prefix}schema_version (version) values (?)", (number,))
+        conn.commit()
+        conn.executescript(script)
+        conn.commit()
+
+
+def contents(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as conn:
+        return list(conn.iterdump())
+
+
+@pytest.fixture(params=["", "headway_"], ids=["plain", "prefixed"])
+def store(request: Any, tmp_path: Path) -> Any:
+    store = SqliteStore(str(tmp_path / "old.db"), library="stdlib", prefix=request.param)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def path(store: SqliteStore) -> Path:
+    return Path(store.describe())
+
+
+@pytest.fixture
+def job_id(store: SqliteStore, make: Any) -> str:
+    job: NewJob = make.job()
+    store.run(store.ops.enqueue([job]))
+    store.close()
+    return job.id
+
+
+@pytest.mark.parametrize("version", [2, 9])
+def test_the_same_tables_are_adopted_with_their_rows(store: SqliteStore, path: Path, job_id: str, version: int) -> None:
+    age(path, version, prefix=store.prefix)
+    title = f"adopt the tables of unreleased version {version} as version 1"
+    assert [step for step, _ in migrate.plan(store)] == [title]
+    assert store.migrate() == [title]
+    assert store.migrate() == []
+    assert store.run(store.ops.version()) == 1
+    assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"
+
+
+def test_tables_that_grew_column_by_column_are_the_same(store: SqliteStore, path: Path, job_id: str) -> None:
+    script = f"""
+        pragma writable_schema = on;
+        update sqlite_master
+        set sql = replace(sql, 'name text not null primary key,', '') where name = '{store.prefix}counters';
+        update sqlite_master
+        set sql = replace(sql, 'value integer not null', 'value integer not null, "name" TEXT not null primary key')
+        where name = '{store.prefix}counters';
+        pragma writable_schema = off;
+    """
+    with closing(sqlite3.connect(path)) as conn:
+        ((before,),) = conn.execute("select sql from sqlite_master where name = ?", (f"{store.prefix}counters",))
+    age(path, 9, script, store.prefix)
+    with closing(sqlite3.connect(path)) as conn:
+        ((after,),) = conn.execute("select sql from sqlite_master where name = ?", (f"{store.prefix}counters",))
+    assert after != before
+    assert store.migrate() == ["adopt the tables of unreleased version 9 as version 1"]
+
+
+def test_the_script_of_the_plan_adopts_them_too(store: SqliteStore, path: Path, job_id: str) -> None:
+    age(path, 9, prefix=store.prefix)
+    ((_, script),) = migrate.plan(store)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.executescript(script)
+    assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_tables_are_refused_and_left_as_they_are(tmp_path: Path, make: Any, change: str) -> None:
+    store = SqliteStore(str(tmp_path / "old.db"), library="stdlib")
+    store.run(store.ops.enqueue([make.job()]))
+    store.close()
+    path = tmp_path / "old.db"
+    age(path, 7, CHANGES[change])
+    before = contents(path)
+    attempts: list[Callable[[], object]] = [store.migrate, lambda: migrate.plan(store), lambda: store.migrate(0)]
+    for attempt in attempts:
+        with pytest.raises(SchemaOutdated, match=r"version 7 of an unreleased Headway.*migrate --to 0.*Nothing"):
+            attempt()
+    store.close()
+    assert contents(path) == before
+
+
+def test_a_store_says_how_an_unreleased_version_is_adopted(store: SqliteStore, path: Path, job_id: str) -> None:
+    age(path, 9, prefix=store.prefix)
+    with pytest.raises(
+        SchemaOutdated, match=r"version 9 of an unreleased Headway: stop its workers.*headway .*migrate"
+    ):
+        store.run(store.ops.results([job_id], tenant_id=None))
+    with closing(sqlite3.connect(path)) as conn, pytest.raises(SchemaOutdated, match="unreleased"):
+        store.run_in(conn, store.ops.results([job_id], tenant_id=None))
+
+
+def test_a_host_adopts_them_by_its_own_migration(store: SqliteStore, path: Path, job_id: str) -> None:
+    age(path, 9, prefix=store.prefix)
+    with closing(sqlite3.connect(path)) as conn:
+        done = headway.migrate(conn, prefix=store.prefix)
+        conn.commit()
+    assert done == ["adopt the tables of unreleased version 9 as version 1"]
+    assert store.run(store.ops.results([job_id], tenant_id=None))[job_id].status == "queued"
