@@ -45,11 +45,11 @@ def test_a_newer_schema_is_refused(store, path, library):
     enqueue(store)
     store.close()
     conn = connect(str(path), library)
-    conn.execute("insert into schema_version (version) values (7)")
+    conn.execute("insert into schema_version (version) values (10)")
     conn.close()
-    with pytest.raises(SchemaOutdated, match="upgrade it here"):
+    with pytest.raises(SchemaOutdated, match="upgrade the library here"):
         enqueue(store)
-    with pytest.raises(SchemaOutdated, match="upgrade it here"):
+    with pytest.raises(SchemaOutdated, match="upgrade the library here"):
         store.migrate()
 
 
