@@ -38,6 +38,8 @@ NAMES = {"wait": "await_"}
 NEVER_BLOCK = ("_id_of", "_id_for")
 # checks that only the blocking verb needs
 DROPPED = ("refuse_in_event_loop",)
+# options that have no tenant
+NO_TENANT = ("Unpack[JobChanges]", "Unpack[DefinitionChanges]")
 ENTRANCES = ("__enter__", "__exit__", "_know")
 # verbs that look up what their jobs and events name by themselves, in the caller's transaction if need be
 KNOWING = ("enqueue", "emit", "learn")
@@ -236,8 +238,8 @@ def _know(method: Function) -> ast.stmt:
     refs = ["self._own"]
     if any(each.arg == "tenant" for each in method.args.kwonlyargs):
         refs.append("tenant")
-    elif method.args.kwarg is not None and method.args.kwarg.arg in ("filters", "options"):
-        refs.append(f"{method.args.kwarg.arg}.get('tenant')")
+    elif (rest := method.args.kwarg) is not None and ast.unparse(rest.annotation) not in NO_TENANT:
+        refs.append(f"{rest.arg}.get('tenant')")
     if method.name in CREATING:
         refs.append("create=True")
     return ast.parse(f"await self._aknow({', '.join(refs)})").body[0]

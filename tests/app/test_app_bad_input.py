@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from headway import Headway
-from headway.errors import Duplicate, HeadwayError, InvalidJob, InvalidPayload, NotAllowed, NotFound, UnknownKind
+from headway.errors import (
+    ConfigError,
+    Duplicate,
+    HeadwayError,
+    InvalidJob,
+    InvalidPayload,
+    NotAllowed,
+    NotFound,
+    UnknownKind,
+)
 
 NOBODY = "0198c0de-0000-7000-8000-00000000abcd"
 NAIVE = datetime(2031, 5, 6, 7, 8)  # noqa: DTZ001
@@ -117,6 +126,10 @@ CASES: list[tuple[str, Callable[[Headway], Any], type[HeadwayError], str]] = [
     ("naive change", lambda app: app.change(NOBODY, scheduled_for=NAIVE), InvalidJob, "carries no zone"),
     ("negative change", lambda app: app.change(NOBODY, delay=-1), InvalidJob, "delay=-1 is out of range"),
     ("reason", lambda app: app.cancel(NOBODY, reason="a\0"), InvalidJob, "reason='a.*holds a NUL character"),
+    ("schedule", lambda app: app.create_schedule("a", kind="work", crom="* * * * *"), InvalidJob, "mean cron"),
+    ("trigger", lambda app: app.create_trigger("a", "b.c", knd="work"), InvalidJob, "no option knd: did you mean kind"),
+    ("limits", lambda app: app.limit(queue="q", max_runing=1), InvalidJob, "mean max_running"),
+    ("setting", lambda app: Headway(app.url, leese="30s"), ConfigError, "'leese' is not a setting: use url, lease"),
     ("pause", lambda app: app.pause("no spaces"), InvalidJob, "queue='no spaces' is not a valid name"),
 ]
 

@@ -20,7 +20,7 @@ import click
 import pytest
 
 from headway import secrets
-from headway.app.settings import settings
+from headway.app.settings import settings_from
 from headway.cli.root import main as headway
 from headway.commands import load
 from headway.config import read
@@ -201,7 +201,7 @@ def _check_toml(text: str, folder: Path) -> None:
     file = folder / "headway.toml"
     file.write_text(text, "utf-8")
     values = read({"HEADWAY_CONFIG": str(file)})
-    settings(values)
+    settings_from(values)
     secrets.read(values.get("secrets", {}), str(file))
     load(values.get("commands", {}), str(file))
 

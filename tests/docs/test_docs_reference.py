@@ -18,6 +18,7 @@ import pytest
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
 from headway.app.groups import GroupHandle
+from headway.app.settings import SettingOptions
 from headway.app.triggers import Rehearsal
 from headway.commands import command, param
 from headway.commands.argument import BUILT_IN
@@ -81,7 +82,9 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
     text = section(API, "Headway").partition("\n### ")[0]
     documented = {row[0]: row[1] for row in table(text)}
     parameters = {**inspect.signature(Headway).parameters}
-    assert documented == {name: repr(parameter.default) for name, parameter in parameters.items()}
+    del parameters["settings"]
+    defaults = {name: repr(parameter.default) for name, parameter in parameters.items()}
+    assert documented == defaults | dict.fromkeys(SettingOptions.__annotations__, "None")
 
 
 def test_every_verb_of_an_app_is_documented() -> None:
@@ -188,7 +191,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
             assert row[1] == "–", name
         elif hasattr(default, name):
             assert tomllib.loads(f"it = {row[1]}")["it"] == getattr(default, name), name
-    arguments = set(inspect.signature(Headway).parameters) - {"clock"}
+    arguments = set(inspect.signature(Headway).parameters) - {"clock", "settings"} | {*SettingOptions.__annotations__}
     assert {row[2] for row in rows.values()} - {"–"} == arguments
     kept = _column(page, "retention", 1)
     assert {status: to_ms(age) for status, age in kept.items()} == default.retention_ms

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from headway.app.base import VerbBase, then
 from headway.define.checks import integer, timeout
 from headway.define.checks import name as checked_name
 from headway.define.enqueuer_may import bounds
+from headway.define.option_types import DefinitionChanges
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
@@ -17,7 +18,7 @@ from headway.store.ops import Op
 
 _SCHEMA_LIMIT = 262_144
 _PUBLIC = {"timeout_ms": "timeout"}
-_CHANGES = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may", "active")
+_CHANGES = tuple(DefinitionChanges.__annotations__)
 
 
 class DefinitionVerbs(VerbBase):
@@ -32,7 +33,7 @@ class DefinitionVerbs(VerbBase):
         return self._run(self._definition(kind))
 
     def change_definition(
-        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
+        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Unpack[DefinitionChanges]
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from importlib.metadata import version
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
 from headway import commands, secrets
 from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.database_url import DEFAULT_URL, check_url, open_store
 from headway.app.results import Results
-from headway.app.settings import settings
+from headway.app.settings import SettingOptions, check_names, settings_from
 from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
@@ -23,7 +23,6 @@ from headway.define.checks import name as checked_name
 from headway.define.definitions import Definitions, declarations
 from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
 from headway.errors import ConfigError
-from headway.model.duration import Duration
 from headway.model.ids import tenant_ref
 from headway.model.job import NewJob
 from headway.model.trigger import Declaration
@@ -53,42 +52,13 @@ class Headway(Verbs, AsyncPruneVerbs):
         url: str | None = None,
         *,
         tenant: str | UUID | None = None,
-        lease: Duration | None = None,
-        heartbeat: Duration | None = None,
-        reap_every: Duration | None = None,
-        promote_every: Duration | None = None,
-        sweep_every: Duration | None = None,
-        pace: Duration | None = None,
-        idle_pace: Duration | None = None,
-        grace: Duration | None = None,
-        database_timeout: Duration | None = None,
-        hints: bool | None = None,
-        strict_kinds: bool | None = None,
-        concurrency: int | None = None,
-        payload_limit: int | None = None,
-        result_limit: int | None = None,
-        retention: Mapping[str, Duration] | None = None,
         clock: Clock | None = None,
+        **settings: Unpack[SettingOptions],
     ) -> None:
         self._url = None if url is None else check_url(url)
-        self._given = {
-            "lease": lease,
-            "heartbeat": heartbeat,
-            "reap_every": reap_every,
-            "promote_every": promote_every,
-            "sweep_every": sweep_every,
-            "pace": pace,
-            "idle_pace": idle_pace,
-            "grace": grace,
-            "database_timeout": database_timeout,
-            "hints": hints,
-            "strict_kinds": strict_kinds,
-            "concurrency": concurrency,
-            "payload_limit": payload_limit,
-            "result_limit": result_limit,
-            "retention": retention,
-        }
-        settings(self._given)
+        check_names(settings)
+        self._given: dict[str, Any] = {**settings}
+        settings_from(self._given)
         self._tenant = None if tenant is None else tenant_ref(tenant)
         self.clock = clock or SystemClock()
         self._seen = None
@@ -190,16 +160,14 @@ class Headway(Verbs, AsyncPruneVerbs):
         """The same inside a running event loop; cancel the task to end it at once (its jobs are given back)."""
         return await self._worker(queues, concurrency).run(until_idle=until_idle)
 
-    def configure(self, url: str | None = None, **changed: Any) -> None:
+    def configure(self, url: str | None = None, **settings: Unpack[SettingOptions]) -> None:
         """Change what the constructor was given, before the app is used: the command line's flags go over the code.
 
         Takes the constructor's settings by name; None leaves one as it is. Raises `ConfigError`.
         """
-        unknown = set(changed) - set(self._given)
-        if unknown:
-            raise ConfigError(f"{sorted(unknown)[0]!r} is not a setting: use url, {', '.join(self._given)}")
-        given = self._given | {name: value for name, value in changed.items() if value is not None}
-        settings(given)
+        check_names(settings)
+        given = self._given | {name: value for name, value in settings.items() if value is not None}
+        settings_from(given)
         self.close()
         self._url, self._given = self._url if url is None else check_url(url), given
         self._tenants = Tenants()
@@ -236,7 +204,7 @@ class Headway(Verbs, AsyncPruneVerbs):
     @cached_property
     def settings(self) -> Settings:
         """How this app and its workers behave."""
-        return settings(self._config | {name: value for name, value in self._given.items() if value is not None})
+        return settings_from(self._config | {name: value for name, value in self._given.items() if value is not None})
 
     @cached_property
     def url(self) -> str:

@@ -13,6 +13,7 @@ from headway.app.job_filters import JobFilters, filter_of, one_value_each
 from headway.app.why import Why, why
 from headway.clock import from_micros
 from headway.define.change import change_of
+from headway.define.option_types import JobChanges
 from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
@@ -103,7 +104,7 @@ class JobVerbs(VerbBase):
         self._wake.poke(queue)
         return runs_as
 
-    def change(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+    def change(self, job_id: str | UUID, *, actor: str | None = None, **changes: Unpack[JobChanges]) -> Status:
         """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.

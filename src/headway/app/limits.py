@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 from uuid import UUID
 
 import msgspec
 
 from headway.app.base import VerbBase
 from headway.define import checks
+from headway.define.option_types import LimitOptions
 from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
 from headway.model.limit import EVERY_TENANT, QUOTAS, Limit, Scope
 from headway.store.ops import Op, Steps
-
-Unset = msgspec.UnsetType
 
 _MOST = 2_147_483_647
 _MOST_BYTES = 2**60
@@ -29,16 +29,8 @@ class LimitVerbs(VerbBase):
         queue: str | None = None,
         kind: str | None = None,
         tenant: str | UUID | None = None,
-        max_running: int | Unset | None = msgspec.UNSET,
-        rate: str | Unset | None = msgspec.UNSET,
-        burst: int | Unset | None = msgspec.UNSET,
-        max_pending: int | Unset | None = msgspec.UNSET,
-        max_bytes: int | Unset | None = msgspec.UNSET,
-        max_events: int | Unset | None = msgspec.UNSET,
-        max_schedules: int | Unset | None = msgspec.UNSET,
-        max_group: int | Unset | None = msgspec.UNSET,
-        max_fan_out: int | Unset | None = msgspec.UNSET,
         actor: str | None = None,
+        **limits: Unpack[LimitOptions],
     ) -> Limit:
         """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
 
@@ -47,18 +39,7 @@ class LimitVerbs(VerbBase):
         triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None takes one back,
         what is not given stays. Raises `InvalidJob`.
         """
-        numbers = {
-            "max_running": max_running,
-            "rate": rate,
-            "burst": burst,
-            "max_pending": max_pending,
-            "max_bytes": max_bytes,
-            "max_events": max_events,
-            "max_schedules": max_schedules,
-            "max_group": max_group,
-            "max_fan_out": max_fan_out,
-        }
-        limit = self._run(self._limit(queue, kind, tenant, numbers, actor))
+        limit = self._run(self._limit(queue, kind, tenant, limits, actor))
         self._wake.poke(queue)
         return limit
 
@@ -77,11 +58,11 @@ class LimitVerbs(VerbBase):
         queue: str | None,
         kind: str | None,
         tenant: str | UUID | None,
-        numbers: dict[str, Any],
+        limits: LimitOptions,
         actor: str | None,
     ) -> Op[Limit]:
         scope, name = self._limited(queue, kind, tenant)
-        changes = _changes(scope, {option: value for option, value in numbers.items() if value is not msgspec.UNSET})
+        changes = _changes(scope, limits)
         ops = self._store.ops
 
         def steps() -> Steps[Limit]:
@@ -117,7 +98,7 @@ class LimitVerbs(VerbBase):
         return self._for_all_tenants("make a queue fair", op)
 
 
-def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:
+def _changes(scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
     if not given:
         raise InvalidJob(
             f"which limit? Give max_running=, rate= and burst= (of a kind), or {', '.join(QUOTAS)} (of a tenant)"
@@ -135,10 +116,9 @@ def _changes(scope: Scope, given: dict[str, Any]) -> dict[str, Any]:
                     changes = {"rate_burst": None} | changes
             case "burst":
                 changes |= checks.burst(value, option)
+            case _ if option not in LimitOptions.__annotations__:
+                raise InvalidJob(checks.unknown_option(option, list(LimitOptions.__annotations__), "limit()"))
             case _:
-                changes[option] = (
-                    None
-                    if value is None
-                    else checks.integer(value, option, 0, _MOST_BYTES if option == "max_bytes" else _MOST)
-                )
+                most = _MOST_BYTES if option == "max_bytes" else _MOST
+                changes[option] = None if value is None else checks.integer(value, option, 0, most)
     return changes

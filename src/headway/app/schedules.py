@@ -5,72 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.trigger_rows import TriggerRows
 from headway.clock import from_micros
+from headway.define.option_types import ScheduleChanges, ScheduleOptions
 from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
 from headway.model.cron import zone
 from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.schedule import upcoming
-from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+from headway.model.trigger import Fire, Trigger
 from headway.store.ops import Op, Steps
 
-_PREVIEW = 10_000
+_MOST_TIMES = 10_000
 
 
 class ScheduleVerbs(TriggerRows):
     """A schedule is meant by its name, in this app's tenant or the one that is given."""
 
-    def create_schedule(
-        self,
-        name: str,
-        cron: str | None = None,
-        *,
-        every: Duration | None = None,
-        kind: str | None = None,
-        template: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        tz: str = "UTC",
-        catch_up: CatchUp = "latest",
-        catch_up_window: Duration = "1d",
-        overlap: Overlap = "allow",
-        jitter: Duration = 0,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        enabled: bool = True,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Trigger:
+    def create_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
         `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
         `InvalidJob`, `NotFound` (the template).
         """
-        given = _given(locals())
-        return self._read(self._create_schedule(given, template, tenant, actor))
+        return self._read(self._create_schedule(name, cron, options))
 
     def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
-        return self._read(self._rule("schedule", name, tenant))
+        return self._read(self._trigger_row("schedule", name, tenant))
 
     def schedules(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
     ) -> list[Trigger]:
         """The schedules, oldest first; `origin` is "code" for those that the code declares."""
-        return self._read(self._rules("schedule", tenant, None, limit, after))
+        return self._read(self._trigger_rows("schedule", tenant, None, limit, after))
 
-    def change_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Trigger:
+    def change_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
         code, and only `enabled` can be changed (`NotAllowed`)."""
-        return self._read(self._change_rule("schedule", name, tenant, actor, changes))
+        return self._read(self._change_trigger_row("schedule", name, changes))
 
     def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
         """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
@@ -83,7 +60,7 @@ class ScheduleVerbs(TriggerRows):
 
     def delete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
-        self._run(self._delete_rule("schedule", name, tenant, actor))
+        self._run(self._delete_trigger_row("schedule", name, tenant, actor))
 
     def run_schedule(
         self,
@@ -118,32 +95,26 @@ class ScheduleVerbs(TriggerRows):
         Each carries its zone: `.astimezone(UTC)` gives it in UTC.
         """
         if name is not None:
-            return _preview(self.get_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now()))
-        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
+            return times_of(self.get_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now()))
+        return times_of(self._not_stored(cron, every, tz), count, after or from_micros(self.clock.now()))
 
-    def _loose(self, cron: str | None, every: Duration | None, tz: str) -> Any:
+    def _not_stored(self, cron: str | None, every: Duration | None, tz: str) -> Any:
         given = {"name": "preview", "kind": "preview", "cron": cron, "every": every, "tz": tz}
         now = from_micros(self.clock.now())
         return new_schedule(given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=now, limit=self.payload_limit)
 
-    def _create_schedule(
-        self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
-    ) -> Op[Trigger]:
+    def _create_schedule(self, name: str, cron: str | None, options: ScheduleOptions) -> Op[Trigger]:
+        given: dict[str, Any] = {**options, "name": name, "cron": cron}
+        tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
         owner = self._whose(tenant)
         owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
             now = yield from self._store.ops.now().steps()
-            fields = dict(given)
             if template is not None:
-                fields["template_id"] = yield from self._template_id(template, owner)
+                given["template_id"] = yield from self._template_id(template, owner)
             row = new_schedule(
-                fields,
-                tenant=owner,
-                tenant_id=owner_id,
-                now=now,
-                limit=self.payload_limit,
-                created_by=actor,
+                given, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit, created_by=actor
             )
             made = yield from self._store.ops.create_trigger(row, actor=actor).steps()
             yield from self._check_schedule(made, now)
@@ -158,19 +129,15 @@ class ScheduleVerbs(TriggerRows):
             raise InvalidJob(f"the payload is a mapping of what goes over the schedule's, not {type(payload).__name__}")
 
         def steps() -> Steps[tuple[Fire, str]]:
-            trigger = yield from self._rule("schedule", name, tenant).steps()
+            trigger = yield from self._trigger_row("schedule", name, tenant).steps()
             return (yield from self._fire_now(trigger, payload, actor))
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}
-
-
-def _preview(timing: Any, count: int, after: datetime) -> list[datetime]:
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _PREVIEW:
-        raise InvalidJob(f"count={count!r} must be a whole number from 1 to {_PREVIEW:,}")
+def times_of(timing: Any, count: int, after: datetime) -> list[datetime]:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_TIMES:
+        raise InvalidJob(f"count={count!r} must be a whole number from 1 to {_MOST_TIMES:,}")
     if after.tzinfo is None:
         raise InvalidJob(f"after={after!r} carries no zone: use datetime.now(UTC)")
     return [time.astimezone(zone(timing.tz)) for time in islice(upcoming(timing, after.astimezone(UTC)), count)]

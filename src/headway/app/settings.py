@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
+
+
+class SettingOptions(TypedDict, total=False):
+    """What `Headway(…)` takes besides url, tenant and clock. None: as the environment or headway.toml say."""
+
+    lease: Duration | None
+    heartbeat: Duration | None
+    reap_every: Duration | None
+    promote_every: Duration | None
+    sweep_every: Duration | None
+    pace: Duration | None
+    idle_pace: Duration | None
+    grace: Duration | None
+    database_timeout: Duration | None
+    hints: bool | None
+    strict_kinds: bool | None
+    concurrency: int | None
+    payload_limit: int | None
+    result_limit: int | None
+    retention: Mapping[str, Duration] | None
+
 
 _DURATIONS = (
     "lease",
@@ -25,7 +46,15 @@ _COUNTS = ("concurrency", "payload_limit", "result_limit")
 _DEFAULTS = Settings()
 
 
-def settings(given: Mapping[str, Any]) -> Settings:
+def check_names(given: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for what is no setting."""
+    unknown = sorted(set(given) - set(SettingOptions.__annotations__))
+    if unknown:
+        names = ", ".join(SettingOptions.__annotations__)
+        raise ConfigError(f"{unknown[0]!r} is not a setting: use url, {names}")
+
+
+def settings_from(given: Mapping[str, Any]) -> Settings:
     """Checked settings from raw values by their public names; what is missing has its default. Raises `ConfigError`."""
     values: dict[str, Any] = {}
     for name in _DURATIONS:

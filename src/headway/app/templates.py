@@ -12,7 +12,7 @@ from headway.app.base import then
 from headway.app.enqueue import EnqueueVerbs
 from headway.clock import from_micros
 from headway.define.checks import name as checked_name
-from headway.define.option_types import UsingOptions
+from headway.define.option_types import TemplateChanges, UsingOptions
 from headway.define.options import check_stored_options
 from headway.define.trigger_jobs import template_job
 from headway.errors import InvalidJob, NotFound
@@ -57,7 +57,12 @@ class TemplateVerbs(EnqueueVerbs):
         return self._read(self._templates(tenant, limit, after))
 
     def change_template(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+        self,
+        name: str,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        **changes: Unpack[TemplateChanges],
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
         return self._read(self._change_template(name, tenant, actor, changes))

@@ -37,14 +37,14 @@ class TriggerRows(VerbBase):
         """What fired, newest first: of a schedule, of a trigger, for an event, or all."""
         return self._run(self._fires(schedule, trigger, event_id, tenant, limit, before))
 
-    def _rule(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
+    def _trigger_row(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
         owner = self._whose(tenant)
         op = self._store.ops.triggers(
             tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
         )
         return then(op, lambda found: found[0] if found else _missing(type_, name, owner))
 
-    def _rules(
+    def _trigger_rows(
         self,
         type_: TriggerType,
         tenant: str | UUID | None,
@@ -61,20 +61,14 @@ class TriggerRows(VerbBase):
             after=None if after is None else given_id(after, "after"),
         )
 
-    def _change_rule(
-        self,
-        type_: TriggerType,
-        name: str,
-        tenant: str | UUID | None,
-        actor: str | None,
-        changes: Mapping[str, Any],
-    ) -> Op[Trigger]:
+    def _change_trigger_row(self, type_: TriggerType, name: str, changes: Mapping[str, Any]) -> Op[Trigger]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
-        template = given.pop("template", None)
+        tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
+        only_enabled = set(given) == {"enabled"} and template is None
 
         def steps() -> Steps[Trigger]:
-            found = yield from self._rule(type_, name, tenant).steps()
-            if found.origin == "code" and set(changes) != {"enabled"}:
+            found = yield from self._trigger_row(type_, name, tenant).steps()
+            if found.origin == "code" and not only_enabled:
                 raise NotAllowed(
                     f'schedule "{name}" is declared in the code and follows it: change it there; it can be paused, '
                     "resumed and run by hand"
@@ -116,9 +110,11 @@ class TriggerRows(VerbBase):
                 "a longer retention of events"
             )
 
-    def _delete_rule(self, type_: TriggerType, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
+    def _delete_trigger_row(
+        self, type_: TriggerType, name: str, tenant: str | UUID | None, actor: str | None
+    ) -> Op[bool]:
         def steps() -> Steps[bool]:
-            found = yield from self._rule(type_, name, tenant).steps()
+            found = yield from self._trigger_row(type_, name, tenant).steps()
             op = self._store.ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 
@@ -136,9 +132,9 @@ class TriggerRows(VerbBase):
         def steps() -> Steps[list[Fire]]:
             trigger_id = None
             if schedule is not None:
-                trigger_id = (yield from self._rule("schedule", schedule, tenant).steps()).id
+                trigger_id = (yield from self._trigger_row("schedule", schedule, tenant).steps()).id
             elif trigger is not None:
-                trigger_id = (yield from self._rule("event", trigger, tenant).steps()).id
+                trigger_id = (yield from self._trigger_row("event", trigger, tenant).steps()).id
             op = self._store.ops.fires(
                 tenant_id=self._narrowed(tenant),
                 trigger_id=trigger_id,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 import msgspec
@@ -11,11 +10,11 @@ import msgspec
 from headway import secrets
 from headway.app.events import payload_of
 from headway.app.trigger_rows import TriggerRows
+from headway.define.option_types import TriggerChanges, TriggerOptions
 from headway.define.trigger_jobs import event_job, meets
 from headway.define.triggers import new_trigger
 from headway.errors import HeadwayError
 from headway.model.codec import decode
-from headway.model.duration import Duration
 from headway.model.event import Event
 from headway.model.ids import new_id
 from headway.model.trigger import ResolvedTrigger, Trigger
@@ -36,23 +35,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerVerbs(TriggerRows):
     """A trigger is meant by its name, in this app's tenant or the one that is given."""
 
-    def create_trigger(
-        self,
-        name: str,
-        event: str,
-        *,
-        kind: str | None = None,
-        template: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        when: Mapping[str, Any] | None = None,
-        dedupe_window: Duration = "5m",
-        dedupe_key: str | None = None,
-        enabled: bool = True,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Trigger:
+    def create_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
         `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
@@ -60,12 +43,11 @@ class TriggerVerbs(TriggerRows):
         where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
         `NotFound` (the template).
         """
-        given = _given(locals())
-        return self._read(self._create_trigger(given, template, tenant, actor))
+        return self._read(self._create_trigger(name, event, options))
 
     def get_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
-        return self._read(self._rule("event", name, tenant))
+        return self._read(self._trigger_row("event", name, tenant))
 
     def triggers(
         self,
@@ -76,13 +58,11 @@ class TriggerVerbs(TriggerRows):
         after: str | UUID | None = None,
     ) -> list[Trigger]:
         """The event triggers, oldest first."""
-        return self._read(self._rules("event", tenant, event, limit, after))
+        return self._read(self._trigger_rows("event", tenant, event, limit, after))
 
-    def change_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Trigger:
+    def change_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
-        return self._read(self._change_rule("event", name, tenant, actor, changes))
+        return self._read(self._change_trigger_row("event", name, changes))
 
     def enable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
         """Let it fire, also for events that were emitted before and are pending still."""
@@ -94,7 +74,7 @@ class TriggerVerbs(TriggerRows):
 
     def delete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a trigger; its jobs stay."""
-        self._run(self._delete_rule("event", name, tenant, actor))
+        self._run(self._delete_trigger_row("event", name, tenant, actor))
 
     def test_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
@@ -105,18 +85,17 @@ class TriggerVerbs(TriggerRows):
 
     # as ops
 
-    def _create_trigger(
-        self, given: Mapping[str, Any], template: str | None, tenant: str | UUID | None, actor: str | None
-    ) -> Op[Trigger]:
+    def _create_trigger(self, name: str, event: str, options: TriggerOptions) -> Op[Trigger]:
+        given: dict[str, Any] = {**options, "name": name, "event": event}
+        tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
         owner = self._whose(tenant)
         owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
-            fields = dict(given)
-            self._check_window(fields)
+            self._check_window(given)
             if template is not None:
-                fields["template_id"] = yield from self._template_id(template, owner)
-            row = new_trigger(fields, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
+                given["template_id"] = yield from self._template_id(template, owner)
+            row = new_trigger(given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
         return Op(steps, writes=True, refusable=True)
@@ -125,7 +104,7 @@ class TriggerVerbs(TriggerRows):
         text = payload_of(payload, self.payload_limit)
 
         def steps() -> Steps[Rehearsal]:
-            trigger = yield from self._rule("event", name, tenant).steps()
+            trigger = yield from self._trigger_row("event", name, tenant).steps()
             now = yield from self._store.ops.now().steps()
             template = yield from self._template_of(trigger)
             sample = Event(
@@ -159,7 +138,3 @@ class TriggerVerbs(TriggerRows):
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
 
         return Op(steps, writes=False)
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in ("self", "template", "tenant", "actor")}

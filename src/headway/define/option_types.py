@@ -167,3 +167,53 @@ class TriggerChanges(_Matching, _Enqueues, _Target, _Owned, total=False):
 
     new_name: str
     event: str
+
+
+class JobChanges(TypedDict, total=False):
+    """What `app.change(job_id, ...)` takes. None takes a value back."""
+
+    priority: int
+    queue: str
+    max_attempts: int
+    max_losses: int
+    timeout: Duration | None
+    scheduled_for: datetime | None
+    delay: Duration | None
+    expires_at: datetime | None
+    payload: Mapping[str, Any]
+
+
+class TemplateChanges(TypedDict, total=False):
+    """What `app.change_template(name, ...)` takes. None takes a value back."""
+
+    new_name: str
+    kind: str
+    payload: Mapping[str, Any] | None
+    options: Mapping[str, Any] | None
+    description: str | None
+
+
+class DefinitionChanges(TypedDict, total=False):
+    """What `app.change_definition(kind, ...)` takes. None takes a value back."""
+
+    description: str | None
+    schema: Mapping[str, Any] | None
+    timeout: Duration | None
+    max_attempts: int
+    queue: str
+    enqueuer_may: Mapping[str, Any] | None
+    active: bool
+
+
+class LimitOptions(TypedDict, total=False):
+    """What `app.limit(...)` sets. None takes a limit back; what is not given stays."""
+
+    max_running: int | None
+    rate: str | None
+    burst: int | None
+    max_pending: int | None
+    max_bytes: int | None
+    max_events: int | None
+    max_schedules: int | None
+    max_group: int | None
+    max_fan_out: int | None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.definitions import DefinitionVerbs
+from headway.define.option_types import DefinitionChanges
 from headway.model.definition import Definition
 
 
@@ -24,7 +25,7 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         return await self._arun(self._definition(kind))
 
     async def achange_definition(
-        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Any
+        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Unpack[DefinitionChanges]
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 

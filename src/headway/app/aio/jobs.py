@@ -10,6 +10,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_filters import JobFilters
 from headway.app.jobs import PAGE, JobVerbs, at_least_one
 from headway.app.why import Why
+from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
@@ -103,7 +104,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         self._wake.poke(queue)
         return runs_as
 
-    async def achange(self, job_id: str | UUID, *, actor: str | None = None, **changes: Any) -> Status:
+    async def achange(self, job_id: str | UUID, *, actor: str | None = None, **changes: Unpack[JobChanges]) -> Status:
         """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
 from uuid import UUID
 
-import msgspec
-
 from headway.app.aio.base import AsyncVerbBase
-from headway.app.limits import LimitVerbs, Unset
+from headway.app.limits import LimitVerbs
+from headway.define.option_types import LimitOptions
 from headway.model.limit import Limit
 
 
@@ -20,16 +20,8 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         queue: str | None = None,
         kind: str | None = None,
         tenant: str | UUID | None = None,
-        max_running: int | Unset | None = msgspec.UNSET,
-        rate: str | Unset | None = msgspec.UNSET,
-        burst: int | Unset | None = msgspec.UNSET,
-        max_pending: int | Unset | None = msgspec.UNSET,
-        max_bytes: int | Unset | None = msgspec.UNSET,
-        max_events: int | Unset | None = msgspec.UNSET,
-        max_schedules: int | Unset | None = msgspec.UNSET,
-        max_group: int | Unset | None = msgspec.UNSET,
-        max_fan_out: int | Unset | None = msgspec.UNSET,
         actor: str | None = None,
+        **limits: Unpack[LimitOptions],
     ) -> Limit:
         """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
 
@@ -39,18 +31,7 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         what is not given stays. Raises `InvalidJob`.
         """
         await self._aknow(self._own, tenant, create=True)
-        numbers = {
-            "max_running": max_running,
-            "rate": rate,
-            "burst": burst,
-            "max_pending": max_pending,
-            "max_bytes": max_bytes,
-            "max_events": max_events,
-            "max_schedules": max_schedules,
-            "max_group": max_group,
-            "max_fan_out": max_fan_out,
-        }
-        limit = await self._arun(self._limit(queue, kind, tenant, numbers, actor))
+        limit = await self._arun(self._limit(queue, kind, tenant, limits, actor))
         self._wake.poke(queue)
         return limit
 

@@ -4,69 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.trigger_rows import AsyncTriggerRows
-from headway.app.schedules import ScheduleVerbs, _given, _preview
+from headway.app.schedules import ScheduleVerbs, times_of
 from headway.clock import from_micros
+from headway.define.option_types import ScheduleChanges, ScheduleOptions
 from headway.model.duration import Duration
-from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+from headway.model.trigger import Fire, Trigger
 
 
 class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
     """The async twins of the verbs of `ScheduleVerbs`."""
 
-    async def acreate_schedule(
-        self,
-        name: str,
-        cron: str | None = None,
-        *,
-        every: Duration | None = None,
-        kind: str | None = None,
-        template: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        tz: str = "UTC",
-        catch_up: CatchUp = "latest",
-        catch_up_window: Duration = "1d",
-        overlap: Overlap = "allow",
-        jitter: Duration = 0,
-        start: datetime | None = None,
-        end: datetime | None = None,
-        enabled: bool = True,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Trigger:
+    async def acreate_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
         `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
         `InvalidJob`, `NotFound` (the template).
         """
-        await self._aknow(self._own, tenant, create=True)
-        given = _given(locals())
-        return await self._aread(self._create_schedule(given, template, tenant, actor))
+        await self._aknow(self._own, options.get("tenant"), create=True)
+        return await self._aread(self._create_schedule(name, cron, options))
 
     async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
         await self._aknow(self._own, tenant)
-        return await self._aread(self._rule("schedule", name, tenant))
+        return await self._aread(self._trigger_row("schedule", name, tenant))
 
     async def aschedules(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
     ) -> list[Trigger]:
         """The schedules, oldest first; `origin` is "code" for those that the code declares."""
         await self._aknow(self._own, tenant)
-        return await self._aread(self._rules("schedule", tenant, None, limit, after))
+        return await self._aread(self._trigger_rows("schedule", tenant, None, limit, after))
 
-    async def achange_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Trigger:
+    async def achange_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
         code, and only `enabled` can be changed (`NotAllowed`)."""
-        await self._aknow(self._own, tenant)
-        return await self._aread(self._change_rule("schedule", name, tenant, actor, changes))
+        await self._aknow(self._own, changes.get("tenant"))
+        return await self._aread(self._change_trigger_row("schedule", name, changes))
 
     async def apause_schedule(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
@@ -86,7 +63,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
     async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
         await self._aknow(self._own, tenant)
-        await self._arun(self._delete_rule("schedule", name, tenant, actor))
+        await self._arun(self._delete_trigger_row("schedule", name, tenant, actor))
 
     async def arun_schedule(
         self,
@@ -123,7 +100,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         """
         await self._aknow(self._own, tenant)
         if name is not None:
-            return _preview(
+            return times_of(
                 await self.aget_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now())
             )
-        return _preview(self._loose(cron, every, tz), count, after or from_micros(self.clock.now()))
+        return times_of(self._not_stored(cron, every, tz), count, after or from_micros(self.clock.now()))

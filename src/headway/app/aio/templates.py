@@ -8,7 +8,7 @@ from uuid import UUID
 
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.templates import TemplateVerbs
-from headway.define.option_types import UsingOptions
+from headway.define.option_types import TemplateChanges, UsingOptions
 from headway.model.job import Enqueued
 from headway.model.template import Template
 
@@ -47,7 +47,12 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         return await self._aread(self._templates(tenant, limit, after))
 
     async def achange_template(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
+        self,
+        name: str,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        **changes: Unpack[TemplateChanges],
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
         await self._aknow(self._own, tenant)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.trigger_rows import AsyncTriggerRows
-from headway.app.triggers import Rehearsal, TriggerVerbs, _given
-from headway.model.duration import Duration
+from headway.app.triggers import Rehearsal, TriggerVerbs
+from headway.define.option_types import TriggerChanges, TriggerOptions
 from headway.model.trigger import Trigger
 
 
 class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     """The async twins of the verbs of `TriggerVerbs`."""
 
-    async def acreate_trigger(
-        self,
-        name: str,
-        event: str,
-        *,
-        kind: str | None = None,
-        template: str | None = None,
-        payload: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
-        when: Mapping[str, Any] | None = None,
-        dedupe_window: Duration = "5m",
-        dedupe_key: str | None = None,
-        enabled: bool = True,
-        description: str = "",
-        tenant: str | UUID | None = None,
-        actor: str | None = None,
-    ) -> Trigger:
+    async def acreate_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
         `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
@@ -39,14 +22,13 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
         `NotFound` (the template).
         """
-        await self._aknow(self._own, tenant, create=True)
-        given = _given(locals())
-        return await self._aread(self._create_trigger(given, template, tenant, actor))
+        await self._aknow(self._own, options.get("tenant"), create=True)
+        return await self._aread(self._create_trigger(name, event, options))
 
     async def aget_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
         await self._aknow(self._own, tenant)
-        return await self._aread(self._rule("event", name, tenant))
+        return await self._aread(self._trigger_row("event", name, tenant))
 
     async def atriggers(
         self,
@@ -58,14 +40,12 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     ) -> list[Trigger]:
         """The event triggers, oldest first."""
         await self._aknow(self._own, tenant)
-        return await self._aread(self._rules("event", tenant, event, limit, after))
+        return await self._aread(self._trigger_rows("event", tenant, event, limit, after))
 
-    async def achange_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, **changes: Any
-    ) -> Trigger:
+    async def achange_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
-        await self._aknow(self._own, tenant)
-        return await self._aread(self._change_rule("event", name, tenant, actor, changes))
+        await self._aknow(self._own, changes.get("tenant"))
+        return await self._aread(self._change_trigger_row("event", name, changes))
 
     async def aenable_trigger(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
@@ -84,7 +64,7 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def adelete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a trigger; its jobs stay."""
         await self._aknow(self._own, tenant)
-        await self._arun(self._delete_rule("event", name, tenant, actor))
+        await self._arun(self._delete_trigger_row("event", name, tenant, actor))
 
     async def atest_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
