@@ -60,7 +60,6 @@ create function headway.enqueue_many(
 ) returns table (place bigint, id uuid, status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 declare
@@ -80,6 +79,8 @@ declare
   v_places bigint[];
   v_metered uuid[];
   v_fair text[];
+  -- the trigger jobs_new need not check again
+  v_checked text := set_config('headway.checked', 'on', true);
 begin
   if not p_checked then
     perform headway.check_json('payload', u.payload, 1048576), headway.check_json('meta', u.meta, 65536),

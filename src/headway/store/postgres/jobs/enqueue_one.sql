@@ -19,7 +19,6 @@ create function headway.enqueue_plain(
 ) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 begin
@@ -28,7 +27,8 @@ begin
     backoff_base_ms, backoff_cap_ms, timeout_ms, created_at)
   select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'queued', t.now,
          nextval('headway.position'), p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms, t.now
-    from (select headway.now() as now) t
+    -- checked: the trigger jobs_new need not check again
+    from (select headway.now() as now, set_config('headway.checked', 'on', true) as checked) t
    where headway.is_name(p_kind)
      and headway.is_name(p_queue)
      and least(p_max_attempts, p_max_losses) > 0
@@ -104,7 +104,6 @@ create function headway.enqueue(
 ) returns table (job_id uuid, job_status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set headway.checked = 'on' -- the trigger jobs_new need not check again
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_variable
@@ -165,7 +164,9 @@ begin
            (place ->> 'parent_id')::uuid, (place ->> 'template_id')::uuid, (place ->> 'template_revision')::integer,
            (place ->> 'trigger_id')::uuid
       from (select coalesce(tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
-                   coalesce(queue, 'default') as queue, headway.now() as now) t
+                   coalesce(queue, 'default') as queue, headway.now() as now,
+                   -- the trigger jobs_new need not check again
+                   set_config('headway.checked', 'on', true) as checked) t
       cross join lateral (select coalesce(scheduled_for, t.now + delay) as due) d
       cross join lateral (
         select case when v_held then 'held' when d.due > t.now then 'scheduled' else 'queued' end as status) s

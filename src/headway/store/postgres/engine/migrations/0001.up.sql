@@ -649,7 +649,7 @@ create policy tenant_isolation on headway.events using (tenant_id = (select head
 -- What a job cannot be, as triggers and not as checks: the server reads the text of every check anew for every statement
 -- that updates the table, of a trigger only where one of its columns is updated. That is a quarter of a claim. Short, for
 -- the same reason: an array of constants is one constant. The functions that enqueue check what they insert and say so
--- (headway.checked, which they set for their own duration); what comes from elsewhere is checked by jobs_new.
+-- (headway.checked, until their transaction ends); what comes from elsewhere is checked by jobs_new.
 
 -- the same error as a check's
 create function headway.refuse_value() returns trigger
