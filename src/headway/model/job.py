@@ -12,7 +12,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
 
 if TYPE_CHECKING:
-    from headway.model.machine import Place, Turn
+    from headway.model.machine import Place, Settled, Turn
 
 Delivery = Literal["at_least_once", "at_most_once"]
 OnConflict = Literal["return", "raise"]
@@ -107,6 +107,13 @@ class Claim(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """About how many bytes it was on its way from the database."""
         return len(self.payload) + len(self.place or "") + len(self.meta or "")
+
+
+class SettledAndClaimed(msgspec.Struct, frozen=True):
+    """What a settle that claims, too, answers."""
+
+    settled: Settled
+    claims: list[Claim]
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):

@@ -239,8 +239,8 @@ class Settler:
             return self._note_answer(await self._database.run(op.apart if self._row_by_row and op.apart else op))
         claims: list[Claim] | None = None
         try:
-            settled, got = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *reserved))
-            claims = got
+            answer = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *reserved))
+            settled, claims = answer.settled, answer.claims
             self._claimed_queue = reserved[0]
         except StoreFailed:
             claims = []

@@ -166,7 +166,7 @@ def test_a_settle_that_claims_too_writes_its_outcomes_where_a_claim_has_to_wait(
     db.enqueue(train="t")
     op = db.ops.settle_and_claim(db.home(), [make.settlement(done, "succeeded")], "default", 1)
     with holding(db, "select pg_advisory_xact_lock(headway.queue_lock('default'))"):
-        settled, _ = db.run(op)
+        settled = db.run(op).settled
         assert (settled.lost, settled.busy) == ([], [])
         assert db.status(done.id) == "succeeded"
 

@@ -386,7 +386,8 @@ def test_a_settle_and_the_claim_with_it_answer_as_both_do(db, make):
     db.signal(waits, "hello", {"a": 1})
     stale = on(on(claim))
     settlements = [make.turned(claim, "next", "running", step="two"), make.turned(stale, "done")]
-    settled, claims = db.run(db.ops.settle_and_claim(db.home(), settlements, "default", 5))
+    answer = db.run(db.ops.settle_and_claim(db.home(), settlements, "default", 5))
+    settled, claims = answer.settled, answer.claims
     assert settled == Settled([(claim.id, 3)], {claim.id: None})
     assert [each.id for each in claims] == [waits]
     assert (place(claims[0]).step, inbox(claims[0])) == ("x", ["hello"])

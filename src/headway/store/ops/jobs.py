@@ -19,6 +19,7 @@ from headway.model.job import (
     NewJob,
     Outcome,
     Report,
+    SettledAndClaimed,
     Settlement,
 )
 from headway.model.machine import Settled
@@ -90,9 +91,9 @@ class Jobs(Protocol):
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[Settled, list[Claim]]]:
+    ) -> Op[SettledAndClaimed]:
         """Settle, and then claim, in one transaction, all or none of it: where a train has one car after another, that
-        is one commit a car instead of two. Answers as both do."""
+        is one commit a car instead of two. Claims nothing where somebody holds a lock that only the claim needs."""
         ...
 
     def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:

@@ -25,6 +25,7 @@ _DROP_FUNCTIONS = """
 do $$
 declare
   f regprocedure;
+  t regtype;
 begin
   for f in
     select p.oid::regprocedure
@@ -37,6 +38,11 @@ begin
                           and d.classid in ('pg_trigger'::regclass, 'pg_policy'::regclass))
   loop
     execute format('drop function %s', f);
+  end loop;
+  for t in
+    select c.reltype::regtype from pg_class c where c.relnamespace = 'headway'::regnamespace and c.relkind = 'c'
+  loop
+    execute format('drop type %s', t);
   end loop;
 end
 $$
@@ -165,7 +171,7 @@ def _record(version: int, functions: str = "") -> str:
 
 @cache
 def _functions() -> list[str]:
-    names = ["engine/base.sql", "engine/keys.sql", "engine/logins.sql"]
+    names = [f"engine/{name}.sql" for name in ("types", "base", "keys", "logins")]
     for chapter in _CHAPTERS:
         found = sorted(entry.name for entry in (_FOLDER / chapter).iterdir() if entry.name.endswith(".sql"))
         names += [f"{chapter}/{name}" for name in found]

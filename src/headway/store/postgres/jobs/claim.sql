@@ -8,12 +8,7 @@
 -- Planned once, for any limit: with nothing but index scans to choose from, the planner cannot prefer to sort the whole
 -- queue for a limit that it does not know, and an idle poll costs no planning.
 create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
-returns table (
-  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
-  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
-  attempt integer
-)
+returns setof headway.claimed_job
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -152,12 +147,7 @@ $$;
 
 -- Claims as a worker gets them, in this order. In a statement after the one that has locked their rows.
 create function headway.claims(p_ids uuid[])
-returns table (
-  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
-  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
-  attempt integer
-)
+returns setof headway.claimed_job
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -182,12 +172,7 @@ $$;
 -- Claim exactly this job, although its queue is reserved under p_reservation. Nothing if it is not queued, its queue is
 -- reserved by somebody else, or a partition or limit is in its way. Raises HW002.
 create function headway.take(p_worker uuid, p_id uuid, p_reservation uuid default null)
-returns table (
-  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
-  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
-  attempt integer
-)
+returns setof headway.claimed_job
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '5s'

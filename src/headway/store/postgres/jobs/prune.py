@@ -8,7 +8,7 @@ from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first
 
-_PRUNABLE_JOBS = """
+_OLD_JOBS = """
 select count(*)
   from headway.jobs j
  where j.status = $2
@@ -17,23 +17,19 @@ select count(*)
                      join headway.jobs m on m.id = e.child_id
                     where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
 """
-_PRUNABLE_EVENTS = """
+_OLD_EVENTS = """
 select count(*)
   from headway.events e
- where e.status = 'handled'
+ where e.status = $2
    and e.handled_at < headway.now() - $1::bigint * interval '1 millisecond'
 """
-_PRUNABLE = {
-    "events": _PRUNABLE_EVENTS,
-    "failed_events": _PRUNABLE_EVENTS.replace("'handled'", "'failed'"),
-    "fires": """
+_OLD_FIRES = """
 select count(*)
   from headway.fires f
  where f.event_id is null
    and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
-""",
-    "audit": "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'",
-}
+"""
+_OLD_AUDIT = "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'"
 
 
 class PruneVerbs:
@@ -47,9 +43,22 @@ class PruneVerbs:
         def steps() -> Steps[dict[str, int]]:
             found = {}
             for name, older_than_ms in kept_ms.items():
-                sql = _PRUNABLE.get(name, _PRUNABLE_JOBS)
-                rows = yield Statement(sql, [older_than_ms] if name in _PRUNABLE else [older_than_ms, name])
-                found[name] = rows[0][0]
+                found[name] = first((yield _older(name, older_than_ms)))
             return found
 
         return Op(steps, writes=False)
+
+
+def _older(retention: str, older_than_ms: int) -> Statement:
+    """Counts what the retention of this name would delete: of jobs, it is the name of a status."""
+    match retention:
+        case "events":
+            return Statement(_OLD_EVENTS, [older_than_ms, "handled"])
+        case "failed_events":
+            return Statement(_OLD_EVENTS, [older_than_ms, "failed"])
+        case "fires":
+            return Statement(_OLD_FIRES, [older_than_ms])
+        case "audit":
+            return Statement(_OLD_AUDIT, [older_than_ms])
+        case status:
+            return Statement(_OLD_JOBS, [older_than_ms, status])

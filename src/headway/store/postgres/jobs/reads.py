@@ -30,9 +30,8 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
 """
 _GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
 # a parameter that is null folds its line away: these statements are planned with their values
-_MATCHES = """
+_FILTER = """
  where ($1::uuid is null or j.tenant_id = $1)
-   and ($2::text is null or j.status = $2)
    and ($3::text is null or j.kind = $3)
    and ($4::text is null or j.queue = $4)
    and ($5::text is null or j.source = $5)
@@ -45,22 +44,26 @@ _MATCHES = """
    and ($12::timestamptz is null or j.created_at < $12)
    and ($13::uuid is null or j.id < $13)
 """
-_FIND = JOB + _MATCHES + " order by j.id desc limit $14::integer"
-# as a range of (status, id), which only the index of that name serves: behind a backlog of newer jobs the planner
-# would walk back through all of it
-_FIND_FINISHED = (
-    JOB
-    + _MATCHES.replace(
-        "and ($2::text is null or j.status = $2)",
-        "and j.finished_at is not null and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)"
-        " and (j.status, j.id) < ($2, coalesce($13::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))",
-    )
-    + " order by j.status desc, j.id desc limit $14::integer"
-)
-# few and anywhere: found by their own partial index, not by walking back through everything that came after them
+_OF_STATUS = "   and ($2::text is null or j.status = $2)"
+_FIND = f"""
+{JOB} {_FILTER} {_OF_STATUS}
+ order by j.id desc
+ limit $14::integer
+"""
+# as a range of (status, id), which only the index jobs_ended serves: behind a backlog of newer jobs the planner would
+# walk back through all of it
+_FIND_FINISHED = f"""
+{JOB} {_FILTER}
+   and j.finished_at is not null
+   and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)
+   and (j.status, j.id) < ($2, coalesce($13::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+ order by j.status desc, j.id desc
+ limit $14::integer
+"""
+# few and anywhere: found by the partial index of their status, not by walking back through everything that is newer
 _FIND_LIVE = f"""
 with live as materialized (
-  select j.id from headway.jobs j {_MATCHES}
+  select j.id from headway.jobs j {_FILTER} {_OF_STATUS}
 ), page as (
   select l.id from live l order by l.id desc limit $14::integer
 )
@@ -68,14 +71,14 @@ with live as materialized (
   join page p on p.id = j.id
  order by j.id desc
 """  # noqa: S608 - texts of this file
-# by the edges, with those before them that were retried by a new job; an index of parents would cost every settle
+# by the edges, and where a child was retried by a new job, by retry_of: an index of parent_id would cost every settle
 _FIND_SPAWNED = f"""
 with recursive kin (id) as (
   select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence > 0
   union
   select r.retry_of from kin k join headway.jobs r on r.id = k.id where r.retry_of is not null
 ), page as materialized (
-  select j.id from kin k join headway.jobs j on j.id = k.id {_MATCHES} order by j.id desc limit $14::integer
+  select j.id from kin k join headway.jobs j on j.id = k.id {_FILTER} {_OF_STATUS} order by j.id desc limit $14::integer
 )
 {JOB}
   join page p on p.id = j.id

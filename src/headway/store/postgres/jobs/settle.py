@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from headway.model.job import Claim, Settlement
+from headway.model.job import SettledAndClaimed, Settlement
 from headway.model.machine import Settled
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.postgres.engine.arrays import column
@@ -14,19 +14,24 @@ from headway.store.postgres.jobs.claim import CLAIM, read_claims
 from headway.store.postgres.machines.children import spawn
 from headway.store.postgres.machines.turns import is_childless, turn_json
 
-_SETTLE = (
-    "select * from headway.settle($1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[],"
-    " $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[],"
-    " $15::integer[])"
+_OUTCOMES = (
+    "$1::uuid, $2::uuid[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[],"
+    " $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[], $15::integer[]"
 )
-_SETTLE_AND_CLAIM = (
-    "select * from headway.settle_and_claim($16, $17::integer, $1::uuid, $2::uuid[], $3::integer[], $4::text[],"
-    " $5::text[], $6::integer[], $7::bigint[], $8::json[], $9::text[], $10::integer[], $11::text[], $12::text[],"
-    " $13::jsonb[], $14::json[], $15::integer[])"
-)
-_APART = _SETTLE.replace("headway.settle", "headway.settle_apart")
+_SETTLE = f"select * from headway.settle({_OUTCOMES})"  # noqa: S608 - texts of this file
+# by halves, many may wait one after another
+_SETTLE_BRIEFLY = f"select * from headway.settle({_OUTCOMES}, p_patience => '20ms')"  # noqa: S608 - texts of this file
+_SETTLE_AND_CLAIM = f"""
+select s.id, s.fence, s.verdict, s.signals, (s.claim).*
+  from headway.settle_and_claim($16, $17::integer, {_OUTCOMES}) s
+"""  # noqa: S608 - texts of this file
 _SUCCEED = "select * from headway.succeed($1::uuid, $2::uuid[], $3::integer[], $4::json[])"
-_AND_SUCCEED = " union all select * from headway.succeed($1::uuid, $16::uuid[], $17::integer[], $18::json[])"
+_SETTLE_AND_SUCCEED = f"""
+{_SETTLE}
+union all
+select * from headway.succeed($1::uuid, $16::uuid[], $17::integer[], $18::json[])
+"""  # noqa: S608 - texts of this file
+_BUSY = frozenset({"55P03", "40P01"})  # a lock was not to be had in time; a deadlock
 _SAID = attrgetter(
     "status", "to", "fence", "charge", "delay_ms", "error", "exit_code", "stdout_tail", "stderr_tail", "pid", "turn"
 )
@@ -35,30 +40,33 @@ _NOTHING_SAID = ("succeeded", "succeeded", 1, 0, 0, None, None, None, None, None
 
 class SettleVerbs:
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
-        spawns = _spawns(settlements)
-        apart = None if spawns else _apart(worker_id, settlements)
-        return Op(lambda: _settle(worker_id, settlements), writes=True, atomic=spawns, apart=apart)
+        def steps() -> Steps[Settled]:
+            return _settle(worker_id, settlements)
+
+        if _spawns(settlements):
+            return Op(steps, writes=True, atomic=True)
+        return Op(steps, writes=True, apart=Op(lambda: _settle_by_halves(worker_id, settlements), writes=True))
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[Settled, list[Claim]]]:
-        def at_once() -> Steps[tuple[Settled, list[Claim]]]:
-            rows = yield Statement(_SETTLE_AND_CLAIM, [*_settling(worker_id, settlements), queue, limit])
-            # a row without a kind is no claim, but what became of a settlement
-            answers = [(row[0], row[5], row[13], row[18]) for row in rows if row[2] is None]
-            return _settled(answers), read_claims([row for row in rows if row[2] is not None])
+    ) -> Op[SettledAndClaimed]:
+        def at_once() -> Steps[SettledAndClaimed]:
+            rows = yield Statement(_SETTLE_AND_CLAIM, [*_arrays(worker_id, settlements), queue, limit])
+            settled = [row[:4] for row in rows if row[2] is not None]
+            return SettledAndClaimed(_settled(settled), read_claims([row[4:] for row in rows if row[2] is None]))
 
-        def one_by_one() -> Steps[tuple[Settled, list[Claim]]]:
+        def one_by_one() -> Steps[SettledAndClaimed]:
             yield Statement("select headway.lock_claim($1)", [queue])
             settled = yield from _settle(worker_id, settlements)
-            return settled, read_claims((yield Statement(CLAIM, [worker_id, queue, limit])))
+            return SettledAndClaimed(settled, read_claims((yield Statement(CLAIM, [worker_id, queue, limit]))))
 
-        def only_settled() -> Steps[tuple[Settled, list[Claim]]]:
-            return (yield from _settle_apart(worker_id, settlements)), []
+        def without_claim() -> Steps[SettledAndClaimed]:
+            return SettledAndClaimed((yield from _settle_by_halves(worker_id, settlements)), [])
 
-        spawns = _spawns(settlements)
-        apart = None if spawns else Op(only_settled, writes=True)
-        return Op(one_by_one if spawns else at_once, writes=True, repeatable=False, atomic=spawns, apart=apart)
+        # children are enqueued by statements of their own
+        if _spawns(settlements):
+            return Op(one_by_one, writes=True, repeatable=False, atomic=True)
+        return Op(at_once, writes=True, repeatable=False, apart=Op(without_claim, writes=True))
 
 
 def _spawns(settlements: Sequence[Settlement]) -> bool:
@@ -71,9 +79,9 @@ def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]
         return _settled((yield Statement(_SUCCEED, [worker_id, *_succeeding(plain)])))
     if plain:
         settlements = [s for s in settlements if not _is_plain(s)]
-        request = Statement(_SETTLE + _AND_SUCCEED, [*_settling(worker_id, settlements), *_succeeding(plain)])
+        request = Statement(_SETTLE_AND_SUCCEED, [*_arrays(worker_id, settlements), *_succeeding(plain)])
     else:
-        request = Statement(_SETTLE, _settling(worker_id, settlements))
+        request = Statement(_SETTLE, _arrays(worker_id, settlements))
     rows = yield request
     parked = {(job_id, fence) for job_id, fence, verdict, _ in rows if verdict == "parked"}
     if parked:
@@ -81,12 +89,19 @@ def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]
     return _settled(rows)
 
 
-def _apart(worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
-    return Op(lambda: _settle_apart(worker_id, settlements), writes=True)
-
-
-def _settle_apart(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
-    return _settled((yield Statement(_APART, _settling(worker_id, settlements))))
+def _settle_by_halves(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
+    """Settle what can be settled: what somebody's open transaction is in the way of ends alone, and is `busy`."""
+    try:
+        return _settled((yield Statement(_SETTLE_BRIEFLY, _arrays(worker_id, settlements))))
+    except Exception as error:
+        if getattr(error, "sqlstate", None) not in _BUSY:
+            raise
+    if len(settlements) == 1:
+        return Settled([], {}, [(settlements[0].id, settlements[0].fence)])
+    middle = len(settlements) // 2
+    first = yield from _settle_by_halves(worker_id, settlements[:middle])
+    second = yield from _settle_by_halves(worker_id, settlements[middle:])
+    return Settled(first.lost + second.lost, first.continued | second.continued, first.busy + second.busy)
 
 
 def _is_plain(settlement: Settlement) -> bool:
@@ -98,7 +113,7 @@ def _succeeding(settlements: Sequence[Settlement]) -> list[Any]:
     return [[s.id for s in settlements], [s.fence for s in settlements], column(settlements, "result", None)]
 
 
-def _settling(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
+def _arrays(worker_id: str, settlements: Sequence[Settlement]) -> list[Any]:
     turns = [s.turn for s in settlements]
     return [
         worker_id,

@@ -3,7 +3,7 @@
 -- Write how executions ended (see end_attempts). Says of some what became of them: `lost`, which was not this worker's to
 -- end (one that was written before, whose acknowledgement got lost, is not); `continued`, which goes on with fence + 1,
 -- with the signals that it has; `parked`, a Spawn whose children the caller is to enqueue in this transaction.
--- Waits for nobody longer than p_patience (55P03): then nothing is written, and settle_apart finds out who is in the way.
+-- Waits no longer than p_patience for anybody (55P03): then nothing is written, and the caller tries again with fewer.
 create function headway.settle(
   p_worker uuid,
   p_ids uuid[],
@@ -77,65 +77,9 @@ begin
 end
 $$;
 
--- The same where somebody's open transaction is in the way of some: by halves, until those stand alone. Says `busy` of
--- them, and nothing of them is written.
-create function headway.settle_apart(
-  p_worker uuid,
-  p_ids uuid[],
-  p_fences integer[],
-  p_statuses text[],
-  p_tos text[],
-  p_charges integer[] default null,
-  p_delays_ms bigint[] default null,
-  p_results json[] default null,
-  p_errors text[] default null,
-  p_exit_codes integer[] default null,
-  p_stdout_tails text[] default null,
-  p_stderr_tails text[] default null,
-  p_turns jsonb[] default null,
-  p_states json[] default null,
-  p_pids integer[] default null
-) returns table (id uuid, fence integer, verdict text, signals text)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_half integer := cardinality(p_ids) / 2;
-begin
-  begin
-    return query
-      select s.*
-        from headway.settle(
-               p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
-               p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids, '20ms') s;
-    return;
-  exception when lock_not_available or deadlock_detected then
-    null;
-  end;
-  if v_half = 0 then
-    return query select p_ids[1], p_fences[1], 'busy', null::text;
-    return;
-  end if;
-  return query
-    select s.*
-      from headway.settle_apart(
-             p_worker, p_ids[:v_half], p_fences[:v_half], p_statuses[:v_half], p_tos[:v_half], p_charges[:v_half],
-             p_delays_ms[:v_half], p_results[:v_half], p_errors[:v_half], p_exit_codes[:v_half],
-             p_stdout_tails[:v_half], p_stderr_tails[:v_half], p_turns[:v_half], p_states[:v_half], p_pids[:v_half]) s;
-  v_half := v_half + 1;
-  return query
-    select s.*
-      from headway.settle_apart(
-             p_worker, p_ids[v_half:], p_fences[v_half:], p_statuses[v_half:], p_tos[v_half:], p_charges[v_half:],
-             p_delays_ms[v_half:], p_results[v_half:], p_errors[v_half:], p_exit_codes[v_half:],
-             p_stdout_tails[v_half:], p_stderr_tails[v_half:], p_turns[v_half:], p_states[v_half:], p_pids[v_half:]) s;
-end
-$$;
-
 -- Settle jobs that succeeded, as nearly all do: plain ones at their first attempt in one statement, without what no
 -- such job has; whatever is more than that by settle. The same words come back as from there.
--- Locks the plain ones in order of id, then the others: who holds one of them is waited for a moment only (55P03), and
--- then settle_apart is asked.
+-- Locks the plain ones in order of id, then the others. Waits for a lock no longer than settle does (55P03).
 create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
 returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
@@ -206,8 +150,8 @@ begin
 end
 $$;
 
--- Settle, and then claim, in one transaction. A row without a kind is no claim, but what settle says of one: its verdict
--- as `delivery`, and its signals as `place`.
+-- Settle, and then claim, in one transaction. Gives the rows of settle, without a claim, and then a row for each claim,
+-- with nothing else in it.
 create function headway.settle_and_claim(
   p_queue text,
   p_limit integer,
@@ -226,26 +170,20 @@ create function headway.settle_and_claim(
   p_turns jsonb[] default null,
   p_states json[] default null,
   p_pids integer[] default null
-) returns table (
-  id uuid, tenant_id uuid, kind text, queue text, payload json, fence integer, tries integer, losses integer,
-  max_attempts integer, max_losses integer, backoff_base_ms bigint, backoff_cap_ms bigint, timeout_ms bigint,
-  delivery text, correlation_id text, trace_id text, meta json, followed boolean, place text,
-  attempt integer
-)
+) returns table (id uuid, fence integer, verdict text, signals text, claim headway.claimed_job)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   perform headway.lock_claim(p_queue);
-  for id, fence, delivery, place in
-    select s.id, s.fence, s.verdict, s.signals
+  return query
+    select s.id, s.fence, s.verdict, s.signals, null::headway.claimed_job
       from headway.settle(
              p_worker, p_ids, p_fences, p_statuses, p_tos, p_charges, p_delays_ms, p_results, p_errors,
-             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids) s
-  loop
-    return next;
-  end loop;
-  return query select * from headway.claim(p_worker, p_queue, p_limit);
+             p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids) s;
+  return query
+    select null::uuid, null::integer, null::text, null::text, c
+      from headway.claim(p_worker, p_queue, p_limit) c;
 end
 $$;
 

@@ -37,24 +37,25 @@ _FIRES = f"""
 select {_FIRE_COLUMNS}
   from headway.fires f
  where ($1::uuid is null or f.tenant_id = $1)
-   and ($2::uuid is null or f.trigger_id = $2)
+   and $2::uuid is null -- of every trigger
    and ($3::uuid is null or f.event_id = $3)
    and ($4::uuid is null or f.id < $4)
  order by f.id desc
  limit $5::integer
 """  # noqa: S608 - texts of this file
-
-# as a range of (trigger_id, id), which only the index of that name serves: the planner would walk back through all that
-# others have fired since
-_FIRES_OF = (
-    _FIRES.replace(
-        "($2::uuid is null or f.trigger_id = $2)",
-        "(f.trigger_id, f.id) >= ($2::uuid, '00000000-0000-0000-0000-000000000000'::uuid)"
-        " and (f.trigger_id, f.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)",
-    )
-    .replace("($4::uuid is null or f.id < $4)", "($4::uuid is null or (f.trigger_id, f.id) < ($2, $4))")
-    .replace("order by f.id desc", "order by f.trigger_id desc, f.id desc")
-)
+# as a range of (trigger_id, id), which only the index fires_trigger serves: the planner would walk back through all
+# that other triggers have fired since
+_FIRES_OF_TRIGGER = f"""
+select {_FIRE_COLUMNS}
+  from headway.fires f
+ where ($1::uuid is null or f.tenant_id = $1)
+   and (f.trigger_id, f.id) >= ($2::uuid, '00000000-0000-0000-0000-000000000000'::uuid)
+   and (f.trigger_id, f.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+   and ($3::uuid is null or f.event_id = $3)
+   and ($4::uuid is null or (f.trigger_id, f.id) < ($2, $4))
+ order by f.trigger_id desc, f.id desc
+ limit $5::integer
+"""  # noqa: S608 - texts of this file
 
 
 class FireVerbs:
@@ -150,7 +151,7 @@ class FireVerbs:
         before: str | None,
     ) -> Op[list[Fire]]:
         return read(
-            _FIRES if trigger_id is None else _FIRES_OF,
+            _FIRES if trigger_id is None else _FIRES_OF_TRIGGER,
             [tenant_id, trigger_id, event_id, before, limit],
             lambda rows: [_fire(row) for row in rows],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headway.model.job import Claim, Settlement
+from headway.model.job import SettledAndClaimed, Settlement
 from headway.model.machine import Settled
 from headway.model.status import AttemptStatus
 from headway.store.ops import Batch, Op, Statement, Steps
@@ -75,11 +75,10 @@ class SettleVerbs(ClaimVerbs):
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
-    ) -> Op[tuple[Settled, list[Claim]]]:
-        def steps() -> Steps[tuple[Settled, list[Claim]]]:
+    ) -> Op[SettledAndClaimed]:
+        def steps() -> Steps[SettledAndClaimed]:
             settled = yield from self.settle(worker_id, settlements).steps()
-            claims = yield from self.claim(worker_id, queue, limit).steps()
-            return settled, claims
+            return SettledAndClaimed(settled, (yield from self.claim(worker_id, queue, limit).steps()))
 
         return SqliteOp(steps, writes=True, repeatable=False)
 
