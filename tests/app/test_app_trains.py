@@ -13,6 +13,7 @@ from headway.define.options import new_job
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model.ids import new_id
 from headway.testing import drain
+from headway.worker import run_worker
 
 Call = Callable[..., Any]
 
@@ -202,9 +203,7 @@ def test_a_worker_here_is_woken_when_a_train_is_resumed(url: str) -> None:
         (both if last else started).set()
 
     worker = app._worker("default", 1)
-    from headway.worker import run
-
-    thread = threading.Thread(target=run, args=(worker,))
+    thread = threading.Thread(target=run_worker, args=(worker,))
     thread.start()
     try:
         work.enqueue(False)

@@ -305,7 +305,7 @@ def test_a_cancel_ends_the_whole_tree_and_keeps_what_it_wrote(shop: Workshop, de
 def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
     lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["headway.worker.run"], "STUBBORN_S", 0.1)
+    monkeypatch.setattr("headway.worker.run.STUBBORN_S", 0.1)
     kind = declare(lite, argv=script(DEAF), timeout="700ms", kill_grace="1s", max_attempts=1)
     began = time.monotonic()
     job, attempt = run(lite, kind)
@@ -318,7 +318,7 @@ def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
 def test_a_worker_that_stops_gives_the_job_back_without_its_program(
     lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["headway.worker.run"], "STUBBORN_S", 0.1)
+    monkeypatch.setattr("headway.worker.run.STUBBORN_S", 0.1)
     kind = declare(lite, argv=script(DEAF), kill_grace="700ms")
     (job_id,) = lite.enqueue(kind.build())
 

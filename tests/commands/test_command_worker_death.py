@@ -22,7 +22,7 @@ import os, sys
 from headway import commands
 from headway.config import Settings
 from headway.store.sqlite.store import SqliteStore
-from headway.worker import Worker, run
+from headway.worker import Worker, run_worker
 
 path, script, mark = sys.argv[1:4]
 argv = [sys.executable, "-I", "-S", "-c", script.replace("{", "{{").replace("}", "}}")]
@@ -40,7 +40,7 @@ if sys.argv[4] == "fork":
             time.sleep(8)
             os._exit(0)
     threading.Thread(target=fork, daemon=True).start()
-run(Worker(store, {"cmd": kinds[0]}, settings=Settings(grace_ms=100), queues={"default": 3}))
+run_worker(Worker(store, {"cmd": kinds[0]}, settings=Settings(grace_ms=100), queues={"default": 3}))
 """
 
 

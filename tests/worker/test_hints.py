@@ -168,7 +168,7 @@ def test_a_worker_hears_of_a_job_of_another_process(
 
     async def story() -> str:
         await shop.until(lambda: bool(shop.wake._listeners))
-        await shop.until(lambda: all(lane.poll_at for lane in worker._fetcher._lanes.values()))
+        await shop.until(lambda: all(queue.poll_at for queue in worker._fetcher._queues.values()))
         script = f"from headway import Headway; print(Headway({url!r}).enqueue('works').id)"
         done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], capture_output=True, check=True)
         job_id = done.stdout.decode().strip()

@@ -404,11 +404,11 @@ def test_the_event_loop_standing_still_is_told_with_whose_code(
     async def blocks() -> None:
         for _ in range(1_000):
             threading.Event().wait(0.01)
-            if lines("stands still"):
+            if lines("is blocked"):
                 return
 
     (job_id,) = shop.enqueue(blocks.build())
     shop.drain()
-    record = lines("stands still")[0]
+    record = lines("is blocked")[0]
     assert (record.headway["kind"], record.headway["job_id"]) == ("blocks", job_id)
     assert "threading.py" in record.headway["at"]

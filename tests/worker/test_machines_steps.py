@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,9 +15,8 @@ from headway.define import new_job
 from headway.model.job import Job
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
+from headway.worker import run as inline
 from tests.worker_harness import Workshop
-
-inline = import_module("headway.worker.run")  # the package gives a function of that name
 
 # steps one after another
 

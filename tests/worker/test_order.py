@@ -257,11 +257,11 @@ def test_a_worker_repairs_a_train_whose_locomotive_somebody_deleted(
 
     async def story() -> None:
         await shop.until_status(ids[2], "succeeded")
-        await shop.until(lambda: bool(lines("were let go")))
+        await shop.until(lambda: bool(lines("were released")))
 
     shop.while_working(shop.worker(settings={"sweep_every_ms": 50}), story)
     assert ran == [1, 2]
-    (line,) = lines("were let go")
+    (line,) = lines("were released")
     assert line.levelname == "WARNING"
     assert "somebody changed or deleted rows by hand" in line.getMessage()
     assert "dest_42" in line.getMessage()
@@ -277,4 +277,4 @@ def test_a_sweep_that_finds_nothing_says_nothing(
         await asyncio.sleep(0.2)
 
     shop.while_working(shop.worker(settings={"sweep_every_ms": 10}), story)
-    assert lines("were let go") == []
+    assert lines("were released") == []

@@ -40,7 +40,7 @@ from headway import logs
 from headway.config import Settings
 from headway.define import Registry
 from headway.store.sqlite.store import SqliteStore
-from headway.worker import Worker, run
+from headway.worker import Worker, run_worker
 
 kinds = Registry()
 
@@ -54,7 +54,7 @@ logs.configure(json=True)
 store = SqliteStore(sys.argv[1])
 job = stuck.build()
 store.run(store.ops.enqueue([job]))
-summary = run(Worker(store, kinds.kinds, settings=Settings(grace_ms=int(sys.argv[2]))))
+summary = run_worker(Worker(store, kinds.kinds, settings=Settings(grace_ms=int(sys.argv[2]))))
 job, = store.run(store.ops.get([job.id], tenant_id=None))
 print(job.status, job.tries, job.losses, summary.released, flush=True)
 """

@@ -17,7 +17,7 @@ import pytest
 from headway.define import Cancel, Context, Retry, Snooze
 from headway.model.ids import new_id
 from headway.model.job import NewJob
-from headway.worker import Summary, run
+from headway.worker import Summary, run_worker
 from headway.worker.run import Runner
 from tests.worker_harness import Workshop
 
@@ -382,7 +382,7 @@ def test_the_collector_looks_less_often_while_a_process_is_a_worker(shop: Worksh
         gc.set_threshold(*own)
     try:
         chosen, frozen = gc.get_threshold(), gc.get_freeze_count()
-        assert run(shop.worker(), until_idle=True) == Summary(succeeded=1)
+        assert run_worker(shop.worker(), until_idle=True) == Summary(succeeded=1)
         assert (gc.get_threshold(), gc.get_freeze_count()) == (chosen, frozen)
     finally:
         gc.set_threshold(*before)

@@ -114,7 +114,7 @@ def test_a_job_whose_thread_still_runs_is_nobody_elses(shop: Workshop, lines: An
     (next_id,) = shop.enqueue(stuck.build())
     _, summary = stopped_while_it_runs(shop, shop.job(lambda: None, name="other"), started, grace_ms=0)
     assert summary.released == 0
-    assert lines("a thread cannot be killed: their jobs are not given back")
+    assert lines("a thread cannot be killed: their jobs are given back when")
     # the process goes on, and so does the thread: another worker finds nothing, also when it reaps
     shop.drain()
     assert [shop.get(each).status for each in (job_id, next_id)] == ["running", "queued"]
@@ -164,7 +164,7 @@ def test_a_partition_waits_for_a_function_past_its_timeout(shop: Workshop, lines
         (job_id,) = shop.enqueue(stuck.build())
         await shop.until_status(job_id, "running")
         shop.enqueue(other.build())
-        await shop.until(lambda: bool(lines("others wait for its end")))
+        await shop.until(lambda: bool(lines("other jobs wait for its end")))
         assert shop.get(job_id).status == "running"
         go_on.set()
         await shop.until(others.is_set)

@@ -111,4 +111,4 @@ def test_a_loop_that_was_ended_is_started_again(shop: Workshop, lines: Any) -> N
         await shop.until_status(job_id, "succeeded")
 
     shop.while_working(shop.worker(store=store), story)
-    assert lines("claiming has ended by itself")
+    assert lines("claiming ended by itself")

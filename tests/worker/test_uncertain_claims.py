@@ -21,8 +21,8 @@ async def _ready(shop: Workshop, worker: Worker) -> None:
     """Wait until the worker has looked at its queues, found nothing, and doubts nothing."""
     await shop.until(lambda: hasattr(worker, "_fetcher") and bool(shop.wake._listeners))
     fetcher = worker._fetcher
-    await shop.until(lambda: all(lane.poll_at for lane in fetcher._lanes.values()))
-    await shop.until(lambda: not (fetcher._slots.asked or fetcher._doubtful))
+    await shop.until(lambda: all(queue.poll_at for queue in fetcher._queues.values()))
+    await shop.until(lambda: not (fetcher._slots.asked or fetcher.returned.is_uncertain))
 
 
 def _claimed_unseen(shop: Workshop, worker: Worker, job: Any) -> None:
@@ -54,12 +54,12 @@ def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later
 
     async def story() -> str:
         await _ready(shop, worker)
-        doubts = worker._fetcher._doubts
+        before = worker._fetcher.returned._uncertain
         store.away = True
-        await shop.until(lambda: worker._fetcher._doubts > doubts)
+        await shop.until(lambda: worker._fetcher.returned._uncertain > before)
         store.away = False
-        await shop.until(lambda: not worker._fetcher._doubtful)
-        assert worker._fetcher._look_again_at < time.monotonic() + 0.4  # five quarters of its lease
+        await shop.until(lambda: not worker._fetcher.returned.is_uncertain)
+        assert worker._fetcher.returned._check_at < time.monotonic() + 0.4  # five quarters of its lease
         # only now the server gets to it
         job = works.build()
         _claimed_unseen(shop, worker, job)
@@ -81,8 +81,8 @@ def test_a_claim_that_nobody_knows_of_is_found_sooner_or_later(shop: Workshop) -
         await _ready(shop, worker)
         job = works.build()
         _claimed_unseen(shop, worker, job)
-        assert 400 < worker._fetcher._look_again_at - time.monotonic() < 800  # its lease is a minute
-        worker._fetcher._look_again_at = time.monotonic()
+        assert 400 < worker._fetcher.returned._check_at - time.monotonic() < 800  # its lease is a minute
+        worker._fetcher.returned._check_at = time.monotonic()
         await shop.until_status(job.id, "succeeded")
         return job.id
 
@@ -122,13 +122,13 @@ def test_a_doubt_waits_for_the_claim_that_a_settle_makes(shop: Workshop, lines: 
         await committed.wait()
         assert [shop.get(job_id).status for job_id in ids] == ["succeeded", "running"]
         fetcher = worker._fetcher
-        fetcher._doubts += 1
+        fetcher.returned.uncertain()
         fetcher.loop.poke()
         await asyncio.sleep(0.05)  # for a worker that would give it back
         let_go.set()
         for job_id in ids:
             await shop.until_status(job_id, "succeeded")
-        await shop.until(lambda: not fetcher._doubtful)
+        await shop.until(lambda: not fetcher.returned.is_uncertain)
         return ids
 
     try:

@@ -28,7 +28,7 @@ from headway.model.job import NewJob
 from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
-from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run
+from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker
 from headway.worker.hints import Hints, folder_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -148,7 +148,7 @@ class Headway(Verbs, AsyncPruneVerbs):
 
         Without queues it works on those that its kinds use. `{"mail": 5, "default": 20}` gives slots per queue.
         """
-        return run(self._worker(queues, concurrency), until_idle=until_idle)
+        return run_worker(self._worker(queues, concurrency), until_idle=until_idle)
 
     async def arun(
         self,

@@ -1,7 +1,7 @@
 """The worker: claims, runs and settles jobs, one asyncio process."""
 
 from headway.worker.hooks import EVENTS, Event, Hooks
-from headway.worker.os_signals import run, run_with_signals
+from headway.worker.os_signals import run_with_signals, run_worker
 from headway.worker.process_supervisor import supervise_processes
 from headway.worker.run import Middleware
 from headway.worker.single_job import SingleJobWorker
@@ -18,7 +18,7 @@ __all__ = [
     "Summary",
     "Wake",
     "Worker",
-    "run",
     "run_with_signals",
+    "run_worker",
     "supervise_processes",
 ]

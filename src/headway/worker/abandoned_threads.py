@@ -1,4 +1,4 @@
-"""Holds on to jobs whose threads outlive their worker: nobody else may run them before the thread or process ends."""
+"""Keeps the jobs of threads that outlive their worker: nobody else may run them before the thread or process ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = get_logger("headway.worker")
 
 
 class AbandonedThreads:
-    """Beats for a worker that has stopped, in a daemon thread of its own, until its last function returned; then gives
-    the jobs back and signs off. If the process ends first, so do its threads, and the lease runs out."""
+    """Sends heartbeats for a stopped worker, from a daemon thread, until its last function returned; then gives the
+    jobs back and signs off. If the process ends first, its threads end with it and the lease runs out."""
 
     def __init__(self, store: Store, worker_id: str, runs: Sequence[Execution], *, heartbeat_s: float) -> None:
         self._store = store
@@ -28,26 +28,26 @@ class AbandonedThreads:
     def start(self) -> None:
         for run in self._runs:
             run.on_thread_end = self._ended.set
-        threading.Thread(target=self._hold, name="headway-leftover", daemon=True).start()
+        threading.Thread(target=self._keep, name="headway-abandoned", daemon=True).start()
 
-    def _hold(self) -> None:
+    def _keep(self) -> None:
         try:
-            while self._runs and self._beat():
-                # before the wait, too: what ended before it could tell us has only left its mark
+            while self._runs and self._heartbeat():
+                # also before the wait: a thread that ended before `start` set no event
                 self._give_back()
                 if self._runs:
                     self._ended.wait(self._heartbeat_s)
                     self._ended.clear()
             self._store.run(self._store.ops.unregister(self._worker_id))
-        except Exception as error:  # a closed store, or one that is away: the lease runs out by itself
-            log.warning("could not hold on to jobs whose functions still run", error=str(error))
+        except Exception as error:  # the store is closed or away: the lease runs out by itself
+            log.warning("could not keep the jobs of functions that still run", error=str(error))
 
-    def _beat(self) -> bool:
+    def _heartbeat(self) -> bool:
         try:
-            beat = self._store.run(self._store.ops.heartbeat(self._worker_id, running=len(self._runs), busy=[]))
+            reply = self._store.run(self._store.ops.heartbeat(self._worker_id, running=len(self._runs), busy=[]))
         except StoreUnavailable:
             return True
-        return beat.alive
+        return reply.alive
 
     def _give_back(self) -> None:
         ended = [run for run in self._runs if run.thread_ended]

@@ -7,8 +7,8 @@ CLAIM_BYTES = 64 * 1_048_576
 
 
 def max_claim(slots: int) -> int:
-    """The most jobs of one claim: half the slots where there are many, so that the next claim is on its way while the
-    jobs of this one run.
+    """The most jobs of one claim. Of many slots half, so that the next claim is on its way while the jobs of this one
+    run.
 
     >>> [max_claim(slots) for slots in (1, 100, 500, 1_000, 5_000)]
     [1, 100, 250, 500, 1000]
@@ -26,7 +26,7 @@ def jobs_that_fit(size: int) -> int:
 
 
 def worth_a_claim(slots: int) -> int:
-    """How many slots of a busy queue should be free before it is worth a claim.
+    """How many slots of a busy queue must be free to be worth a claim.
 
     >>> [worth_a_claim(slots) for slots in (1, 7, 20, 500)]
     [1, 1, 5, 50]
@@ -35,7 +35,7 @@ def worth_a_claim(slots: int) -> int:
 
 
 class SettleBatchSize:
-    """How much to do at once, where too much fails as a whole: half of what failed, and slowly more from there."""
+    """How many outcomes to write at once: halved when a batch fails, grown slowly from there."""
 
     def __init__(self, largest: int) -> None:
         self.most = self._largest = largest

@@ -1,4 +1,4 @@
-"""Calls the store, and says when it cannot be reached."""
+"""Database: the way of every call from a worker to its store; reports once, for all loops, when it is away."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """Every call of a worker to its database goes through here."""
+    """Runs the worker's ops with a deadline each."""
 
     def __init__(self, store: Store, *, timeout_s: float) -> None:
         self.ops = store.ops
@@ -29,16 +29,16 @@ class Database:
         self._says = Seldom(30)
 
     async def run(self, op: Op[T], *, timeout_s: float | None = None) -> T:
-        """Run the op; raises what the store raises, having said that it is away (twice a minute at most)."""
+        """Run the op; raises what the store raises. That the database is away is logged, at most twice a minute."""
         began_at = time.monotonic()
         try:
             result = await self._store.arun(op, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
         except StoreBusy:
-            raise  # it is there, and somebody else is in the way
+            raise  # the database answers; somebody else has locked the rows
         except StoreUnavailable as error:
             self._away(error)
             raise
-        # the answer to what was asked before the outage does not end it
+        # the late answer to a call from before the outage does not end the outage
         if self._away_since is not None and began_at > self._failed_at:
             self._back(self._away_since)
         return result

@@ -21,7 +21,7 @@ def error_text(error: BaseException) -> str:
         message = str(error)
     except Exception as fault:
         message = f"(its message raised {type(fault).__name__})"
-    # before anything is cut: of a secret that is cut, no redaction would know the piece
+    # before anything is cut: half of a secret would not be recognised
     shown = redact_head(message, _MESSAGE_LIMIT, known())
     message = shown if len(message) <= _MESSAGE_LIMIT else shown + " …"
     head = storable(f"{type(error).__qualname__}: {message}" if message else type(error).__qualname__)
@@ -37,7 +37,7 @@ def first_line(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without what a store cannot keep: lone surrogates and NUL become escapes."""
+    """The text without what a store cannot hold: lone surrogates and NUL become escapes."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
@@ -50,7 +50,7 @@ def handler_exc_info(error: BaseException) -> tuple[type[BaseException], BaseExc
 
 
 def _redacted(trace: str) -> str:
-    # of a giant one, what is kept is its end
+    # of a huge traceback the end is kept
     return redact(trace, known()) if len(trace) <= _TRACE_LIMIT else redact_tail(trace, _TRACE_LIMIT, known())
 
 
@@ -58,6 +58,6 @@ def _cap(head: str, trace: str) -> str:
     room = ERROR_LIMIT - len(head.encode()) - 8
     encoded = trace.encode()
     if len(encoded) > room:
-        # the end of a traceback is where it happened
+        # the end of a traceback says where it happened
         trace = "…" + encoded[-room:].decode(errors="ignore")
     return f"{head}\n\n{trace}".rstrip()

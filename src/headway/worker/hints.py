@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 _AT_MOST_EVERY_S = 0.001  # for each queue
-_LIST_AT_MOST_EVERY_S = 0.05  # the folder: workers come and go seldom
+_LIST_AT_MOST_EVERY_S = 0.05  # the folder: workers come and go rarely
 _TARGETS = 3  # how many sockets a hint tries until one takes it
 _LONGEST = 1_024  # bytes of a hint; the name of a queue has 128 characters at most
 _REFRESH_S = 60.0
@@ -28,7 +28,7 @@ _FIRST, _PASSED_ON = b"1", b"2"
 
 
 def folder_of(install_id: str | None) -> str | None:
-    """Where the workers of this database bind their sockets; None where the platform has no such sockets.
+    """Where the workers of this database bind their sockets; None if the platform has no Unix sockets.
 
     $HEADWAY_RUNTIME_DIR, or a folder of this user in /tmp: not $XDG_RUNTIME_DIR, which a service may not have."""
     if install_id is None or not hasattr(socket, "AF_UNIX"):
@@ -88,8 +88,8 @@ class Hints:
 
 
 class HintListener:
-    """Where one worker hears hints. Its `wake` is called with the queue, and says whether a slot is free there; if not,
-    the hint is passed on to another worker, once."""
+    """The socket of one worker. `wake` is called with the queue and returns whether a slot is free there; if not, the
+    hint is passed on to another worker, once."""
 
     def __init__(self, folder: str, queues: Iterable[str], wake: Callable[[str], bool]) -> None:
         self.path = os.path.join(folder, uuid.uuid4().hex[:16])
@@ -108,7 +108,7 @@ class HintListener:
             _make_private(self._folder)
             bound.setblocking(False)
             bound.bind(self.path)
-            # the list comes last: whoever finds it finds the socket
+            # the list comes last: who finds it finds the socket, too
             _write(self.path + ".queues", "\n".join(sorted(self._queues)))
             event_loop.add_reader(bound.fileno(), self._read, bound)
         except (OSError, NotImplementedError):
@@ -131,7 +131,7 @@ class HintListener:
                 os.rmdir(self._folder)  # the last one out
 
     def _open_again(self) -> None:
-        """Something that cleans up /tmp may have removed the files."""
+        """A cleaner of /tmp may have removed the files."""
         if os.path.exists(self.path) and os.path.exists(self.path + ".queues"):
             self._refresh = asyncio.get_running_loop().call_later(_REFRESH_S, self._open_again)
         else:
@@ -139,7 +139,7 @@ class HintListener:
             self.open()
 
     def _read(self, bound: socket.socket) -> None:
-        heard: dict[str, bool] = {}
+        hinted: dict[str, bool] = {}
         for _ in range(_AT_ONCE):
             try:
                 hint = bound.recv(_LONGEST)
@@ -147,8 +147,8 @@ class HintListener:
                 break
             queue = hint[1:].decode(errors="replace")
             if queue in self._queues:
-                heard[queue] = heard.get(queue, False) or hint[:1] == _FIRST
-        for queue, may_pass_on in heard.items():
+                hinted[queue] = hinted.get(queue, False) or hint[:1] == _FIRST
+        for queue, may_pass_on in hinted.items():
             if not self._wake(queue) and may_pass_on:
                 self._others.pass_on(queue, but=self.path)
 
@@ -157,7 +157,7 @@ def _delivered(sender: socket.socket, path: str, hint: bytes) -> bool:
     try:
         sender.sendto(hint, path)
     except BlockingIOError:
-        return True  # it has hints waiting: it will look anyway
+        return True  # its buffer is full of hints: it will claim anyway
     except ConnectionRefusedError:
         _remove(path)  # its worker was killed
         return False

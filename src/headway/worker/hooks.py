@@ -1,4 +1,4 @@
-"""Hooks: callbacks of the application on what happens to jobs and workers, after it was committed."""
+"""Hooks: the application's callbacks for what happens to jobs and workers, called after the commit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a callback gets; `claim` for jobs, `settlement` once settled, `reaped` for worker.reaped."""
+    """What a callback gets: `claim` for jobs, `settlement` once settled, `reaped` for worker.reaped."""
 
     name: str
     worker_id: str
@@ -70,7 +70,7 @@ Callback = Callable[[Event], Any]
 
 
 class Hooks:
-    """Knows the callbacks of each event. Sync ones run on the event loop (be quick), async ones beside it.
+    """The callbacks of each event. Sync ones run on the event loop, so they must be quick; async ones run as tasks.
 
     >>> hooks = Hooks()
     >>> hooks.on("job.dead", lambda event: print(event.job_id, event.error))
@@ -81,7 +81,7 @@ class Hooks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on(self, name: str, callback: Callback) -> None:
-        """Call it at every such event; raises `ConfigError` for an event that does not exist."""
+        """Call it for every such event; raises `ConfigError` for an event that does not exist."""
         if name not in EVENTS:
             raise ConfigError(f"there is no event {name!r} to listen to: the events are {', '.join(EVENTS)}")
         self._callbacks.setdefault(name, []).append(callback)
@@ -94,14 +94,14 @@ class Hooks:
         return any(name.startswith("job.") and name != "job.started" for name in self._callbacks)
 
     def emit(self, event: Event) -> None:
-        """Call the callbacks; what they raise is logged and goes no further."""
+        """Call the callbacks; what they raise is logged and stops here."""
         for callback in self._callbacks.get(event.name, ()):
             try:
                 answer = callback(event)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                _complain(event, error)
+                _log_failure(event, error)
                 continue
             if inspect.isawaitable(answer):
                 task = asyncio.ensure_future(_finish(event, answer))
@@ -120,8 +120,8 @@ async def _finish(event: Event, answer: Awaitable[Any]) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        _complain(event, error)
+        _log_failure(event, error)
 
 
-def _complain(event: Event, error: BaseException) -> None:
+def _log_failure(event: Event, error: BaseException) -> None:
     log.error("a hook failed", hook=event.name, job_id=event.job_id, kind=event.kind, exc_info=error)

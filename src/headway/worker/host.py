@@ -16,7 +16,7 @@ def hostname() -> str:
 
 
 def machine() -> str | None:
-    """Names the machine, its boot and its pid namespace: there a pid means one process. None if unknown."""
+    """Names the machine, its boot and its pid namespace, within which a pid means one process. None if unknown."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink(_PROC / "self/ns/pid")
@@ -36,7 +36,7 @@ def is_gone(worker: Worker) -> bool | None:
     if worker.machine is None or worker.process_started is None or worker.machine != machine():
         return None
     try:
-        # asks the kernel, which hides nothing; /proc may be mounted so that others' processes do not show
+        # ask the kernel first: /proc may be mounted so that it hides the processes of other users
         os.kill(worker.pid, 0)
     except ProcessLookupError:
         return True

@@ -1,4 +1,4 @@
-"""The worker's lease: registers, beats, and starts over under a new id when the lease was lost."""
+"""The worker's lease: registers, sends heartbeats, and starts over under a new id after the lease was lost."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = get_logger("headway.worker")
 
 
 class Lease:
-    """Holds the worker's id, which its claims stand under, and the sizes of its fleet.
+    """Holds the worker's id, under which it claims, and how many workers share its queues.
 
-    Only the store decides that a lease was lost. While the database is away a worker's jobs go on, also past
-    the lease: whose own beats came late reaps nobody for one full lease, and so the first beat after an outage
-    comes in time.
+    Only the store decides that a lease was lost. While the database is away the jobs go on, even past the lease: a
+    worker whose own heartbeats were late reaps nobody for one full lease, so the first heartbeat after an outage is in
+    time.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class Lease:
         every_s = settings.heartbeat_ms / 1_000
         self.loop = Loop(
             "the heartbeat",
-            self.beat,
+            self.heartbeat,
             lambda: every_s,
-            # those who started together know of each other only after the first beat
+            # workers that started together learn of each other by the first heartbeat
             first_s=min(every_s, 2.0) * (0.75 + random.random() / 2),
-            # after an outage the beat must come well within a lease
+            # after an outage the heartbeat must come well within a lease
             longest_pause_s=min(5.0, every_s / 4),
         )
 
     @property
     def workers(self) -> int:
-        """How many workers share the periodic duties, as far as this one knows."""
+        """How many workers share the maintenance, as far as this one knows."""
         return max(1, *self.fleet.values()) if self.fleet else 1
 
     def is_held(self, worker_id: str) -> bool:
@@ -71,40 +71,40 @@ class Lease:
     async def begin(self) -> None:
         """Register under a new id."""
         worker_id = new_id()
-        beat = await self._database.run(self._ops.register(self._describe(worker_id)))
+        reply = await self._database.run(self._ops.register(self._describe(worker_id)))
         self.worker_id = worker_id
-        self._take(beat)
+        self._take(reply)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         worker_id = self.worker_id
         op = self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
-        beat = await self._database.run(op, timeout_s=self._timeout_s)
-        if beat.alive:
-            self._take(beat)
+        reply = await self._database.run(op, timeout_s=self._timeout_s)
+        if reply.alive:
+            self._take(reply)
         else:
-            await self.renew(worker_id, "it was over and its jobs were taken")
+            await self.renew(worker_id, "it expired, and its jobs went to other workers")
 
     async def renew(self, worker_id: str, reason: str) -> None:
-        """Everything that ran under that id is lost; begin again under a new one."""
+        """All that ran under that id is lost; start over under a new one."""
         async with self._renewing:
             if worker_id != self.worker_id:
                 return  # another loop noticed first
             lost = self._on_lost()
             await self.begin()
             log.warning(
-                f"the lease was lost: {reason}; it begins again under a new id",
+                f"the lease was lost: {reason}; starting over under a new id",
                 worker_id=self.worker_id,
                 before=worker_id,
                 jobs=lost,
             )
 
     async def retire(self) -> None:
-        """This worker stops, and what it still runs is not ended by that."""
+        """Mark this worker as stopped; what it still runs stays running."""
         await self._database.run(self._ops.retire(self.worker_id))
 
     async def end(self) -> None:
         await self._database.run(self._ops.unregister(self.worker_id))
 
-    def _take(self, beat: HeartbeatReply) -> None:
-        self.fleet = beat.fleet
-        self._on_cancel(beat.canceling)
+    def _take(self, reply: HeartbeatReply) -> None:
+        self.fleet = reply.fleet
+        self._on_cancel(reply.canceling)

@@ -1,4 +1,4 @@
-"""The one periodic loop: every part of a worker that does something again and again is one of these."""
+"""The one periodic loop: everything that a worker does again and again is one of these."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Work = Callable[[], Awaitable[float | None]]
 
 
 class Loop:
-    """Calls `work` every so often, until stopped; an error is logged and followed by a growing pause. Where even that
-    was ended, by what is no mere error, it is started again.
+    """Calls `work` every so often until stopped. An error is logged and followed by a growing pause; if even the loop's
+    own task ends, it is started again.
 
-    `work` may return the seconds until its next round; None means the usual `every`, jittered. `poke` brings
-    the next round forward, except out of a pause after an error.
+    `work` may return the seconds until its next round; None means the usual `every`, jittered. `poke` brings the next
+    round forward, but does not cut short the pause after an error.
     """
 
     def __init__(
@@ -52,23 +52,23 @@ class Loop:
             self._task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A worker without one of its loops would look alive and do half of its work."""
+        """Start it again: a worker without one of its loops would look alive and do half of its work."""
         error = None if task.cancelled() else task.exception()
         if self._stopped:
             return
-        if not task.cancelling():  # else the event loop may be about to end
-            log.error(f"{self._name} has ended by itself and is started again", exc_info=error)
+        if not task.cancelling():  # if it is, the event loop may be about to end
+            log.error(f"{self._name} ended by itself and is started again", exc_info=error)
         task.get_loop().call_later(_START_AGAIN_S, self.start)
 
     def poke(self, within_s: float = 0.0) -> None:
-        """Let the next round begin within this time; from the loop's own thread only."""
+        """Start the next round within this time; from the event loop's thread only."""
         at = asyncio.get_running_loop().time() + within_s if within_s else 0.0
         if at < self._wanted_at:
             self._wanted_at = at
             self._woken.set()
 
     async def stop(self, timeout_s: float = 5.0) -> None:
-        """Let the current round end, for a while; after that it is cancelled."""
+        """Give the current round this long to end, then cancel it."""
         self._stopped = True
         self._woken.set()
         if self._task is not None:
@@ -86,10 +86,12 @@ class Loop:
                 await self._sleep(jittered(self._every(), random.random()) if seconds is None else seconds)
             except Exception as error:
                 failures += 1
-                self._complain(error)
-                await self._sleep(backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), deaf=True)
+                self._log(error)
+                await self._sleep(
+                    backoff(failures, cap_s=self._longest_pause_s, jitter=random.random()), ignore_pokes=True
+                )
 
-    def _complain(self, error: Exception) -> None:
+    def _log(self, error: Exception) -> None:
         # an unreachable database is reported once for all loops (database.py)
         away = isinstance(error, StoreUnavailable) and not isinstance(error, StoreBusy)
         if away or not self._says():
@@ -99,11 +101,11 @@ class Loop:
         else:
             log.error(f"{self._name} failed and will be tried again", exc_info=error)
 
-    async def _sleep(self, seconds: float, *, deaf: bool = False) -> None:
+    async def _sleep(self, seconds: float, *, ignore_pokes: bool = False) -> None:
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while not self._stopped:
-            left = (until if deaf else min(until, self._wanted_at)) - now()
+            left = (until if ignore_pokes else min(until, self._wanted_at)) - now()
             if left <= 0:
                 return
             self._woken.clear()

@@ -1,4 +1,4 @@
-"""A worker's periodic duties for everybody: promote what is due, reap what was lost, prune what is old, sweep."""
+"""The periodic work that any worker does for the whole fleet: promote, reap, prune, sweep."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ log = get_logger("headway.worker")
 
 PRUNE_EVERY_S = 300.0
 FIRST_PRUNE_S = 20.0
-PRUNE_LAST_S = 1.0
+LAST_PRUNE_S = 1.0
+"""How long a worker that was too short-lived for a round prunes before it ends."""
 PRUNE_PAUSE_S = 0.2
-SWEPT = 10_000
+SWEEP_LIMIT = 10_000
 FIRST_SWEEP_S = 5.0
 SWEEP_AGAIN_S = 1.0
-"""Where something was broken there may be more."""
+"""After a sweep that repaired something: there may be more."""
 
 
 class Maintenance:
-    """Any worker may do these; each is set-based and safe to run in several workers at once."""
+    """Each of these is set-based and safe to run in several workers at once."""
 
     def __init__(
         self, database: Database, lease: Lease, hooks: Hooks, settings: Settings, *, on_promoted: Callable[[], None]
@@ -44,7 +45,7 @@ class Maintenance:
         self._settings = settings
         self._on_promoted = on_promoted
         self._next_due_ms: int | None = None
-        self._looked_around = False
+        self._reaped_local = False
         self._says = Seldom(600)
         self._promotes = asyncio.Lock()
         self._promoting = Loop("promoting", self._promote, self._promote_every_s)
@@ -59,9 +60,9 @@ class Maintenance:
     # promote
 
     async def promote(self) -> int:
-        """Queue all that is due now; gives how much it was."""
+        """Queue all that is due now; gives how many jobs."""
         queued = coupled = 0
-        # one at a time: two would skip each other's rows, and both could end before all of them are queued
+        # one at a time: two would skip each other's locked rows, and both could return before all are queued
         async with self._promotes:
             while True:
                 promoted = await self._database.run(self._ops.promote(limit=BATCH))
@@ -75,19 +76,19 @@ class Maintenance:
         return queued
 
     def due_in(self, delay_ms: int) -> None:
-        """Something is due then: look at that time and not at the next round."""
+        """Something is due then: promote at that time instead of at the next round."""
         if delay_ms < self._settings.promote_every_ms * self._lease.workers:
-            self._promoting.poke(delay_ms / 1_000 + self._apart_s())
+            self._promoting.poke(delay_ms / 1_000 + self._offset_s())
 
     async def _promote(self) -> float:
         await self.promote()
         usual_s = jittered(self._promote_every_s(), random.random())
         if self._next_due_ms is None:
             return usual_s
-        return min(usual_s, self._next_due_ms / 1_000 + self._apart_s())
+        return min(usual_s, self._next_due_ms / 1_000 + self._offset_s())
 
-    def _apart_s(self) -> float:
-        """A moment that differs, so that the fleet does not look all at once."""
+    def _offset_s(self) -> float:
+        """A random offset, so that the workers of a fleet do not all query at once."""
         return random.random() * self._settings.pace_ms / 1_000 * self._lease.workers
 
     def _promote_every_s(self) -> float:
@@ -95,27 +96,27 @@ class Maintenance:
 
     # reap
 
-    async def look_around(self) -> None:
-        """Reap at once, before the first claim, the workers of this machine whose process is provably gone: where one
-        worker after another is killed as soon as it runs something, nobody lives long enough to do it later."""
-        with suppress(HeadwayError):  # then the first round does it
-            await self._reap_neighbours()
+    async def reap_local(self) -> None:
+        """Reap the workers of this machine whose process is provably gone, before the first claim: if every worker is
+        killed as soon as it runs something, none lives long enough to do it later."""
+        with suppress(HeadwayError):  # the first round tries again
+            await self._reap_gone()
 
     async def _reap_lost(self) -> None:
-        if not self._looked_around:
-            await self._reap_neighbours()
+        if not self._reaped_local:
+            await self._reap_gone()
         await self._reap([])
 
     def _reap_every_s(self) -> float:
-        # three rounds in the time of one: by chance all workers of a fleet may be late together
+        # a third of the fleet per period, not one worker: at random intervals all of them may be late together
         return self._settings.reap_every_ms / 1_000 * max(1.0, self._lease.workers / 3)
 
-    async def _reap_neighbours(self) -> None:
+    async def _reap_gone(self) -> None:
         workers = await self._database.run(self._ops.workers())
         gone = [worker.id for worker in workers if is_gone(worker)]
         if gone:
             await self._reap(gone)
-        self._looked_around = True
+        self._reaped_local = True
 
     async def _reap(self, gone: list[str]) -> None:
         while True:
@@ -125,7 +126,7 @@ class Maintenance:
             for each in found:
                 if each.fault is not None and self._says(each.job_id):
                     log.error(
-                        "a job that was lost with its worker cannot be ended, and stays running",
+                        "a job that was lost with its worker cannot be ended and stays running",
                         job_id=each.job_id,
                         kind=each.kind,
                         lost_worker_id=each.worker_id,
@@ -140,7 +141,7 @@ class Maintenance:
             by_worker.setdefault(each.worker_id, []).append(each)
         for worker_id, lost in by_worker.items():
             log.warning(
-                "a worker was lost; its jobs go on elsewhere",
+                "a worker was lost; other workers take over its jobs",
                 lost_worker_id=worker_id,
                 jobs=len(lost),
                 dead=sum(each.to == "dead" for each in lost),
@@ -155,7 +156,7 @@ class Maintenance:
         return PRUNE_EVERY_S * self._lease.workers
 
     async def _prune(self) -> None:
-        """Delete in small batches with pauses, so that nobody else waits."""
+        """Delete in small batches with pauses, so that no job waits for it."""
         for op in prunes(self._ops, self._settings.retention_ms).values():
             pruned = BATCH
             while pruned >= BATCH:
@@ -164,13 +165,13 @@ class Maintenance:
         self._pruned = True
 
     async def prune_before_end(self) -> None:
-        """Do it for a moment, where this worker was too short-lived to: else those that only run until they are idle
-        would leave everything behind."""
+        """Prune for a moment if this worker was too short-lived for a round: else a fleet of workers that only run
+        until idle would never prune."""
         if self._pruned:
             return
         clock = asyncio.get_running_loop().time
-        end = clock() + PRUNE_LAST_S
-        with suppress(HeadwayError):  # the next one does it
+        end = clock() + LAST_PRUNE_S
+        with suppress(HeadwayError):  # the next worker does it
             for op in prunes(self._ops, self._settings.retention_ms).values():
                 while clock() < end and await self._database.run(op) >= BATCH:
                     pass
@@ -181,8 +182,8 @@ class Maintenance:
         return self._settings.sweep_every_ms / 1_000 * self._lease.workers
 
     async def _sweep(self) -> float | None:
-        """Repair what an outside hand broke, and say so: nothing of our own leaves such things behind."""
-        swept = await self._database.run(self._ops.sweep(limit=SWEPT))
+        """Repair what somebody broke by changing rows by hand, and log it: our own verbs leave nothing to sweep."""
+        swept = await self._database.run(self._ops.sweep(limit=SWEEP_LIMIT))
         if not swept:
             return None
         _tell_swept(swept)
@@ -195,6 +196,6 @@ def _tell_swept(swept: Swept) -> None:
     some = {name: ", ".join(all_[:5]) + (", …" if len(all_) > 5 else "") for name, all_ in found.items() if all_}
     count = sum(map(len, found.values()))
     log.warning(
-        f"{count} waited for what was not there any more, and were let go: somebody changed or deleted rows by hand",
+        f"{count} waited for what no longer exists and were released: somebody changed or deleted rows by hand",
         **some,
     )

@@ -14,14 +14,14 @@ from headway.errors import ConfigError
 from headway.worker.summary import Summary
 from headway.worker.worker import Worker
 
-NEW_OBJECTS = 10_000
-"""How many objects come to be between two looks of the garbage collector."""
+GC_THRESHOLD = 10_000
+"""How many objects are allocated between two runs of the garbage collector."""
 SUPERVISOR_FD = "HEADWAY_SUPERVISOR_FD"
-"""Names the inherited end of a pipe that the supervisor holds: it closes when the supervisor dies."""
+"""The inherited end of a pipe whose other end the supervisor holds: it closes when the supervisor dies."""
 
 
-def run(worker: Worker, *, until_idle: bool = False) -> Summary:
-    """Run the worker to its end in this thread; in the main thread signals stop it, elsewhere `stop` does."""
+def run_worker(worker: Worker, *, until_idle: bool = False) -> Summary:
+    """Run the worker in this thread until it ends: by a signal in the main thread, by `stop` elsewhere."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -34,15 +34,15 @@ def run(worker: Worker, *, until_idle: bool = False) -> Summary:
         try:
             return await (run_with_signals if main else Worker.run)(worker, until_idle=until_idle)
         finally:
-            # this loop ends here, and with it what was opened on it
+            # the event loop ends here, and with it what was opened on it
             await worker.leave_loop()
 
-    with _seldom_collecting() if main else nullcontext(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _rare_garbage_collection() if main else nullcontext(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work())
 
 
 async def run_with_signals(worker: Worker, *, until_idle: bool = False) -> Summary:
-    """Run the worker; the first signal stops it in good order, the second at once. Main thread only."""
+    """Run the worker; the first signal stops it in good order, a second one at once. Main thread only."""
     with _signals(worker.stop), _supervisor(worker.stop):
         return await worker.run(until_idle=until_idle)
 
@@ -57,17 +57,18 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 @contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Claims make thousands of objects at a time, which go by themselves: to look through them for cycles after every
-    700, and through all modules now and then, is a tenth of a busy worker's time. Who chose for himself is left alone.
+def _rare_garbage_collection() -> Iterator[None]:
+    """Collect garbage less often. A claim allocates thousands of objects, which reference counts free; looking for
+    cycles after every 700 of them costs a tenth of a busy worker's time. Skipped if the application set its own
+    threshold.
     """
     before = gc.get_threshold()
-    if not gc.isenabled() or gc.get_freeze_count() or not 0 < before[0] < NEW_OBJECTS:
+    if not gc.isenabled() or gc.get_freeze_count() or not 0 < before[0] < GC_THRESHOLD:
         yield
         return
     gc.collect()
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, *before[1:])
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
     try:
         yield
     finally:
@@ -96,7 +97,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _supervisor(stop: Callable[[], None]) -> Iterator[None]:
-    """Stop when the supervisor, if there is one, dies without a word."""
+    """Stop when the supervisor, if there is one, dies without stopping us."""
     fd = os.environ.get(SUPERVISOR_FD)
     if fd is None:
         yield

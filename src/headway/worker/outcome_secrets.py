@@ -1,4 +1,4 @@
-"""Secrets in what a worker is about to store: masked in texts for people, refused in what programs work with."""
+"""Secrets in what a worker is about to store: masked in text for people, refused in data for programs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _JSON = frozenset({"payload", "meta", "state", "result"})
 
 
 def check_exposure(settlement: Settlement, given: Mapping[str, str]) -> None:
-    """Raises `InvalidPayload` where the outcome holds the value of a secret that this execution was given.
+    """Raises `InvalidPayload` if the outcome holds the value of a secret that this execution was given.
 
-    Nothing of it is taken out: what is stored to work with is stored as it is, or not at all.
+    It is refused, not masked: data that programs work with is stored unaltered or not at all.
     """
     for what, field, text in _stored(settlement):
         if field in _JSON:
@@ -40,11 +40,11 @@ def check_exposure(settlement: Settlement, given: Mapping[str, str]) -> None:
 
 
 def redacted(settlement: Settlement, run: Execution) -> Settlement:
-    """The settlement, its texts for people without secrets."""
+    """The settlement with its secrets masked in error, note and output."""
     error, turn = settlement.error, settlement.turn
     note = None if turn is None else turn.note
     if error is None and note is None and settlement.stdout_tail is None and settlement.stderr_tail is None:
-        return settlement  # as nearly all are
+        return settlement  # fast path: no text
     known = run.known()
     if turn is not None:
         turn = _changed(turn, {"note": note and redact(note, known)})
@@ -60,13 +60,13 @@ def redacted(settlement: Settlement, run: Execution) -> Settlement:
 
 
 def redacted_report(report: Report, known: Known) -> Report:
-    """What a job says of itself, without secrets."""
+    """The report with its secrets masked."""
     texts = {"note": report.note and redact(report.note, known), "tail": report.tail and redact(report.tail, known)}
     return _changed(report, texts)
 
 
 def _stored(settlement: Settlement) -> Iterator[tuple[str, str, str]]:
-    """What it is, the field's name, and the text."""
+    """Each stored text: what it is for people, the field's name, and the text."""
     if settlement.result is not None:
         yield "the result", "result", settlement.result
     turn = settlement.turn
@@ -78,7 +78,7 @@ def _stored(settlement: Settlement) -> Iterator[tuple[str, str, str]]:
         yield "the name of an awaited signal", "awaiting", name
     for text in (turn.queue, turn.partition):
         if text is not None:
-            yield "the place of the next step", "partition", text
+            yield "the queue or partition of the next step", "partition", text
     for child in turn.children:
         yield from _of_child(child)
 
@@ -93,6 +93,6 @@ def _of_child(child: NewJob) -> Iterator[tuple[str, str, str]]:
 
 
 def _changed(struct: S, values: Mapping[str, object]) -> S:
-    """The struct itself where all of these are what it has."""
+    """The struct with these values; the same object if nothing differs."""
     changes = {name: value for name, value in values.items() if value is not getattr(struct, name)}
     return msgspec.structs.replace(struct, **changes) if changes else struct

@@ -1,4 +1,4 @@
-"""Several worker processes under one: spawns them, starts a crashed one again, and passes signals on."""
+"""Several worker processes under one supervisor: spawns them, restarts those that crash, passes signals on."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from headway.worker.os_signals import SUPERVISOR_FD
 log = get_logger("headway.worker")
 
 CANNOT_START = 2
-"""The exit code of a command line that was wrong: starting it again would not help."""
+"""The exit code of a wrong command line: starting it again would not help."""
 _HEALTHY_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 
 
 def supervise_processes(arguments: Sequence[str], processes: int) -> int:
-    """Run `python arguments…` so many times side by side until they are done; gives the exit code.
+    """Run `python arguments…` in this many processes until they are done; gives the exit code.
 
-    A process that ends with 0 is done; one that crashed is started again after a growing pause. The first
-    SIGTERM or SIGINT asks them to stop, the second to end at once, the third kills them.
+    A process that ends with 0 is done; one that crashes is started again after a growing pause. The first SIGTERM or
+    SIGINT asks them to stop, the second to end at once, the third kills them.
     """
     with asyncio.Runner() as runner:
         return runner.run(ProcessSupervisor(arguments, processes).run())
 
 
 class ProcessSupervisor:
-    """Spawns and never forks: a child gets nothing of this process but its arguments and environment."""
+    """Spawns, never forks: a child gets nothing from this process but its arguments and environment."""
 
     def __init__(self, arguments: Sequence[str], processes: int) -> None:
         self._arguments = arguments
@@ -46,7 +46,7 @@ class ProcessSupervisor:
         self._kept_fd, self._given_fd = -1, -1
 
     async def run(self) -> int:
-        # a child reads the end of this pipe as the death of its supervisor
+        # when this pipe closes, a child knows that its supervisor died
         self._given_fd, self._kept_fd = os.pipe()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -61,7 +61,7 @@ class ProcessSupervisor:
         return self._code
 
     async def _keep_running(self, index: int) -> None:
-        """One place among the processes, filled until its worker is done or all shall stop."""
+        """Keep one of the processes running until its worker is done or all are asked to stop."""
         pause_s = 1.0
         while not self._stopping.is_set():
             began = time.monotonic()
@@ -86,7 +86,7 @@ class ProcessSupervisor:
             *self._arguments,
             env={**os.environ, "HEADWAY_PROCESS": str(index), SUPERVISOR_FD: str(self._given_fd)},
             pass_fds=(self._given_fd,),
-            # its own group: a terminal's Ctrl-C reaches it once, through us, and not twice
+            # its own process group: a terminal's Ctrl-C reaches it once, through us
             start_new_session=True,
         )
         self._children.add(child)

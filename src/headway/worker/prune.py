@@ -1,4 +1,4 @@
-"""What is deleted because it is old: an op for each name of the retention, which deletes one batch of it."""
+"""What the retention deletes: for each of its names, an op that deletes one batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRES = {"events": "events_ms", "failed_events": "failed_ms", "fires": "fires_m
 
 
 def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
-    """By name of the retention; each op is to be repeated until it gives less than `BATCH`."""
+    """The ops by name; repeat each until it gives less than `BATCH`."""
     found: dict[str, Op[int]] = {}
     for name, older_than_ms in kept_ms.items():
         if name in get_args(Status):

@@ -1,4 +1,4 @@
-"""Shows what running jobs say of themselves, and learns from the answer which were asked to stop."""
+"""Writes the progress and log lines of running jobs, and learns from the answer which were canceled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY_S = 1.0
 
 
 class Reporter:
-    """Once a second, while a job has been running for that long or has something to say."""
+    """Once a second, while a job has run for that long or has something to report."""
 
     def __init__(self, database: Database, runner: Runner, *, worker_id: Callable[[], str]) -> None:
         self._database = database
@@ -23,5 +23,5 @@ class Reporter:
     async def _report(self) -> None:
         reports = self._runner.reports()
         if reports or self._runner.oldest_s() >= EVERY_S:
-            asked = await self._database.run(self._database.ops.report(self._worker_id(), reports))
-            self._runner.cancel(asked)
+            canceled = await self._database.run(self._database.ops.report(self._worker_id(), reports))
+            self._runner.cancel(canceled)

@@ -1,4 +1,4 @@
-"""SingleJobWorker: a worker for one job alone, which it takes by its id; it ends when that job's outcome is written."""
+"""A worker for one job: it claims that job by its id and ends once the outcome is written. `run_now` uses it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from headway.worker.fetch import Fetcher
 from headway.worker.loop import Loop
 from headway.worker.worker import Worker
 
-_LOOK_S = 1.0  # the end of the job brings the next round forward
+_POLL_S = 1.0  # the end of the job brings the next round forward
 
 
 class SingleJobWorker(Worker):
-    """Leases, heartbeats, timeouts and outcomes are any worker's; what comes first in the queue is left to others.
+    """Lease, heartbeat, timeout and outcome are any worker's; the rest of the queue is left to others.
 
-    It needs a slot in the job's queue. `taken` says, once it ran, whether it got the job.
+    It needs a slot in the job's queue. `taken` says, after the run, whether it got the job.
     """
 
-    _hears_hints = False  # it takes no job but its own
+    _takes_hints = False  # it wants no job but its own
 
     def __init__(self, *args: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,18 +35,18 @@ class SingleJobWorker(Worker):
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
         return SingleJobFetcher(*parts, job_id=self._job_id, reservation_id=self._reservation_id, **options)
 
-    def _duties(self) -> Sequence[Loop]:
-        return ()  # it is gone too soon to be of use to others
+    def _fleet_loops(self) -> Sequence[Loop]:
+        return ()  # it ends too soon to be of use to the fleet
 
     async def _prepare(self) -> None:
-        """It declares nothing, for the same reason."""
+        """Declare nothing: its caller waits for the job alone."""
 
-    async def _leave_tidy(self) -> None:
-        """Nor does it prune: its caller waits for the job alone."""
+    async def _tidy_up(self) -> None:
+        """Prune nothing, for the same reason."""
 
 
 class SingleJobFetcher(Fetcher):
-    """Takes the one job, once, and is idle when its outcome is written."""
+    """Claims the one job, once, and is idle when its outcome is written."""
 
     def __init__(self, *parts: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
         super().__init__(*parts, **options)
@@ -56,18 +56,18 @@ class SingleJobFetcher(Fetcher):
         self.taken = False
 
     async def _round(self) -> float:
-        await self._return_mismatched()
-        await self._resolve_doubts()
+        await self.returned.return_mismatched()
+        await self.returned.check()
         if not self._answered and not self._closed:
             await self._take()
-        if self._answered and self._quiet() and not self._closed and self._on_idle is not None:
+        if self._answered and self._has_no_jobs() and not self._closed and self._on_idle is not None:
             self._closed = True
             self._on_idle()
         self._waits_for_slots = True
-        return _LOOK_S if self._answered else 0.0
+        return _POLL_S if self._answered else 0.0
 
     def reserve_claim(self, queues: Iterable[str]) -> None:
-        """Nothing but the one job is taken here."""
+        """A settle claims nothing either."""
 
     async def _take(self) -> None:
         worker_id = self._lease.worker_id
@@ -81,5 +81,5 @@ class SingleJobFetcher(Fetcher):
         except LeaseLost:
             await self._lease.renew(worker_id, "the database does not know this worker any more")
         except BaseException:
-            self._doubts += 1
+            self.returned.uncertain()
             raise

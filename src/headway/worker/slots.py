@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 
 class Slots:
-    """Counts the taken slots; a queue has as many free ones as its own cap and the total leave.
+    """Counts the taken slots: a queue's free ones are bounded by its own cap and by the total.
 
-    A claim asks for free ones, and until it is `answered` nobody else gets any.
+    A claim `ask`s for free slots; until it is `answered`, no other claim may ask.
     """
 
     def __init__(self, total: int, caps: Mapping[str, int]) -> None:
@@ -22,7 +22,7 @@ class Slots:
         return min(self._free, self._free_of[queue])
 
     def ask(self, queue: str, most: int) -> int:
-        """How many a claim may fill, at most so many. Those that it fills it takes."""
+        """How many jobs a claim may bring, at most `most`. Each job that starts then takes a slot."""
         self.asked = True
         return min(self.free(queue), most)
 

@@ -10,8 +10,8 @@ from headway.model.status import UNFINISHED
 
 @dataclass(slots=True)
 class Summary:
-    """How many executions ended in which way: `stepped` ones were a machine's that goes on, `lost` ones were written
-    nowhere by this worker."""
+    """How many executions ended in which way. `stepped`: a machine that goes on; `lost`: the lease was lost, and this
+    worker wrote no outcome."""
 
     succeeded: int = 0
     stepped: int = 0

@@ -1,4 +1,4 @@
-"""Threads for sync handlers: daemons, so that one that never ends does not keep the process."""
+"""Threads for sync handlers: daemons, so that one that never ends does not keep the process alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ended = tuple["asyncio.Future[tuple[Any, BaseException | None]]", Any, BaseExcep
 
 
 class Threads:
-    """Runs functions in up to `size` threads. A thread cannot be killed, so its end is always told."""
+    """Runs functions in up to `size` threads. A thread cannot be killed, so its end is always reported."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -25,7 +25,7 @@ class Threads:
         self._busy = 0
 
     async def call(self, fn: Callable[[], Any], on_end: Callable[[], None]) -> Any:
-        """What `fn` returns or raises; `on_end` is called on the event loop, when the thread is free."""
+        """Gives what `fn` returns or raises; calls `on_end` on the event loop once the thread is free."""
         future: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
         self._busy += 1
         if self._busy > self._threads and self._threads < self._size:
@@ -53,7 +53,7 @@ class Threads:
                 error = raised
             self._ended.append((future, value, error, on_end))
             del item, fn, future, on_end, value, error
-            # one wake-up of the event loop for all that end before it looks
+            # one wake-up of the event loop for all threads that end before it runs
             if not self._collecting:
                 self._collecting = True
                 try:

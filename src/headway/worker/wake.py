@@ -1,4 +1,4 @@
-"""Wake-ups: an enqueue wakes a worker of its own process, or hints at one in another, so nothing waits for a poll."""
+"""Wake-ups: an enqueue wakes a worker of its own process, or sends a hint to another; no job waits for a poll."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 
 Listener = Callable[[str | None], bool]
-"""Told the queue; says whether this worker has a free slot there, so that nobody else need be told."""
+"""Gets the queue; returns whether this worker has a free slot there, so that no other needs to be woken."""
 
 
 class Wake:
-    """Carries the name of a queue that got work (None: any may have) to this process's workers, from any thread."""
+    """Tells the workers of this process, from any thread, that a queue got work."""
 
     def __init__(self, hint: Callable[[str], None] | None = None) -> None:
         self._hint = hint
@@ -18,7 +18,7 @@ class Wake:
         self._pid = 0
 
     def poke(self, queue: str | None) -> None:
-        """Call it after the commit: a worker that claims now finds the job. None: it is not known in which queue."""
+        """Call it after the commit, so that a claim finds the job. None: any queue may have work."""
         # a forked child has a copy of the listeners, but their event loops run in the parent
         listeners = self._listeners if self._listeners and os.getpid() == self._pid else ()
         taken = [listener(queue) for listener in listeners]

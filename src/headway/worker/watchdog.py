@@ -1,4 +1,4 @@
-"""Notices that the event loop stands still, and says whose code holds it up."""
+"""Notices that the event loop is blocked, and logs whose code blocks it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOCKED_S = 1.0
 
 
 class Watchdog:
-    """A thread that looks whether the loop ticks."""
+    """A thread that checks whether the event loop still ticks."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -46,7 +46,7 @@ class Watchdog:
         while not self._stopped.wait(TICK_S * 2):
             ticked_at = self._ticked_at
             blocked_s = time.monotonic() - ticked_at - TICK_S
-            # once per blockage
+            # once for each time that it blocks
             if blocked_s > BLOCKED_S and self._told_of != ticked_at:
                 self._told_of = ticked_at
                 self._warn(blocked_s)
@@ -62,7 +62,7 @@ class Watchdog:
             at = traceback.extract_stack(frame)[-1]
             fields["at"] = f"{at.filename}:{at.lineno} in {at.name}: {at.line}"
         log.warning(
-            f"the event loop stands still for {blocked_s:.1f}s: everything in this worker waits for this "
-            "code; make it a plain def, which runs in a thread, or await what it waits for",
+            f"the event loop is blocked for {blocked_s:.1f}s: everything in this worker waits for this code; make it a "
+            "plain def, which runs in a thread, or await what it waits for",
             **fields,
         )

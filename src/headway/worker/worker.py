@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import platform
 import time
@@ -32,6 +31,7 @@ from headway.worker.fetch import Fetcher
 from headway.worker.hints import HintListener, folder_of
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
+from headway.worker.lifespan import Lifespan, shut_down, start_up
 from headway.worker.loop import Loop
 from headway.worker.maintenance import Maintenance
 from headway.worker.report import Reporter
@@ -45,13 +45,11 @@ from headway.worker.watchdog import Watchdog
 
 log = get_logger("headway.worker")
 
-Lifespan = Callable[[], Any]
-
 FLUSH_S = 10.0
-"""How long a stopping worker tries to write its last outcomes and to sign off, at most."""
+"""How long a stopping worker tries, at most, to write its last outcomes and to sign off."""
 AT_ONCE_S = 2.0
-"""The same when it was told to end at once, or has a shorter grace."""
-_LAST_WORD_S = 0.5
+"""The same when it was told to end at once, or its grace period is shorter."""
+_SIGN_OFF_S = 0.5
 
 
 class Worker:
@@ -105,7 +103,7 @@ class Worker:
         self._listener: HintListener | None = None
         self.summary = Summary()
 
-    _hears_hints = True
+    _takes_hints = True
 
     @property
     def worker_id(self) -> str:
@@ -113,27 +111,27 @@ class Worker:
         return self._lease.worker_id
 
     async def run(self, *, until_idle: bool = False) -> Summary:
-        """Work until `stop`, or until nothing is left to do now; jobs that are due later are not waited for.
+        """Work until `stop`, or with `until_idle` until nothing is due; later jobs are not waited for.
 
-        Raises what the store raises when it cannot be reached at the start.
+        Raises what the store raises if it cannot be reached at the start.
         """
         self._event_loop = asyncio.get_running_loop()
         for each in self._startup:
-            await _start_up(each)
+            await start_up(each)
         try:
             await self._work(until_idle)
         finally:
             for each in self._shutdown:
-                await _shut_down(each)
+                await shut_down(each)
             await self.store.leave_loop()
         return self.summary
 
     async def leave_loop(self) -> None:
-        """Close what handlers left open on this event loop, which is about to end."""
+        """Close what handlers opened on this event loop, which is about to end."""
         await self._handlers_store.leave_loop()
 
     def stop(self) -> None:
-        """Claim no more, let jobs finish for the grace period, end. Again: end at once. From any thread."""
+        """Claim no more, let jobs finish for the grace period, end; a second call ends at once. From any thread."""
         if self._event_loop is None:
             self._stop()
         else:
@@ -146,31 +144,31 @@ class Worker:
 
     async def _work(self, until_idle: bool) -> None:
         self._assemble(until_idle)
-        # from before anybody can see it: what is emitted while it gets ready is not left for the next look
-        self._emitted.add(self._heard)
+        # first of all: an event that is emitted while it gets ready must not wait for the next round
+        self._emitted.add(self._on_emitted)
         try:
-            ready = await self._got_ready()
+            ready = await self._ready_unless_stopped()
         except BaseException:
-            self._emitted.remove(self._heard)
+            self._emitted.remove(self._on_emitted)
             raise
         if not ready:
-            self._emitted.remove(self._heard)
+            self._emitted.remove(self._on_emitted)
             log.info("worker stopped before it began", worker_id=self.worker_id)
             return
         self._start()
         try:
             await self._stopping.wait()
             if self._is_idle:
-                await self._leave_tidy()
+                await self._tidy_up()
         except asyncio.CancelledError:
-            # whoever ran this worker wants it gone now
+            # the caller of run() gave up on it
             self._at_once.set()
             raise
         finally:
             await self._wind_down()
 
-    async def _got_ready(self) -> bool:
-        """Register and prepare; False if it was told to stop before, be it that the database does not answer."""
+    async def _ready_unless_stopped(self) -> bool:
+        """Register and prepare; False if it was told to stop first, for instance while the database does not answer."""
         ready = asyncio.create_task(self._get_ready())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -190,7 +188,7 @@ class Worker:
         await self._prepare()
 
     def _assemble(self, until_idle: bool) -> None:
-        """Make the parts and tie them together."""
+        """Make the parts and connect them."""
         slots = Slots(self._concurrency, self._caps)
         timeout_ms = call_timeout_ms(
             lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
@@ -201,7 +199,7 @@ class Worker:
             self._hooks,
             self.summary,
             worker_id=lambda: self._lease.worker_id,
-            on_flush=lambda: self._fetcher.flushed(),
+            on_flush=lambda: self._fetcher.batch_settled(),
             on_set_free=lambda queues: self._fetcher.set_free(queues),
             reserve_claim=lambda queues: self._fetcher.reserve_claim(queues),
             on_claimed=lambda *claimed: self._fetcher.claimed_by_settle(*claimed),
@@ -219,8 +217,8 @@ class Worker:
             state_limit=self._settings.payload_limit,
             vault=self._vault,
             children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
-            on_free=lambda: self._fetcher.freed(),
-            on_mismatch=lambda claim, why: self._fetcher.mismatched(claim, why),
+            on_free=lambda: self._fetcher.slot_freed(),
+            on_mismatch=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
         )
         self._lease = Lease(
             database, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
@@ -258,30 +256,29 @@ class Worker:
     def _new_fetcher(self, *parts: Any, **options: Any) -> Fetcher:
         return Fetcher(*parts, **options)
 
-    def _duties(self) -> Sequence[Loop]:
-        """What it does for everybody beside its own jobs."""
+    def _fleet_loops(self) -> Sequence[Loop]:
+        """The loops that any worker runs for the whole fleet."""
         return (*self._maintenance.loops, self._trigger_runner.loop)
 
     def _end_idle(self) -> None:
         self._is_idle = True
         self._stopping.set()
 
-    async def _leave_tidy(self) -> None:
-        """What a worker that ends because it is idle still does for everybody."""
+    async def _tidy_up(self) -> None:
+        """What a worker that ends because it is idle still does for the fleet."""
         await self._maintenance.prune_before_end()
 
     async def _prepare(self) -> None:
-        """Write what the code declares, and take from those who are gone what they left."""
+        """Write what the code declares, and reap workers of this machine that are gone."""
         await self._trigger_runner.begin()
-        # beside it, a settle of nothing: the first outcomes find a connection that knows the way
-        await asyncio.gather(self._maintenance.look_around(), self._settler.warm_up())
+        await asyncio.gather(self._maintenance.reap_local(), self._settler.warm_up())
 
     async def _fire_and_promote(self) -> int:
-        """Queue what is due, before it is called idle."""
+        """Queue what is due, before the worker counts as idle."""
         return await self._trigger_runner.fire() + await self._maintenance.promote()
 
-    def _heard(self, _: str | None) -> bool:
-        """An event was emitted in this process, in whatever thread."""
+    def _on_emitted(self, _: str | None) -> bool:
+        """An event was emitted in this process, by any thread."""
         assert self._event_loop is not None
         self._event_loop.call_soon_threadsafe(self._trigger_runner.poke)
         return True
@@ -304,7 +301,7 @@ class Worker:
         )
 
     def _kinds_and_versions(self) -> Iterator[str]:
-        """What is known here: each kind, and each version of a machine."""
+        """What this worker can run: each kind, and each version of a machine."""
         for name, kind in self._kinds.items():
             yield name
             if isinstance(kind, MachineKind):
@@ -312,11 +309,11 @@ class Worker:
 
     def _start(self) -> None:
         loops = (self._settler.loop, self._lease.loop, self._fetcher.loop, self._reporter.loop)
-        for loop in (*loops, *self._duties()):
+        for loop in (*loops, *self._fleet_loops()):
             loop.start()
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
-        if self._hears_hints and self._settings.hints and (folder := folder_of(self.store.install_id)) is not None:
+        if self._takes_hints and self._settings.hints and (folder := folder_of(self.store.install_id)) is not None:
             self._listener = HintListener(folder, self._caps, self._fetcher.wake)
             self._listener.open()
         log.info(
@@ -336,15 +333,15 @@ class Worker:
         return running + self._settler.drop()
 
     async def _wind_down(self) -> None:
-        """End in good order: no claim without an outcome, no outcome that was not written."""
+        """End in good order: every claim gets an outcome, and every outcome is written."""
         self._wake.remove(self._fetcher.wake)
         if self._listener is not None:
             self._listener.close()
-        self._emitted.remove(self._heard)
+        self._emitted.remove(self._on_emitted)
         self._runner.close()
-        # a database that hangs takes no time from the jobs, nor they from it
+        # side by side: a database that hangs takes no time from the jobs, nor the jobs from it
         await asyncio.gather(
-            self._fetcher.close(self._flush_s()), _stop_all(*self._duties(), timeout_s=1.0), self._let_finish()
+            self._fetcher.close(self._flush_s()), _stop_all(*self._fleet_loops(), timeout_s=1.0), self._let_finish()
         )
         interrupted = self._runner.interrupt()
         if interrupted:
@@ -354,11 +351,11 @@ class Worker:
         until = time.monotonic() + limit_s
         if not await self._settler.drain(limit_s):
             log.error(
-                "the last outcomes could not be written: their jobs are reaped and run again",
+                "the last outcomes could not be written: their jobs will be reaped and run again",
                 jobs=self._settler.backlog,
             )
         await _stop_all(self._settler.loop, self._lease.loop, self._reporter.loop, timeout_s=1.0)
-        await self._sign_off(max(until - time.monotonic(), _LAST_WORD_S), left)
+        await self._sign_off(max(until - time.monotonic(), _SIGN_OFF_S), left)
         self._watchdog.stop()
         self._runner.threads.close()
         self._tell("worker.stopped")
@@ -366,11 +363,11 @@ class Worker:
         log.info("worker stopped", worker_id=self.worker_id, did=str(self.summary))
 
     def _flush_s(self) -> float:
-        """How long it waits for the database in the end."""
+        """How long it waits for the database at the end."""
         return AT_ONCE_S if self._at_once.is_set() else min(FLUSH_S, max(AT_ONCE_S, self._settings.grace_ms / 1_000))
 
     async def _let_finish(self) -> None:
-        """Wait for the running jobs, for the grace period or until it shall end at once."""
+        """Wait for the running jobs: for the grace period, or until told to end at once."""
         runs = list(self._runner.running.values())
         running = [run.task for run in runs if run.task is not None]
         if not running:
@@ -390,21 +387,20 @@ class Worker:
 
     async def _sign_off(self, limit_s: float, left: Sequence[Execution]) -> None:
         if left:
-            self._leave_running(left)
+            self._hand_over_threads(left)
         try:
             async with asyncio.timeout(limit_s):
-                await self._fetcher.reconcile(kept=[(run.claim.id, run.claim.fence) for run in left])
+                await self._fetcher.returned.reconcile(kept=[(run.claim.id, run.claim.fence) for run in left])
                 await (self._lease.retire() if left else self._lease.end())
         except (HeadwayError, TimeoutError) as error:
             reason = str(error) or "the database gave no answer"
             log.warning("could not sign off: the lease will run out by itself", error=reason)
 
-    def _leave_running(self, left: Sequence[Execution]) -> None:
-        """Some plain functions did not return: their jobs stay running, and their keys taken, until they do or this
-        process ends."""
+    def _hand_over_threads(self, left: Sequence[Execution]) -> None:
+        """Some plain functions did not return: their jobs stay running until they do or this process ends."""
         log.warning(
-            "plain functions are still running, and a thread cannot be killed: their jobs are not given back before "
-            "they return or this process ends",
+            "plain functions are still running, and a thread cannot be killed: their jobs are given back when they "
+            "return or this process ends",
             jobs=_names(left),
             worker_id=self.worker_id,
         )
@@ -417,34 +413,10 @@ class Worker:
 
 
 def _names(runs: Sequence[Execution]) -> str:
-    """For people: how many of which kinds."""
+    """How many of which kinds, for the log."""
     counts = Counter(run.claim.kind for run in runs)
     return ", ".join(kind if count == 1 else f"{count} × {kind}" for kind, count in counts.most_common(10))
 
 
 async def _stop_all(*loops: Loop, timeout_s: float) -> None:
     await asyncio.gather(*(loop.stop(timeout_s) for loop in loops))
-
-
-async def _start_up(fn: Lifespan) -> None:
-    try:
-        answer = fn()
-        if inspect.isawaitable(answer):
-            await answer
-    except Exception as error:
-        raise HeadwayError(
-            f"startup function {_name(fn)} raised {type(error).__name__}: {error}: no job was claimed"
-        ) from error
-
-
-async def _shut_down(fn: Lifespan) -> None:
-    try:
-        answer = fn()
-        if inspect.isawaitable(answer):
-            await answer
-    except Exception as error:
-        log.error(f"shutdown function {_name(fn)} failed", exc_info=error)
-
-
-def _name(fn: Lifespan) -> str:
-    return getattr(fn, "__qualname__", repr(fn))
