@@ -1,4 +1,4 @@
-"""An approval flow: machines check a document side by side, then people decide, all of them or one who says no.
+"""An approval flow: jobs review a document in parallel, then people decide; all must say yes, and one no ends it.
 
 Run it with: python examples/approval.py [database URL]
 """
@@ -45,7 +45,7 @@ class Approval(Machine):
 
     @step
     def decide(self, ctx: Context) -> Await | Done | Stop:
-        # the same step again and again, until all have said yes
+        # Await without `then` repeats this step until everybody has said yes
         for signal in ctx.signals:
             if not signal.payload["ok"]:
                 return Stop(f"{signal.payload['by']} said no")
@@ -56,10 +56,10 @@ class Approval(Machine):
 
 
 def main() -> None:
-    logging.getLogger("headway").setLevel(logging.CRITICAL)  # a review that fails is a part of this
+    logging.getLogger("headway").setLevel(logging.CRITICAL)  # one review fails on purpose
     documents = {"good": "the plan", "bad": "teh plan", "disputed": "the other plan"}
     flows = {name: Approval.enqueue(document=text, approvers=["Ada", "Grace"]) for name, text in documents.items()}
-    app.signal(flows["good"].id, "decision", {"by": "Ada", "ok": True})  # before anybody asked: it is kept
+    app.signal(flows["good"].id, "decision", {"by": "Ada", "ok": True})  # early, so the inbox keeps it
     app.run(until_idle=True)
     for name, flow in flows.items():
         print(

@@ -1,4 +1,4 @@
-"""An order's checkout as a machine: it waits for the payment, for three days at most, and then ships or gives up.
+"""A checkout as a machine: it waits up to three days for the payment, then ships or gives up.
 
 Run it with: python examples/checkout.py [database URL]
 """
@@ -27,7 +27,7 @@ class Checkout(Machine, queue="checkout"):
     @step
     async def start(self, ctx: Context) -> Await:
         print(f"order {ctx.state.order}: please pay")
-        # parked: no process, no thread and no timer waits here, only a row
+        # while it waits, the machine is only a row: no process, no thread, no timer
         return Await("payment", then=self.check, timeout=ctx.state.patience)
 
     @step
@@ -48,12 +48,12 @@ def main() -> None:
     unpaid = Checkout.enqueue(order=43, patience="100ms")
     app.run("checkout", until_idle=True)
 
-    # what a payment provider's webhook does: it may come twice, its dedup_key makes it one
+    # a payment provider's webhook may come twice; the dedup_key makes it one signal
     for _ in range(2):
         sent = Checkout.signal("order:42", "payment", {"amount": 100}, dedup_key="evt-7")
         print("payment taken" if sent.created else "payment known already")
 
-    time.sleep(0.2)  # days, in real life; the machines are rows meanwhile
+    time.sleep(0.2)  # in production this would be days
     app.run("checkout", until_idle=True)
     print(app.result(paid.id).value)
     print(f"order 43: {app.result(unpaid.id).error}")

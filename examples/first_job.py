@@ -20,7 +20,7 @@ async def greet(name: str) -> str:
 def main() -> None:
     jobs = [greet.enqueue(name=name) for name in ("Ada", "Grace", "Edsger")]
     print("enqueued:", ", ".join(job.status for job in jobs))
-    app.run(until_idle=True)  # a worker, in this process, until there is nothing left to do
+    app.run(until_idle=True)  # runs a worker in this process until nothing is left to do
     for job in jobs:
         print(app.result(job.id).value)
     app.close()

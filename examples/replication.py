@@ -1,6 +1,6 @@
-"""Replicates changes to several disks: in order per disk, disks side by side, and a report when all is done.
+"""Replicates changes to several disks: in order per disk, disks in parallel, and a report at the end.
 
-One disk is full at first, so its train stands still until an operator makes room and retries the change that failed.
+One disk is full at first, so its train is on hold until an operator makes room and retries the failed change.
 Run it with: python examples/replication.py [database URL]
 """
 
@@ -19,7 +19,7 @@ full = {"south"}
 
 @app.job(queue="disks", train="disk_{disk}", on_dead="hold", max_attempts=1)
 def apply(disk: str, change: str) -> None:
-    """A change makes sense only after all earlier ones of its disk."""
+    """Apply a change, which is valid only after all earlier ones of its disk."""
     if disk in full and change.startswith("write"):
         raise OSError(f"no room on {disk}")
     disks[disk].append(change)
@@ -31,11 +31,11 @@ def report() -> str:
 
 
 def main() -> None:
-    logging.getLogger("headway").setLevel(logging.CRITICAL)  # the failure is a part of this
+    logging.getLogger("headway").setLevel(logging.CRITICAL)  # one change fails on purpose
     changes = ("create a", "write a", "rename a to b")
     group = app.group(
         [apply.build(disk=disk, change=change) for change in changes for disk in ("north", "south")],
-        on_failure="continue",  # the other disk goes on
+        on_failure="continue",  # the other disk continues
         callback=report.build(),
     )
     app.run(until_idle=True)

@@ -1,4 +1,4 @@
-"""A saga: a trip is booked step by step, and when one step fails for good, what was booked is undone in reverse.
+"""A saga: books a trip step by step; if a step fails for good, undoes the bookings in reverse order.
 
 Run it with: python examples/saga.py [database URL]
 """
@@ -16,11 +16,11 @@ app = Headway(sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtem
 
 
 class SoldOut(Exception):
-    """No try can help."""
+    """Another try cannot help."""
 
 
 def book(what: str, trip: int) -> None:
-    """A call to somebody else's system; the job's id and step would be its idempotency key."""
+    """Call an outside system; a real one would get the job's id and step as idempotency key."""
     if (what, trip) == ("car", 2):
         raise SoldOut("no car is left")
     print(f"trip {trip}: book {what}")
@@ -33,7 +33,7 @@ def undo(what: str, trip: int) -> None:
 @dataclass
 class State:
     trip: int
-    booked: list[str] = field(default_factory=list)  # what there is to undo, the last first
+    booked: list[str] = field(default_factory=list)  # undone from the last to the first
 
 
 @app.machine
@@ -64,10 +64,10 @@ class Trip(Machine):
         if not ctx.state.booked:
             return Stop("undone: the trip could not be booked")
         undo(ctx.state.booked.pop(), ctx.state.trip)
-        return Next(self.compensate)  # each undo is committed by itself
+        return Next(self.compensate)  # each undo is committed on its own
 
     def handle(self, error: Exception, ctx: Context) -> Next | Replay:
-        """After an exception: what may pass is tried again, what will not leads to the way back."""
+        """Retry an error that may pass; otherwise start to undo."""
         if ctx.step == "compensate" or (not isinstance(error, SoldOut) and ctx.tries < 5):
             return Replay(delay="10s")
         return Next(self.compensate)
@@ -78,7 +78,7 @@ class Trip(Machine):
 
 
 def main() -> None:
-    logging.getLogger("headway").setLevel(logging.ERROR)  # the failure is a part of this
+    logging.getLogger("headway").setLevel(logging.ERROR)  # one booking fails on purpose
     for trip in (1, 2):
         job = Trip.enqueue(trip=trip)
         app.run(until_idle=True)

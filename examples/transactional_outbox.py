@@ -1,7 +1,7 @@
 """An order and the job that handles it, in one transaction: both exist, or neither does.
 
-The shop keeps its orders in the same SQLite file as Headway keeps its jobs, and uses Python's sqlite3 module; so the
-app's URL begins with sqlite+stdlib. Run it with: python examples/transactional_outbox.py [file]
+The shop keeps its orders in the same SQLite file as Headway's jobs, through Python's sqlite3 module, so the app's URL
+begins with sqlite+stdlib. Run it with: python examples/transactional_outbox.py [file]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def send_receipt(order: int) -> str:
 
 
 def place_order(conn: sqlite3.Connection, total: int) -> int:
-    """The order and its job; the caller commits."""
+    """Insert the order and its job; the caller commits."""
     order = conn.execute("insert into orders (total) values (?)", (total,)).lastrowid
     assert order is not None
     send_receipt.using(conn=conn).enqueue(order=order)
@@ -34,7 +34,7 @@ def main() -> None:
     conn = sqlite3.connect(FILE, timeout=10)
     conn.execute("pragma journal_mode = wal")
     conn.execute("create table if not exists orders (id integer primary key, total integer not null)")
-    headway.migrate(conn)  # the job's tables, once, in the shop's own set-up
+    headway.migrate(conn)  # creates Headway's tables along with the shop's own
     conn.commit()
 
     with conn:  # commits

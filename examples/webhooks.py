@@ -1,4 +1,4 @@
-"""Delivers webhooks: retries what may pass, gives up at once on what will not, and waits when it is told to.
+"""Delivers webhooks: retries a 5xx, gives up at once on a 4xx, and waits when the receiver answers 429.
 
 The receiver is a small HTTP server in this program that misbehaves on purpose.
 Run it with: python examples/webhooks.py [database URL]
@@ -22,26 +22,26 @@ app = Headway(sys.argv[1] if len(sys.argv) > 1 else None)
 
 
 class Refused(Exception):
-    """The receiver will never take this one: a 4xx."""
+    """The receiver will never accept this request: a 4xx."""
 
 
 class Failing(Exception):
-    """The receiver is in trouble: a 5xx. Another try may help."""
+    """The receiver failed: a 5xx. Another try may help."""
 
 
 @app.job(
     queue="webhooks",
     max_attempts=4,
     timeout="5s",
-    backoff=("50ms", "1s"),  # 50 ms, 100 ms, 200 ms, …; real receivers deserve minutes
+    backoff=("50ms", "1s"),  # 50 ms, 100 ms, 200 ms, …; use minutes for real receivers
     retry_on=(Failing, OSError),
     discard_on=Refused,
 )
 def deliver(ctx: Context, port: int, path: str, event: dict[str, str]) -> int:
-    """A plain function runs in a thread, so blocking on the network is fine."""
+    """Post the event; a plain function runs in a thread, so it may block on the network."""
     connection = HTTPConnection("127.0.0.1", port, timeout=3)
     try:
-        # (job id, fence) is one execution; the job id alone lets the receiver drop a repeat
+        # the job id is the same in every execution, so the receiver can drop a repeat
         headers = {"Content-Type": "application/json", "Webhook-Id": ctx.job_id}
         connection.request("POST", path, json.dumps(event), headers)
         status = connection.getresponse().status
@@ -84,7 +84,7 @@ class Receiver(BaseHTTPRequestHandler):
 async def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    logging.getLogger("headway").setLevel(logging.ERROR)  # every failed attempt would be a warning here
+    logging.getLogger("headway").setLevel(logging.ERROR)  # otherwise every failed attempt logs a warning
 
     paths = ("/good", "/flaky", "/busy", "/gone")
     jobs = {path: await deliver.aenqueue(server.server_port, path, {"type": "order.paid"}) for path in paths}

@@ -1,7 +1,7 @@
-"""Copies the folders of two customers by a program, on a schedule in each customer's own zone, and at once by events.
+"""Copies the folders of two customers with a program, on a schedule in each customer's own zone and at once on events.
 
-Run it with: python examples/nightly_sync/nightly_sync.py [database URL] [--once]. With --once it does not wait for the
-next minute: it fires each schedule by hand, and ends.
+Run it with: python examples/nightly_sync/nightly_sync.py [database URL] [--once]. With --once it fires each
+schedule by hand instead of waiting for the next minute, and ends.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from headway import Context, Headway
 from headway.errors import Duplicate
 
-# the programs that may run are in the file beside this one, and nowhere else
+# workers run only the programs listed in the headway.toml next to this file
 os.environ.setdefault("HEADWAY_CONFIG", str(Path(__file__).with_name("headway.toml")))
 
 URLS = [argument for argument in sys.argv[1:] if "://" in argument]
-CRON = "* * * * *"  # every minute, so that there is something to see; at night it would be "0 2 * * *"
+CRON = "* * * * *"  # every minute, so that there is something to see; in production "0 2 * * *"
 CUSTOMERS = {"acme": "America/New_York", "globex": "Asia/Tokyo"}
 
 app = Headway(URLS[0] if URLS else None)
@@ -31,7 +31,7 @@ def notify(ctx: Context, kind: str, error: str) -> None:
 
 
 def set_up(customer: str, tz: str, folder: Path) -> None:
-    """Store what a customer needs: a template, a schedule and two triggers; a second start finds them there."""
+    """Store a customer's template, schedule and two triggers; a second start only updates the template."""
     source, target = folder / customer, folder / f"{customer}.backup"
     source.mkdir(parents=True, exist_ok=True)
     target.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def set_up(customer: str, tz: str, folder: Path) -> None:
 
 
 def once(folder: Path) -> None:
-    """A night in a moment: each schedule fires, an event comes twice, and one names a folder that is not there."""
+    """Fire each schedule, emit one event twice, and emit one that names a missing folder."""
     for customer in CUSTOMERS:
         app.run_schedule("sync", tenant=customer)
     app.run("sync", until_idle=True)
