@@ -48,7 +48,7 @@ class Crew:
         for process in self._alive:
             assert process.code is None, process.tail()
         for process in self._all:
-            repaired = process.lines("waited for what was not there")
+            repaired = process.lines("waited for what no longer exists")
             assert not repaired, f"something was stuck: {repaired}"
         self._ground.rows.check()
 

@@ -98,7 +98,10 @@ class Process:
     @property
     def worker_ids(self) -> list[str]:
         """Every id it was registered under, newest last."""
-        return [fields["worker_id"] for fields in (*self.lines("worker started"), *self.lines("begins again"))]
+        return [
+            fields["worker_id"]
+            for fields in (*self.lines("worker started"), *self.lines("starting over under a new id"))
+        ]
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-3_000:]

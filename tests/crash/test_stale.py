@@ -30,7 +30,7 @@ def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
 
     fleet.open_gate("stale")
     stale.signal(signal.SIGCONT)
-    again = stale.says("begins again under a new id")
+    again = stale.says("starting over under a new id")
     hello = app.enqueue(work.using(queue="own").build()).id
     assert app.result(hello, timeout=60).status == "succeeded"
     assert rows.of([*ids, retry]) == before
