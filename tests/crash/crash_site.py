@@ -49,6 +49,7 @@ class Server:
         self.url: str = server.get_uri()
         self.folder = Path(server.pgdata)
         self.user: str | None = server.system_user
+        self._template: str | None = None
 
     def stop(self, mode: str) -> None:
         """`fast` ends sessions and checkpoints, `immediate` pulls the plug."""
@@ -75,12 +76,19 @@ class Server:
 
     def database(self, options: str = "") -> str:
         """The URL of a new database with the schema."""
+        if self._template is None:
+            self._template = self._create()
+            PostgresStore(self._url(self._template)).run_script(Op(migrate, writes=True))
+        return self._url(self._create(f"template {self._template} {options}"))
+
+    def _create(self, options: str = "") -> str:
         name = f"crash_{uuid.uuid4().hex[:16]}"
         with psycopg.connect(self.url, autocommit=True) as conn:
             conn.execute(f"create database {name} {options}")
-        url = urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
-        PostgresStore(url).run_script(Op(migrate, writes=True))
-        return url
+        return name
+
+    def _url(self, database: str) -> str:
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
 
     def tablespace(self, folder: Path) -> str:
         """What makes a new database lie in that folder."""

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.crash.forked_programs import ForkedProgram
 from tests.crash.ledger import Ledger
 
 ROOT = Path(__file__).parents[2]
@@ -38,37 +38,29 @@ def until(condition: Callable[[], Any], what: str, within: float = 60.0) -> Any:
 class Process:
     """One process that a test started; its log is what it wrote to stderr, a JSON object a line."""
 
-    def __init__(self, arguments: list[str], env: dict[str, str], log: Path) -> None:
+    def __init__(self, program: ForkedProgram, log: Path) -> None:
+        self._program = program
         self.log = log
-        with log.open("wb") as stderr:
-            self._popen = subprocess.Popen(
-                [sys.executable, *arguments],
-                env=env,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        self.pid = self._popen.pid
+        self.pid = self._program.pid
         self.killed_at: float | None = None
 
     @property
     def code(self) -> int | None:
-        return self._popen.poll()
+        return self._program.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        self._popen.send_signal(number)
+        self._program.send_signal(number)
 
     def kill(self) -> None:
         """SIGKILL; gone when this returns."""
         self.killed_at = time.time()
-        self._popen.kill()
-        self._popen.wait()
+        self._program.kill()
+        self._program.wait()
 
     def ended(self, within: float = 60.0) -> int:
         """Its exit code, once it has ended."""
         try:
-            return self._popen.wait(within)
+            return self._program.wait(within)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {within:g} s:\n{self.tail()}") from None
 
@@ -126,15 +118,14 @@ class Fleet:
         **settings: str,
     ) -> Process:
         """`headway worker` with the app of a module of this folder, brisk unless the settings say otherwise."""
-        return self._start(
-            ["-m", "headway", "worker", f"tests.crash.{app}:app", "--queues", queues, "--concurrency", str(concurrency)]
-            + (["--processes", str(processes)] if processes > 1 else []),
-            {**BRISK, **settings},
-        )
+        arguments = ["worker", f"tests.crash.{app}:app", "--queues", queues, "--concurrency", str(concurrency)]
+        if processes > 1:
+            arguments += ["--processes", str(processes)]
+        return self._start("headway", arguments, {**BRISK, **settings})
 
     def script(self, *arguments: str, program: str = "crash_jobs", **settings: str) -> Process:
         """A module of this folder as a program."""
-        return self._start(["-m", f"tests.crash.{program}", *arguments], {**BRISK, **settings})
+        return self._start(f"tests.crash.{program}", list(arguments), {**BRISK, **settings})
 
     def worker_pids(self) -> list[int]:
         """Every process that ever began as a worker, in that order."""
@@ -145,16 +136,18 @@ class Fleet:
 
     def close(self) -> None:
         for process in self.processes:
-            with suppress(ProcessLookupError):
+            process.kill()
+            with suppress(ProcessLookupError):  # of those that it started itself
                 os.killpg(process.pid, signal.SIGKILL)
-            process.ended()
         for pid in self.worker_pids():
             if self._is_ours(pid):
                 os.kill(pid, signal.SIGKILL)
 
-    def _start(self, arguments: list[str], settings: dict[str, str]) -> Process:
+    def _start(self, module: str, arguments: list[str], settings: dict[str, str]) -> Process:
         env = self._env | {f"HEADWAY_{name.upper()}": value for name, value in settings.items()}
-        process = Process(arguments, env, self._folder / f"{len(self.processes)}.log")
+        log = self._folder / f"{len(self.processes)}.log"
+        log.touch()
+        process = Process(ForkedProgram(module, arguments, env, log), log)
         self.processes.append(process)
         return process
 
