@@ -430,8 +430,16 @@ def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, w
     assert steps <= 100_000, f"{steps} steps"
 
 
-HOT = [f"jobs/{name}" for name in ("enqueue", "insert", "claim", "claim_limited", "settle", "ending", "reap", "cancel")]
-HOT += ["jobs/early_end", "jobs/unique", "jobs/promote", "jobs/prune", "fleet/workers"]
+HOT = [f"jobs/{name}" for name in ("enqueue", "insert", "claim", "start", "settle", "ending", "moves", "reap")]
+HOT += [
+    "jobs/claim_limited",
+    "jobs/cancel",
+    "jobs/early_end",
+    "jobs/unique",
+    "jobs/promote",
+    "jobs/prune",
+    "fleet/workers",
+]
 HOT += [f"machines/{name}" for name in ("turns", "wake", "signals", "inbox", "children", "spawn", "fork")]
 
 

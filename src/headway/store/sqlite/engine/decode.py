@@ -12,7 +12,7 @@ from headway.model import codec
 from headway.model.definition import Definition
 from headway.model.event import Event
 from headway.model.fleet import Worker
-from headway.model.job import Attempt, AuditEntry, Claim, Job
+from headway.model.job import Attempt, AuditEntry, Job
 from headway.model.machine import Child
 from headway.model.outcome import Match
 from headway.model.signal import Signal
@@ -43,12 +43,6 @@ def to_job(row: Row) -> Job:
     values["awaiting"] = to_names(values["awaiting"])
     values["match"] = to_match(values["match"])
     return Job(**values)
-
-
-def to_claim(row: Row, begin: int, place: str | None = None) -> Claim:
-    """The claim whose columns begin there; the last column is not one of them."""
-    values = [*row[begin:-3], bool(row[-2]), place, row[-3]]
-    return Claim(*values)
 
 
 def to_attempt(row: Row) -> Attempt:

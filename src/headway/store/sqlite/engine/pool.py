@@ -32,12 +32,13 @@ class Readers:
 
     def run(self, steps: Callable[[], Steps[T]]) -> T:
         """Run an op's steps on one snapshot."""
-        patience = Patience(self._file.patience_s)
+        patience: Patience | None = None
         while True:
             try:
                 with self._file.gate:
                     return self._read(steps)
             except self._file.errors as error:
+                patience = patience or Patience(self._file.patience_s)
                 if not (is_busy(error) and patience.wait()):
                     raise self._file.explain(error) from error
 

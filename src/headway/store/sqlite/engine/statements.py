@@ -1,6 +1,7 @@
 """Loads the statements of the .sql files, by their `-- name:` headers.
 
-What several statements of a file share, such as a list of columns, is a `-- part:`; they name it in braces.
+What several statements share, such as a list of columns, is a `-- part:`. They name it in braces: `{columns}`, or from
+another file `{jobs/start.columns}`.
 """
 
 from __future__ import annotations
@@ -13,19 +14,14 @@ ROOT = Path(__file__).parents[1]
 """The folder of the SQLite store; each file of statements lies beside the module that runs them."""
 
 _HEADER = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
-_PART = re.compile(r"\{(\w+)\}")
+_PART = re.compile(r"\{(?:([\w/]+)\.)?(\w+)\}")
 _VALUES = re.compile(r"(?<= values )(\(.*?\))")
 
 
 @cache
 def statements(file: str) -> dict[str, str]:
     """The named statements of a file such as `jobs/claim`, without their comments, each on one line."""
-    parts = _HEADER.split((ROOT / f"{file}.sql").read_text("utf-8"))
-    texts = {(what, name): _bare(body) for what, name, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)}
-    shared = {name: text for (what, name), text in texts.items() if what == "part"}
-    return {
-        name: _PART.sub(lambda found: shared[found[1]], text) for (what, name), text in texts.items() if what == "name"
-    }
+    return {name: _whole(text, file) for (what, name), text in _texts(file).items() if what == "name"}
 
 
 def of_rows(insert: str, rows: int) -> str:
@@ -34,6 +30,19 @@ def of_rows(insert: str, rows: int) -> str:
     width = values.count("?")
     numbers = (range(first, first + width) for first in range(1, 1 + rows * width, width))
     return head + ", ".join(f"({', '.join(f'?{number}' for number in row)})" for row in numbers) + tail
+
+
+@cache
+def _texts(file: str) -> dict[tuple[str, str], str]:
+    pieces = _HEADER.split((ROOT / f"{file}.sql").read_text("utf-8"))
+    return {
+        (what, name): _bare(body) for what, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
+    }
+
+
+def _whole(text: str, file: str) -> str:
+    """The text with its parts put in."""
+    return _PART.sub(lambda found: _whole(_texts(found[1] or file)["part", found[2]], found[1] or file), text)
 
 
 def _bare(body: str) -> str:

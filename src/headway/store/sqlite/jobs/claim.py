@@ -12,9 +12,11 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.claim_limited import claim_guarded, claim_one, end_superseded
-from headway.store.sqlite.jobs.ending import read_running, write_releases
-from headway.store.sqlite.machines.turns import to_claims
+from headway.store.sqlite.jobs.ending import read_running
+from headway.store.sqlite.jobs.moves import write_releases
+from headway.store.sqlite.jobs.start import start_first
 from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.follow import follow_ends
 from headway.store.sqlite.order.rates import refill
 
 _SQL = statements("jobs/claim")
@@ -57,12 +59,11 @@ class ClaimVerbs(Verbs):
             counted = found.max_running is not None
             if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
                 return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
-            rows = yield Statement(_SQL["take"], (worker_id, queue, now, limit))
-            if len(rows) < limit:
+            claims = yield from start_first(worker_id, queue, limit, now)
+            if len(claims) < limit:
                 left = yield Statement(_SQL["left"], (queue, now, limit))
                 yield from end_superseded([rowid for (rowid,) in left], now)
-            rows.sort()  # by priority, position, id: returning has no order
-            return (yield from to_claims(rows, 2))
+            return claims
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
 
@@ -71,7 +72,9 @@ class ClaimVerbs(Verbs):
             running = yield from read_running([job_id for job_id, _ in claims])
             fences = set(claims)
             ours = [job for job in running.values() if (job.id, job.fence) in fences]
-            yield from write_releases(ours, delay_ms, self._clock.now())
+            now = self._clock.now()
+            ends = yield from write_releases(ours, delay_ms, now)
+            yield from follow_ends(ends, now)
             return len(ours)
 
         return SqliteOp(steps, writes=True)

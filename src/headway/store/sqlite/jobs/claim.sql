@@ -110,35 +110,6 @@ where limited > 0
   and status = 'running'
   and queue = ?1;
 
--- name: take
--- or ignore: a job that would enter a unique scope now taken stays behind, for `left`
--- coalesce: in returning, SQLite 3.40 takes a bare column that is null for one that is not
-update or ignore jobs
-set status = 'running',
-  fence = fence + 1,
-  worker_id = ?1,
-  started_at = coalesce(started_at, ?3),
-  attempt_started_at = ?3,
-  limited = 0,
-  progress = null,
-  progress_note = null,
-  log_tail = null,
-  log_end = null
-where rowid in (
-  select rowid
-  from jobs
-  where status = 'queued'
-    and limited_by is null
-    and queue = ?2
-    and (expires_at is null or expires_at > ?3)
-  order by priority, position, id
-  limit ?4
-)
-returning
-  priority, position, id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
-  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
-  fence - step_fence, coalesce(train, group_id, parent_id) is not null, coalesce(step, signaled, parent_id) is not null;
-
 -- name: left
 -- of the first that are still queued, those that enter their unique scope only by running
 select rowid

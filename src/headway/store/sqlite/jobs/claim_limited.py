@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.start import start_these
 from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
-from headway.store.sqlite.machines.turns import to_claims
 from headway.store.sqlite.order.capacity import Candidate, Room, look_for_room, write_buckets
 from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.fair import pick_in_turn, serve
@@ -87,9 +86,7 @@ def _take(worker_id: str, jobs: Sequence[Candidate], room: Room, now: int, *, co
     for job in jobs:
         by_mark.setdefault(1 if counted else room.mark(job), []).append(job.rowid)
     for mark, rowids in by_mark.items():
-        rows = yield Statement(_SQL["take"], (worker_id, json_list(rowids), now, mark))
-        claims = yield from to_claims(rows, 1)
-        found |= {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
+        found |= yield from start_these(worker_id, rowids, now, limited=mark)
     return [found[job.rowid] for job in jobs if job.rowid in found]
 
 

@@ -1,30 +1,21 @@
-"""Ends executions: the moves of running jobs that settle, release and reap share, with their attempts."""
+"""Where running jobs go: what settle, release and reap know of an execution, and decide for its job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from headway.model.ids import new_id
 from headway.model.machine import Turn, Woken
-from headway.model.status import FINISHED, Status
-from headway.store.ops import Batch, Statement, Steps
+from headway.model.status import Status
+from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import covers, holder_of_key, superseded
-from headway.store.sqlite.machines.inbox import move_inboxes
-from headway.store.sqlite.machines.turns import go_elsewhere, place_anew, spawns, write_turns
-from headway.store.sqlite.order.departures import Departure, Tied, ties
-from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.next_car import advance_behind
+from headway.store.sqlite.jobs.unique import covers
 
 _SQL = statements("jobs/ending")
-_PASS_ON = statements("order/joins")["pass_on"]
-_CALL_BACK = statements("order/group_members")["call_back"]
 _STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
-_BY_ITS_TRAIN = 2
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):
@@ -42,7 +33,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     unique_scope: str
     followed: int  # others may wait for its end; 2: nobody but the next car of its train
     machine: int  # it has a step, or signals
-    heard: int  # somebody listens to how jobs end
+    announced: int  # a trigger listens to how jobs end
 
     def covers(self, status: Status) -> bool:
         return covers(self.unique_scope, status)
@@ -77,7 +68,7 @@ def ending(job: Open, to: Status, **values: Any) -> Ending:
     if job.canceling and to in _STOPPED_BY_CANCEL and (to != "failed" or end.retried):
         end.to = "canceled"
         end.error = job.cancel_reason if end.error is None else end.error
-        _forget_spawn(end)
+        forget_spawn(end)
     elif to == "scheduled" and end.delay_ms <= 0:
         end.to = "queued"
     return end
@@ -89,192 +80,7 @@ def read_running(ids: Sequence[str]) -> Steps[dict[str, Open]]:
     return {row[1]: Open(*row) for row in rows}
 
 
-def write_endings(endings: Sequence[Ending], now: int) -> Steps[None]:
-    """Write the moves: those without a question in batches, then those of unique keys one after another; and see to
-    what follows from them."""
-    finish: list[tuple[Any, ...]] = []
-    again: list[tuple[Any, ...]] = []
-    keyed: list[Ending] = []
-    turned: list[Ending] = []
-    copies: list[Ending] = []
-    alike: dict[tuple[Status, int], list[int]] = {}
-    locomotives: list[int] = []
-    followed: list[Ending] = []
-    for end in endings:
-        if end.job.followed == _BY_ITS_TRAIN and end.to == "succeeded":
-            locomotives.append(end.job.rowid)
-        elif end.job.followed:
-            followed.append(end)
-    tied = (yield from ties(end.job.rowid for end in followed)) if followed else {}
-    for end in endings:
-        if end.job.unique_key is not None and _asks_for_key(end):
-            keyed.append(end)
-            continue
-        if end.turn is not None:
-            turned.append(end)
-        elif end.to in FINISHED:
-            if end.result is None and end.error is None and not end.loss:
-                alike.setdefault((end.to, end.charge), []).append(end.job.rowid)
-            else:
-                finish.append(_finish(end, now))
-        else:
-            again.append(_again(end, now))
-        if end.retried:
-            copies.append(end)
-    machines = [end for end in endings if end.turn is not None or end.job.machine]
-    if machines:
-        yield from place_anew(machines, tied)
-        yield from write_turns(turned, now)
-    for (to, charge), rowids in alike.items():
-        yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
-    yield from _batches(finish=finish, again=again, copy=[_copy(end, now) for end in copies])
-    for end in keyed:
-        yield from _write_keyed(end, now)
-    if machines:
-        yield from go_elsewhere(machines)
-    heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
-    if heirs:
-        yield from _hand_over(heirs)
-    left = (yield from advance_behind(locomotives, now)) if locomotives else []
-    left += [gone for end in followed if end.to != "running" for gone in _left(end, tied[end.job.rowid])]
-    ended = list(_to_tell(endings)) if endings and endings[0].job.heard else []
-    if left or ended:
-        yield from follow(left, now=now, ended=ended)
-
-
-def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[None]:
-    """Put back executions that never started; no attempt, no charge."""
-    followed = [job.rowid for job in jobs if job.followed]
-    tied = (yield from ties(followed)) if followed else {}
-    left: list[Departure] = []
-    ended: list[str] = []
-    for job in jobs:
-        end = ending(job, "scheduled", delay_ms=delay_ms)
-        if end.to != "canceled" and _asks_for_key(end):
-            yield from _supersede(end)
-        if end.to == "canceled":
-            if job.canceling:
-                yield Statement(_SQL["unstart"], (job.rowid,))
-            yield Statement(_SQL["finish"], _finish(end, now))
-        else:
-            yield Statement(_SQL["release"], _again(end, now)[:4])
-        if job.followed:
-            left += _left(end, tied[job.rowid])
-        if job.heard and end.to in FINISHED:
-            ended.append(job.id)
-    if left or ended:
-        yield from follow(left, now=now, ended=ended)
-
-
-def write_fresh_copy(
-    rowid: int, now: int, key: str | None, status: Status, *, pending: bool, position: int
-) -> Steps[str]:
-    """Insert the job that retries an at_most_once one with a full budget; gives its id."""
-    job_id = new_id()
-    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
-    return job_id
-
-
-def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
-    """Give what a job has beside its row to the job that retries it."""
-    yield from move_inboxes(heirs)
-    yield Batch(_PASS_ON, list(heirs.items()))
-    yield Batch(_CALL_BACK, list(heirs.items()))
-
-
-def _left(end: Ending, job: Tied) -> Iterator[Departure]:
-    yield Departure(job, end.to, end.heir)
-    if end.heir is not None and end.heir_ended:
-        # it had the seat for no time at all
-        yield Departure(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
-
-
-def _to_tell(endings: Sequence[Ending]) -> Iterator[str]:
-    """The ids of the jobs that are over."""
-    for end in endings:
-        if end.to in FINISHED:
-            yield end.job.id
-        if end.heir is not None and end.heir_ended:
-            yield end.heir
-
-
-def _asks_for_key(end: Ending) -> bool:
-    """Whether the move could meet another job with its key: it enters the scope, or hands the key on."""
-    job = end.job
-    return job.unique_key is not None and (end.retried or (job.covers(end.to) and not job.covers("running")))
-
-
-def _write_keyed(end: Ending, now: int) -> Steps[None]:
-    if end.retried:
-        yield from _fail_keyed(end, now)
-        return
-    yield from _supersede(end)
-    if end.turn is not None:
-        yield from write_turns([end], now)
-    elif end.to in FINISHED:
-        yield Statement(_SQL["finish"], _finish(end, now))
-    else:
-        yield Statement(_SQL["again"], _again(end, now))
-
-
-def _supersede(end: Ending) -> Steps[None]:
-    """Give up the key if another has it: what is over stays as it ended, what would run again is canceled."""
-    holder = yield from holder_of_key(end.job.rowid)
-    if holder is None:
-        return
-    end.drops_key = True
-    if end.to not in FINISHED:
-        end.to = "canceled"
-        end.error = superseded(end.job.unique_key, holder)
-        _forget_spawn(end)
-
-
-def _forget_spawn(end: Ending) -> None:
+def forget_spawn(end: Ending) -> None:
     """A machine that ends before its children are there has not taken that turn: retried, it runs the step again."""
-    if end.turn is not None and spawns(end.turn):
+    if end.turn is not None and end.turn.outcome == "spawn":
         end.turn = None
-
-
-def _fail_keyed(end: Ending, now: int) -> Steps[None]:
-    """The job that retries this one inherits its key, unless another has taken it."""
-    job = end.job
-    holder = yield from holder_of_key(job.rowid)
-    end.drops_key = job.covers("failed")
-    if end.turn is not None:
-        yield from write_turns([end], now)
-    else:
-        yield Statement(_SQL["finish"], _finish(end, now))
-    enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
-    error = superseded(job.unique_key, holder) if holder is not None and enters else None
-    end.heir_ended = error is not None
-    yield Statement(_SQL["copy"], _copy(end, now, error))
-
-
-def _finish(end: Ending, now: int) -> tuple[Any, ...]:
-    return (end.job.rowid, end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
-
-
-def _again(end: Ending, now: int) -> tuple[Any, ...]:
-    later = end.to == "scheduled"
-    return (
-        end.job.rowid,
-        end.to,
-        now + end.delay_ms * 1000 if later else None,
-        None if later else now,
-        end.charge,
-        end.loss,
-        end.error,
-    )
-
-
-def _copy(end: Ending, now: int, error: str | None = None) -> tuple[Any, ...]:
-    scheduled_for = now + max(0, end.delay_ms) * 1000
-    end.heir = new_id()
-    status = "canceled" if error is not None else "scheduled" if scheduled_for > now else "queued"
-    return (end.job.rowid, end.heir, now, scheduled_for, False, error, end.job.unique_key, status, False, None)
-
-
-def _batches(**rows: list[tuple[Any, ...]]) -> Steps[None]:
-    for name, batch in rows.items():
-        if batch:
-            yield Batch(_SQL[name], batch)

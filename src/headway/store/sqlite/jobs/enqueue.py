@@ -16,7 +16,6 @@ from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.insert import (
     answers,
     insert_all,
-    placed_row,
     plain_row,
     present,
     starts_at,
@@ -149,16 +148,14 @@ def _enqueue_tied(
             job,
             metered=job.tenant_id in quotas,
             fair=job.queue in fair_queues,
+            parent_id=parents.get(job.id),
         )
         for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
     ]
-    placed = bool(parents) or any(job.place is not None for job in jobs)
-    if placed:
-        rows = [placed_row(row, job.place, parents.get(job.id)) for row, job in zip(rows, jobs, strict=True)]
     guarded = {job.queue: (job.queue,) for job in jobs if _is_guarded(job)}
     if guarded:
         yield Batch(_SQL["guard"], list(guarded.values()))
-    new = yield from insert_all("insert_placed" if placed else "insert_tied", rows)
+    new = yield from insert_all("insert_tied", rows)
     if new == len(rows) and not joined:
         if quotas:
             yield from check_jobs(jobs, rows, quotas, new, parents)

@@ -20,7 +20,7 @@ from headway.store.sqlite.engine.verbs import json_list
 _SQL = statements("jobs/insert")
 
 _AT_ONCE = 16  # rows of an insert; SQLite of old takes 999 parameters
-_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied", "insert_placed")}
+_INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
 
 _scope_text = lru_cache(maxsize=256)(json_list)
 
@@ -71,8 +71,9 @@ def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, 
     )
 
 
-def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool) -> Row:
-    """The row with what ties the job to others."""
+def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str | None) -> Row:
+    """The row with what ties the job to others, and where a machine begins; `parent_id` is the machine that spawns it
+    now, if one does."""
     return (
         *row,
         job.train,
@@ -89,15 +90,14 @@ def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool) -> Row:
         bool(job.after),
         metered,
         fair,
+        *_start(job.place, parent_id),
     )
 
 
-def placed_row(row: Row, place: Place | None, parent_id: str | None) -> Row:
-    """The row with where the machine begins; `parent_id` is the machine that spawns it now, if one does."""
+def _start(place: Place | None, parent_id: str | None) -> Row:
     if place is None:
-        return (*row, *(None,) * 10, parent_id)
+        return (*(None,) * 10, parent_id)
     return (
-        *row,
         place.version,
         place.step,
         bytes(place.state).decode() or None,

@@ -6,57 +6,33 @@ select changes();
 -- name: total_changes
 select total_changes();
 
+-- part: plain
+id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
+backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
+created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
+template_id, template_revision, trigger_id
+
+-- part: plain_values
+?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
+?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+?28, ?29, ?30
+
 -- name: insert
-insert into jobs (
-  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
-  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
-  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
-  template_id, template_revision, trigger_id
-)
-values (
-  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-  ?28, ?29, ?30
-)
+insert into jobs ({plain})
+values ({plain_values})
 on conflict do nothing;
 
 -- name: insert_tied
--- the same with everything that ties a job to others, and the settings that it meets
+-- the same with what ties a job to others, the settings that it meets, and where a machine begins
 insert into jobs (
-  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
-  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
-  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
-  template_id, template_revision, trigger_id,
-  train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
-  rate_key, group_id, pending, metered, fair
-)
-values (
-  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-  ?28, ?29, ?30,
-  ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
-  ?40, ?41, ?42, ?43, ?44
-)
-on conflict do nothing;
-
--- name: insert_placed
--- the same with where a machine begins, and who spawned the job
-insert into jobs (
-  id, tenant_id, kind, queue, status, priority, position, max_attempts, max_losses, backoff_base_ms,
-  backoff_cap_ms, timeout_ms, delivery, idempotency_key, unique_key, unique_scope, scheduled_for, expires_at,
-  created_at, queued_at, correlation_id, trace_id, source, source_ref, created_by, payload, meta,
-  template_id, template_revision, trigger_id,
+  {plain},
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
   rate_key, group_id, pending, metered, fair,
   version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id
 )
 values (
-  ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
-  ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-  ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-  ?28, ?29, ?30,
+  {plain_values},
   ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
   ?40, ?41, ?42, ?43, ?44,
   ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55

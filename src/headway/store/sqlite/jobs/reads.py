@@ -17,7 +17,6 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 
 _SQL = statements("jobs/reads")
 _AFTER_EVERY_ID = "g"
-_BY_TIE = ("page_of_group", "page_of_children", "page_of_retries")
 
 
 class ReadVerbs(Verbs):
@@ -54,7 +53,7 @@ class ReadVerbs(Verbs):
                 where.group_id,
                 where.parent_id,
             )
-            rows = yield Statement(_SQL[scan], params if scan in _BY_TIE else params[:-2])
+            rows = yield Statement(_SQL[scan], params)
             return (yield Statement(_SQL["jobs"], (json_list([row[0] for row in rows]), where.tenant_id)))
 
         return SqliteOp(lambda: in_pieces(limit, before_id, page, to_job), writes=False)

@@ -26,40 +26,34 @@ where id between ?1 and ?2
 order by id
 limit ?3;
 
+-- part: matches
+id < ?12
+and (?1 is null or tenant_id = ?1)
+and (?2 is null or status = ?2)
+and (?3 is null or kind = ?3)
+and (?4 is null or queue = ?4)
+and (?5 is null or source = ?5)
+and (?6 is null or correlation_id = ?6)
+and (?7 is null or unique_key = ?7)
+and (?8 is null or retry_of = ?8)
+and (?13 is null or group_id = ?13)
+and (?14 is null or parent_id = ?14)
+and (?9 is null or created_at > ?9)
+and (?10 is null or created_at < ?10)
+order by id desc
+limit ?11
+
 -- name: page
 select id
 from jobs
-where id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?2 is null or status = ?2)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+where {matches};
 
 -- name: page_of_tenant
 select id
 from jobs indexed by jobs_tenant
 where tenant_id = ?1
   and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
-  and id < ?12
-  and (?2 is null or status = ?2)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: page_of_status
 select id
@@ -67,93 +61,31 @@ from jobs indexed by jobs_listed
 where status = ?2
   and status <> 'queued'
   and status <> 'running'
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: page_of_running
 select id
 from jobs indexed by jobs_running
 where status = 'running'
-  and status = ?2
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: page_of_retries
 select id
 from jobs
 where retry_of = ?8
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?2 is null or status = ?2)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?13 is null or group_id = ?13)
-  and (?14 is null or parent_id = ?14)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: page_of_group
 select id
 from jobs indexed by jobs_group
 where group_id = ?13
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?2 is null or status = ?2)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?14 is null or parent_id = ?14)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: page_of_children
 select id
 from jobs indexed by jobs_children
 where parent_id = ?14
-  and id < ?12
-  and (?1 is null or tenant_id = ?1)
-  and (?2 is null or status = ?2)
-  and (?3 is null or kind = ?3)
-  and (?4 is null or queue = ?4)
-  and (?5 is null or source = ?5)
-  and (?6 is null or correlation_id = ?6)
-  and (?7 is null or unique_key = ?7)
-  and (?8 is null or retry_of = ?8)
-  and (?13 is null or group_id = ?13)
-  and (?9 is null or created_at > ?9)
-  and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11;
+  and {matches};
 
 -- name: attempts
 select

@@ -11,11 +11,13 @@ from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import each_alone
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.ending import Ending, Open, ending, write_endings
+from headway.store.sqlite.jobs.ending import Ending, Open, ending
+from headway.store.sqlite.jobs.moves import write_endings
 from headway.store.sqlite.machines.turns import attempt_of_machine, write_attempts
+from headway.store.sqlite.order.follow import follow_ends
 
 _SQL = statements("jobs/reap")
-_ATTEMPT = statements("jobs/ending")["attempt"]
+_ATTEMPT = statements("jobs/moves")["attempt"]
 _OPEN = len(Open.__struct_fields__)
 
 
@@ -62,7 +64,9 @@ def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
     endings = [_lost(row) for row in rows]
     yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings if not end.job.machine])
     yield from write_attempts([attempt_of_machine(_attempt(end, now), end, None) for end in endings if end.job.machine])
-    yield from write_endings(endings, now)
+    ends = yield from write_endings(endings, now)
+    if ends is not None:
+        yield from follow_ends(ends, now)
     return [
         Reaped(end.job.id, end.job.fence, row[_OPEN], end.job.worker_id, end.to)
         for row, end in zip(rows, endings, strict=True)

@@ -26,24 +26,7 @@ select
 
 -- name: pick
 select
-  -- where checks were off, a row may be running without a start
-  rowid, id, fence, worker_id, coalesce(attempt_started_at, started_at, created_at), log_tail, cancel_requested_at is not null, cancel_reason,
-  unique_key, unique_scope,
-  train is not null or partition is not null or concurrency_key is not null or limited = 1 or group_id is not null
-    or exists (
-      select 1
-      from edges
-      where parent_id = jobs.id
-    ),
-  coalesce(step, signaled) is not null,
-  exists (
-    select 1
-    from triggers indexed by triggers_engine
-    where enabled = 1
-      and type = 'event'
-      and event >= 'headway.job.'
-      and event < 'headway.job/'
-  ),
+  {jobs/ending.running},
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
   (select stopping from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms

@@ -12,13 +12,15 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, json_list
 from headway.store.sqlite.jobs.claim import ClaimVerbs
-from headway.store.sqlite.jobs.ending import Ending, Open, ending, read_running, write_endings
+from headway.store.sqlite.jobs.ending import Ending, Open, ending, read_running
+from headway.store.sqlite.jobs.moves import write_endings
 from headway.store.sqlite.machines.inbox import inboxes, to_text
 from headway.store.sqlite.machines.spawn import spawn_children
-from headway.store.sqlite.machines.turns import attempt_of_machine, prepare_turns, write_attempts
+from headway.store.sqlite.machines.turns import attempt_of_machine, prepare_turns
+from headway.store.sqlite.order.follow import follow_ends
 
 _SQL = statements("jobs/settle")
-_ENDING = statements("jobs/ending")
+_MOVES = statements("jobs/moves")
 
 
 class SettleVerbs(ClaimVerbs):
@@ -57,12 +59,13 @@ class SettleVerbs(ClaimVerbs):
                     attempts.append(_attempt(end, settlement, now))
                 endings.append(end)
             for status, rowids in alike.items():
-                yield Statement(_ENDING["attempt_alike"], (json_list(rowids), status, now))
+                yield Statement(_MOVES["attempt_alike"], (json_list(rowids), status, now))
             if attempts:
-                yield Batch(_ENDING["attempt"], attempts)
-            yield from write_attempts(of_machines)
-            unread = (yield from prepare_turns(turned, now)) if turned else {}
-            yield from write_endings(endings, now)
+                yield Batch(_MOVES["attempt"], attempts)
+            unread = (yield from prepare_turns(turned, of_machines, now)) if turned else {}
+            ends = yield from write_endings(endings, now)
+            if ends is not None:
+                yield from follow_ends(ends, now)
             if turned:
                 yield from spawn_children(turned, now)
             continued = {end.job.id: to_text(unread.get(end.job.id)) for end in turned if end.to == "running"}

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from headway.model.job import Claim, Settlement
+from headway.model.job import Settlement
 from headway.model.machine import Place, Turn, Woken
 from headway.model.signal import Received, satisfied
 from headway.model.status import FINISHED
-from headway.store.ops import Batch, Rows, Statement, Steps
-from headway.store.sqlite.engine.decode import to_claim, to_match, to_names
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.decode import to_match, to_names
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.insert import match_flag, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
 from headway.store.sqlite.order.departures import Tied
-
-if TYPE_CHECKING:
-    from headway.store.sqlite.jobs.ending import Ending
 
 _SQL = statements("machines/turns")
 _GUARD = statements("jobs/change")["guard"]
@@ -102,15 +100,6 @@ def _again(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
     )
 
 
-def to_claims(rows: Rows, begin: int) -> Steps[list[Claim]]:
-    """The claims of these rows, each from column `begin` on; the last column says which may have a place."""
-    ids = [row[begin] for row in rows if row[-1]]
-    if not ids:
-        return [to_claim(row, begin) for row in rows]
-    places = yield from read_places(ids)
-    return [to_claim(row, begin, places.get(row[begin])) for row in rows]
-
-
 def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
     """Where these are, with their inboxes, as JSON: machines, children, and others if they have signals."""
     rows = yield Statement(_SQL["places"], (json_list(ids),))
@@ -122,10 +111,13 @@ def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
     }
 
 
-def prepare_turns(endings: Sequence[Ending], now: int) -> Steps[dict[str, tuple[Received, ...]]]:
-    """Consume what these turns consume, and decide what depends on what is left or on where they run.
+def prepare_turns(
+    endings: Sequence[Ending], attempts: Sequence[tuple[Any, ...]], now: int
+) -> Steps[dict[str, tuple[Received, ...]]]:
+    """Write the attempts, consume the signals, and decide what depends on what is left or on where they run.
 
     Gives the inboxes of those that go on."""
+    yield from write_attempts(attempts)
     turned = [(end, end.turn) for end in endings if end.turn is not None]
     yield from consume([(signal, end.job.id, end.job.fence, now) for end, turn in turned for signal in turn.consumed])
     awaits = [(end, turn) for end, turn in turned if end.to == "waiting" and turn.awaiting]

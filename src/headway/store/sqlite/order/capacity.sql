@@ -1,5 +1,8 @@
 -- Differs because a claim counts and takes under the write lock: there are no gates.
 
+-- part: candidate
+jobs.rowid, jobs.id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+
 -- name: of_kinds
 select name, max_running, rate_count, rate_period_ms, rate_burst
 from limits

@@ -84,6 +84,14 @@ class Departure(msgspec.Struct, frozen=True):
             yield rate_key(job.tenant_id, job.kind, job.rate_key)
 
 
+class Ends(msgspec.Struct, frozen=True):
+    """What ended executions leave to follow up."""
+
+    departures: list[Departure]
+    locomotives: list[int]  # by rowid: cars that succeeded, for whose end nobody but their train waited
+    over: list[str]  # every job that is over, where a trigger listens to how jobs end
+
+
 def ties(rowids: Iterable[int]) -> Steps[dict[int, Tied]]:
     """What ties these jobs to others; to be read before they move."""
     rows = yield Statement(_SQL["ties"], (json_list(list(rowids)),))

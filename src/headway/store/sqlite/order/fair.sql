@@ -35,8 +35,7 @@ from ring
 where tenant_id is not null;
 
 -- name: candidates
-select
-  rowid, id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+select {order/capacity.candidate}
 from jobs indexed by jobs_fair
 where fair = 1
   and status = 'queued'

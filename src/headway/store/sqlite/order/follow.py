@@ -9,11 +9,11 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, TrainKey, ties
+from headway.store.sqlite.order.departures import Departure, Ends, TrainKey, ties
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release
 from headway.store.sqlite.order.limited import let_in
-from headway.store.sqlite.order.next_car import advance, hold_trains
+from headway.store.sqlite.order.next_car import advance, advance_behind, hold_trains
 from headway.store.sqlite.triggers.events import announce
 
 _OVER = statements("order/follow")["over"]
@@ -81,6 +81,14 @@ def follow(
     if told:
         yield from announce(list(told), now)
     return spent
+
+
+def follow_ends(ends: Ends, now: int) -> Steps[None]:
+    """Do what follows from ended executions."""
+    departures = (yield from advance_behind(ends.locomotives, now)) if ends.locomotives else []
+    departures += ends.departures
+    if departures or ends.over:
+        yield from follow(departures, now=now, ended=ends.over)
 
 
 def follow_late(job_id: str, now: int) -> Steps[int]:

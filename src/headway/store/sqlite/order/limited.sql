@@ -77,12 +77,10 @@ where key is not null;
 -- name: first_of_key
 -- the first of those that wait for each of these keys
 select
-  job.limited_by, job.queue,
-  job.rowid, job.id, job.tenant_id, job.kind, job.partition, job.concurrency, job.concurrency_key, job.rate_count,
-  job.rate_period_ms, job.rate_burst, job.rate_key
+  limited_by, queue, {order/capacity.candidate}
 from json_each(?1) as named
-join jobs as job
-  on job.rowid = (
+join jobs
+  on jobs.rowid = (
     select rowid
     from jobs indexed by jobs_aside
     where limited_by = named.value

@@ -80,8 +80,7 @@ limit ?2;
 
 -- name: standing_for
 -- of the first jobs of a queue, those that may go under the same key
-select
-  rowid, id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
+select {order/capacity.candidate}
 from jobs
 where status = 'queued'
   and limited_by is null

@@ -1,0 +1,209 @@
+"""Writes where running jobs go: the moves that settle, release and reap share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headway.model.ids import new_id
+from headway.model.status import FINISHED, Status
+from headway.store.ops import Batch, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.ending import Ending, Open, ending, forget_spawn
+from headway.store.sqlite.jobs.unique import holder_of_key, superseded
+from headway.store.sqlite.machines.inbox import move_inboxes
+from headway.store.sqlite.machines.turns import go_elsewhere, place_anew, write_turns
+from headway.store.sqlite.order.departures import Departure, Ends, Tied, ties
+
+_SQL = statements("jobs/moves")
+_PASS_ON = statements("order/joins")["pass_on"]
+_CALL_BACK = statements("order/group_members")["call_back"]
+_BY_ITS_TRAIN = 2
+
+
+def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
+    """Write the moves: in batches, but those of unique keys one after another, as each may take the next one's.
+
+    Gives what `follow_ends` is to do then, if anything."""
+    finish: list[tuple[Any, ...]] = []
+    again: list[tuple[Any, ...]] = []
+    keyed: list[Ending] = []
+    turned: list[Ending] = []
+    copies: list[Ending] = []
+    alike: dict[tuple[Status, int], list[int]] = {}
+    locomotives: list[int] = []
+    followed: list[Ending] = []
+    for end in endings:
+        if end.job.followed == _BY_ITS_TRAIN and end.to == "succeeded":
+            locomotives.append(end.job.rowid)
+        elif end.job.followed:
+            followed.append(end)
+    tied = (yield from ties(end.job.rowid for end in followed)) if followed else {}
+    for end in endings:
+        if end.job.unique_key is not None and _asks_for_key(end):
+            keyed.append(end)
+            continue
+        if end.turn is not None:
+            turned.append(end)
+        elif end.to in FINISHED:
+            if end.result is None and end.error is None and not end.loss:
+                alike.setdefault((end.to, end.charge), []).append(end.job.rowid)
+            else:
+                finish.append(_finish(end, now))
+        else:
+            again.append(_again(end, now))
+        if end.retried:
+            copies.append(end)
+    machines = [end for end in endings if end.turn is not None or end.job.machine]
+    if machines:
+        yield from place_anew(machines, tied)
+        yield from write_turns(turned, now)
+    for (to, charge), rowids in alike.items():
+        yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
+    yield from _batches(finish=finish, again=again, copy=[_copy(end, now) for end in copies])
+    for end in keyed:
+        yield from _write_keyed(end, now)
+    if machines:
+        yield from go_elsewhere(machines)
+    heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
+    if heirs:
+        yield from _hand_over(heirs)
+    if not (locomotives or followed or (endings and endings[0].job.announced)):
+        return None
+    departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]
+    over = list(_over(endings)) if endings[0].job.announced else []
+    return Ends(departures, locomotives, over)
+
+
+def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[Ends]:
+    """Put back executions that never started: no attempt, no charge. Gives what `follow_ends` is to do then."""
+    followed = [job.rowid for job in jobs if job.followed]
+    tied = (yield from ties(followed)) if followed else {}
+    departures: list[Departure] = []
+    over: list[str] = []
+    for job in jobs:
+        end = ending(job, "scheduled", delay_ms=delay_ms)
+        if end.to != "canceled" and _asks_for_key(end):
+            yield from _supersede(end)
+        if end.to == "canceled":
+            if job.canceling:
+                yield Statement(_SQL["unstart"], (job.rowid,))
+            yield Statement(_SQL["finish"], _finish(end, now))
+        else:
+            yield Statement(_SQL["release"], _again(end, now)[:4])
+        if job.followed:
+            departures += _departures(end, tied[job.rowid])
+        if job.announced and end.to in FINISHED:
+            over.append(job.id)
+    return Ends(departures, [], over)
+
+
+def write_fresh_copy(
+    rowid: int, now: int, key: str | None, status: Status, *, pending: bool, position: int
+) -> Steps[str]:
+    """Insert the job that retries an at_most_once one with a full budget; gives its id."""
+    job_id = new_id()
+    yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
+    return job_id
+
+
+def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
+    """Give what a job has beside its row to the job that retries it."""
+    yield from move_inboxes(heirs)
+    yield Batch(_PASS_ON, list(heirs.items()))
+    yield Batch(_CALL_BACK, list(heirs.items()))
+
+
+def _departures(end: Ending, job: Tied) -> Iterator[Departure]:
+    yield Departure(job, end.to, end.heir)
+    if end.heir is not None and end.heir_ended:
+        # its retry was canceled at once, so the train moves on
+        yield Departure(msgspec.structs.replace(job, id=end.heir, status="scheduled"), "canceled")
+
+
+def _over(endings: Sequence[Ending]) -> Iterator[str]:
+    """The ids of the jobs that are over."""
+    for end in endings:
+        if end.to in FINISHED:
+            yield end.job.id
+        if end.heir is not None and end.heir_ended:
+            yield end.heir
+
+
+def _asks_for_key(end: Ending) -> bool:
+    """Whether the move could meet another job with its key: it enters the scope, or hands the key on."""
+    job = end.job
+    return job.unique_key is not None and (end.retried or (job.covers(end.to) and not job.covers("running")))
+
+
+def _write_keyed(end: Ending, now: int) -> Steps[None]:
+    if end.retried:
+        yield from _fail_keyed(end, now)
+        return
+    yield from _supersede(end)
+    if end.turn is not None:
+        yield from write_turns([end], now)
+    elif end.to in FINISHED:
+        yield Statement(_SQL["finish"], _finish(end, now))
+    else:
+        yield Statement(_SQL["again"], _again(end, now))
+
+
+def _supersede(end: Ending) -> Steps[None]:
+    """Give up the key if another has it: what is over stays as it ended, what would run again is canceled."""
+    holder = yield from holder_of_key(end.job.rowid)
+    if holder is None:
+        return
+    end.drops_key = True
+    if end.to not in FINISHED:
+        end.to = "canceled"
+        end.error = superseded(end.job.unique_key, holder)
+        forget_spawn(end)
+
+
+def _fail_keyed(end: Ending, now: int) -> Steps[None]:
+    """The job that retries this one inherits its key, unless another has taken it."""
+    job = end.job
+    holder = yield from holder_of_key(job.rowid)
+    end.drops_key = job.covers("failed")
+    if end.turn is not None:
+        yield from write_turns([end], now)
+    else:
+        yield Statement(_SQL["finish"], _finish(end, now))
+    enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
+    error = superseded(job.unique_key, holder) if holder is not None and enters else None
+    end.heir_ended = error is not None
+    yield Statement(_SQL["copy"], _copy(end, now, error))
+
+
+def _finish(end: Ending, now: int) -> tuple[Any, ...]:
+    return (end.job.rowid, end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
+
+
+def _again(end: Ending, now: int) -> tuple[Any, ...]:
+    later = end.to == "scheduled"
+    return (
+        end.job.rowid,
+        end.to,
+        now + end.delay_ms * 1000 if later else None,
+        None if later else now,
+        end.charge,
+        end.loss,
+        end.error,
+    )
+
+
+def _copy(end: Ending, now: int, error: str | None = None) -> tuple[Any, ...]:
+    scheduled_for = now + max(0, end.delay_ms) * 1000
+    end.heir = new_id()
+    status = "canceled" if error is not None else "scheduled" if scheduled_for > now else "queued"
+    return (end.job.rowid, end.heir, now, scheduled_for, False, error, end.job.unique_key, status, False, None)
+
+
+def _batches(**rows: list[tuple[Any, ...]]) -> Steps[None]:
+    for name, batch in rows.items():
+        if batch:
+            yield Batch(_SQL[name], batch)

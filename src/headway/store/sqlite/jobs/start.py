@@ -1,0 +1,38 @@
+"""Starts jobs: sets them running under a new fence, and makes their claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headway.model.job import Claim
+from headway.store.ops import Row, Rows, Statement, Steps
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.machines.turns import read_places
+
+_SQL = statements("jobs/start")
+
+
+def start_first(worker_id: str, queue: str, limit: int, now: int) -> Steps[list[Claim]]:
+    """Start the first jobs of a queue, in order. One that would enter a taken unique scope stays behind."""
+    rows = yield Statement(_SQL["first"], (worker_id, queue, now, limit))
+    rows.sort()  # by priority, position, id: returning has no order
+    return (yield from _claims(rows, 2))
+
+
+def start_these(worker_id: str, rowids: Sequence[int], now: int, *, limited: int) -> Steps[dict[int, Claim]]:
+    """Start exactly these jobs, which count under limits as `limited` says; gives their claims by rowid."""
+    rows = yield Statement(_SQL["these"], (worker_id, json_list(rowids), now, limited))
+    claims = yield from _claims(rows, 1)
+    return {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
+
+
+def _claims(rows: Rows, begin: int) -> Steps[list[Claim]]:
+    """The claims of these rows, whose columns begin there."""
+    ids = [row[begin] for row in rows if row[-1]]
+    places = (yield from read_places(ids)) if ids else {}
+    return [_claim(row[begin:-3], row[-2], places.get(row[begin]), row[-3]) for row in rows]
+
+
+def _claim(columns: Row, followed: int, place: str | None, attempt: int) -> Claim:
+    return Claim(*[*columns, bool(followed), place, attempt])

@@ -1,0 +1,45 @@
+-- Differs because the write lock makes skip locked needless.
+
+-- part: running
+status = 'running',
+fence = fence + 1,
+worker_id = ?1,
+started_at = coalesce(started_at, ?3),
+attempt_started_at = ?3,
+progress = null,
+progress_note = null,
+log_tail = null,
+log_end = null
+
+-- part: claim
+-- the columns of a Claim; whether others may wait for its end; whether it has a place among its steps, or signals
+-- coalesce: in returning, SQLite 3.40 takes a bare column that is null for one that is not
+id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
+backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
+fence - step_fence, coalesce(train, partition, group_id, parent_id) is not null or limited > 0,
+coalesce(step, signaled, parent_id) is not null
+
+-- name: first
+-- or ignore: a job that would enter a unique scope now taken stays queued
+update or ignore jobs
+set {running},
+  limited = 0
+where rowid in (
+  select rowid
+  from jobs
+  where status = 'queued'
+    and limited_by is null
+    and queue = ?2
+    and (expires_at is null or expires_at > ?3)
+  order by priority, position, id
+  limit ?4
+)
+returning priority, position, {claim};
+
+-- name: these
+update or ignore jobs
+set {running},
+  limited = ?4,
+  limited_by = null
+where rowid in (select value from json_each(?2))
+returning rowid, {claim};
