@@ -199,9 +199,9 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 def test_every_key_of_a_command_is_documented_with_its_default() -> None:
     page = docs_pages.ROOT / "docs" / "how-to" / "commands.md"
-    text = section(page, "The whole of it")
+    text = section(page, "All keys")
     (as_in_jobs,) = re.findall(r"^And, as in .*?: (.*?)\. A size", text, re.MULTILINE)
-    _same([*_names(page, "The whole of it"), *re.findall(r"`(\w+)`", as_in_jobs)], command.KEYS)
+    _same([*_names(page, "All keys"), *re.findall(r"`(\w+)`", as_in_jobs)], command.KEYS)
     defaults = {row[0]: row[1] for row in table(text)}
     assert defaults["timeout"] == f'"{command.DEFAULT_TIMEOUT}"'
     assert defaults["kill_grace"] == f'"{command.DEFAULT_GRACE}"'
