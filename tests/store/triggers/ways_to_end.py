@@ -33,11 +33,9 @@ def _batch(db, make):
 def _settle_and_claim(db, make):
     db.enqueue_ids(2, train="t")
     claim = db.take()
-    settled, claims = db.run(
-        db.ops.settle_and_claim(db.home(), [make.settlement(claim, "dead", error="boom")], "default", 5)
-    )
-    assert (settled.lost, len(claims)) == ([], 1)
-    db.run(db.ops.settle_and_claim(db.home(), [make.settlement(claims[0], "succeeded")], "default", 5))
+    answer = db.run(db.ops.settle_and_claim(db.home(), [make.settlement(claim, "dead", error="boom")], "default", 5))
+    assert (answer.settled.lost, len(answer.claims)) == ([], 1)
+    db.run(db.ops.settle_and_claim(db.home(), [make.settlement(answer.claims[0], "succeeded")], "default", 5))
 
 
 def _asked_to_cancel(db, make):
