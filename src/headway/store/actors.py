@@ -13,7 +13,7 @@ C = TypeVar("C", bound=type)
 
 
 def checks_actors(ops: C) -> C:
-    """Let each verb that has an `actor` refuse one that the audit cannot keep, before anything is sent."""
+    """Make each verb that has an `actor` refuse one that the audit cannot store, before anything is sent."""
     for name, verb in inspect.getmembers(ops, inspect.isfunction):
         if not name.startswith("_") and "actor" in inspect.signature(verb).parameters:
             setattr(ops, name, _checked(verb))

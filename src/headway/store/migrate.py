@@ -1,4 +1,4 @@
-"""Migrations of either store: what is installed, what would be done, and doing it, also on a caller's connection."""
+"""Migrations of either store: what is installed, what would be done, and doing it, even on a caller's connection."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def latest(store: Store) -> int:
 
 
 def current(store: Store) -> int:
-    """The version that the database has; 0 where there is none."""
+    """The version that the database has; 0 if it has no schema."""
     if isinstance(store, SqliteStore):
         return store.run(store.ops.version())
     return _postgres(store).run_script(Op(postgres.version, writes=False))
 
 
 def plan(store: Store, to: int | None = None) -> list[tuple[str, str]]:
-    """What `apply` would do now: a title and its SQL text for each part; empty where nothing is to do."""
+    """What `apply` would do now: a title and its SQL text for each part; empty if there is nothing to do."""
     if isinstance(store, SqliteStore):
         steps = store.run(SqliteOp(lambda: sqlite.planned(to), writes=False, absent=sqlite.plan(0, to)))
         return [(step.title, step.script(store.prefix)) for step in steps]

@@ -1,4 +1,4 @@
-"""Reads lists of jobs in pieces, so that many large ones never come all at once."""
+"""Reads lists of jobs in pieces, so that many large jobs are never in memory at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from headway.store.ops import Row, Rows, Steps
 T = TypeVar("T")
 
 LIST_BYTES = 64 * 2**20
-"""A list of jobs ends early where what they hold is more than this."""
+"""A list of jobs ends early when it holds more than this."""
 _FIRST = 100
-"""How many are read before it is known how large they are."""
+"""How many are read first, to learn how large they are."""
 
 
 class Page(list[T]):
-    """A list that may have ended early: then there is more, from its last one on."""
+    """A list that may have ended early: then there is more after its last item."""
 
     early = False
 
@@ -24,7 +24,7 @@ class Page(list[T]):
 def in_pieces(
     limit: int, before_id: str | None, page: Callable[[int, str | None], Steps[Rows]], shape: Callable[[Row], T]
 ) -> Steps[Page[T]]:
-    """Up to `limit` rows, whose first column is the id, by pages before an id; fewer where they are large."""
+    """Up to `limit` rows, whose first column is the id, page by page; fewer if they are large."""
     found: Page[T] = Page()
     size = 0
     last = before_id

@@ -1,4 +1,4 @@
-"""Runs ops: one small driver per colour, and what a store offers to the layers above."""
+"""Runs ops: a blocking and an async driver, and what a store offers to the layers above."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def drive(steps: Steps[T], execute: Callable[[Statement | Batch], Rows]) -> T:
             try:
                 rows = execute(request)
             except Exception as error:
-                request = steps.throw(error)  # an op may know what to do instead
+                request = steps.throw(error)  # the op may handle it
             else:
                 request = steps.send(rows)
     except StopIteration as end:
@@ -36,7 +36,7 @@ async def adrive(steps: Steps[T], execute: Callable[[Statement | Batch], Awaitab
             try:
                 rows = await execute(request)
             except Exception as error:
-                request = steps.throw(error)  # an op may know what to do instead
+                request = steps.throw(error)  # the op may handle it
             else:
                 request = steps.send(rows)
     except StopIteration as end:
@@ -54,11 +54,11 @@ class Store(Protocol):
 
     @property
     def install_id(self) -> str | None:
-        """Names this database on this machine; None until it was first used."""
+        """Identifies this database to the processes of a machine; None until it was first used."""
         ...
 
     def describe(self) -> str:
-        """The database for people: the file's full path, or the URL without its password."""
+        """The database, as shown to people: the file's full path, or the URL without its password."""
         ...
 
     def run(self, op: Op[T]) -> T:
@@ -66,28 +66,28 @@ class Store(Protocol):
         ...
 
     async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
-        """The same without blocking the event loop. Where the database gives no answer for `timeout_s` (None: the
-        store's own), it raises `StoreUnavailable`, and the op may have been done or not."""
+        """The same without blocking the event loop. If the database is silent for `timeout_s` (default: the store's
+        own), it raises `StoreUnavailable`, and the op may have been done or not."""
         ...
 
     def run_in(self, conn: Any, op: Op[T]) -> T:
-        """Run inside the caller's own transaction on `conn`, whatever supported library it is of."""
+        """Run inside the caller's own transaction on `conn`, a connection of any supported library."""
         ...
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
-        """The same for a connection of either colour."""
+        """The same; `conn` may be async or not."""
         ...
 
     def bound(self, tenant_id: str) -> Store:
-        """The same store in sessions that see only this tenant (sets `headway.tenant_id` on PostgreSQL)."""
+        """The same store in sessions that act for this tenant only (sets `headway.tenant_id` on PostgreSQL)."""
         ...
 
     def apart(self) -> Store:
-        """The same database on connections of its own, so that a worker's heartbeat never waits for its handlers."""
+        """The same database on separate connections, so that a worker's heartbeat never waits for its handlers."""
         ...
 
     def close(self) -> None:
-        """Close the connections; they open again when they are needed."""
+        """Close the connections; they open again when needed."""
         ...
 
     async def aclose(self) -> None: ...

@@ -31,7 +31,7 @@ _JOB_ID = re.compile(r"\s*\(?job_id=(" + _UUID.pattern + r")\)?", re.IGNORECASE)
 
 
 def from_sqlstate(code: str | None, message: str, detail: str | None) -> HeadwayError | None:
-    """The error that a PostgreSQL error stands for, or None where it is not one of ours.
+    """The error that one of our SQLSTATEs means; None for any other.
 
     A `Duplicate` takes its job id from the DETAIL, or from `job_id=…` at the end of the message.
     """
@@ -46,7 +46,7 @@ def from_sqlstate(code: str | None, message: str, detail: str | None) -> Headway
 
 
 def from_postgres_error(error: BaseException) -> HeadwayError | None:
-    """The same from an exception of any PostgreSQL driver, also inside one of SQLAlchemy's or Django's."""
+    """The same from an exception of any PostgreSQL driver, even wrapped by SQLAlchemy or Django."""
     for cause in causes(error):
         code, message, detail = _fields(cause)
         if code is not None:
@@ -55,7 +55,7 @@ def from_postgres_error(error: BaseException) -> HeadwayError | None:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what SQLAlchemy keeps in `orig`, and what it was raised from."""
+    """The error, its `orig` (SQLAlchemy), and what it was raised from."""
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -67,7 +67,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _fields(error: BaseException) -> tuple[str | None, str, str | None]:
-    """SQLSTATE, message and DETAIL, from wherever this driver keeps them."""
+    """SQLSTATE, message and DETAIL, wherever this driver keeps them."""
     if error.args and isinstance(error.args[0], dict):  # pg8000
         fields = error.args[0]
         return fields.get("C"), str(fields.get("M", error)), fields.get("D")

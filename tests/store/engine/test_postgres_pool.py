@@ -219,6 +219,6 @@ def test_no_place_of_the_pool_is_lost_wherever_a_signal_handler_raises(postgres_
             lines += 1
     assert lines > 20
     gc.collect()
-    assert pool.SIZE <= store._pool._room.qsize() <= pool.SIZE + 2
+    assert pool.SIZE <= store._pool._slots.qsize() <= pool.SIZE + 2
     store.run(op)
     store.close()

@@ -110,7 +110,7 @@ def test_an_app_session_without_a_tenant_sees_no_signal_and_sends_none(roles: Ro
         " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'n', 'null', now())",
         "update headway.signals set fence = 1",
         "delete from headway.signals",
-        "select headway.wake('{}', now())",
+        "select headway.wake_satisfied('{}', now())",
         "select headway.deliver('{}', now())",
     ],
 )

@@ -154,7 +154,7 @@ FORBIDDEN = [
     "select headway.unreserve('default', gen_random_uuid())",
     "select headway.set_limit('kind', 'k', 0)",
     "select headway.set_fair('default', true)",
-    "select headway.let_in('{}')",
+    "select headway.admit('{}')",
     "select headway.advance('{}', '{}', now())",
     "select headway.stop_groups('{}', null, now())",
     "delete from headway.holds",

@@ -15,8 +15,8 @@ class Fleet(Protocol):
         ...
 
     def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
-        """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written); `busy` names
-        its queues without a free slot."""
+        """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written). `busy` names
+        its queues that have no free slot."""
         ...
 
     def retire(self, worker_id: str) -> Op[None]:
@@ -24,7 +24,7 @@ class Fleet(Protocol):
         ...
 
     def unregister(self, worker_id: str) -> Op[None]:
-        """Remove a worker that ends in good order; jobs it still held are reaped as if it were lost."""
+        """Remove a worker that stops in good order; jobs that it still has are reaped as lost."""
         ...
 
     def workers(self) -> Op[list[Worker]]:
@@ -32,16 +32,16 @@ class Fleet(Protocol):
         ...
 
     def pause(self, queue: str, *, actor: str | None) -> Op[None]:
-        """Stop claims from the queue: once this returned, none commits."""
+        """Pause the queue: once this returned, no claim from it commits. Audited."""
         ...
 
     def resume(self, queue: str, *, actor: str | None) -> Op[None]:
-        """Let claims go on."""
+        """Resume a paused queue. Audited."""
         ...
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
-        """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant is not told who paused
-        or reserved it."""
+        """Every queue that has unfinished jobs (of this tenant), a worker or a setting. A tenant does not learn who
+        paused or reserved it."""
         ...
 
     def tenants(self, ids: Sequence[str]) -> Op[dict[str, str]]:
@@ -49,7 +49,7 @@ class Fleet(Protocol):
         ...
 
     def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
-        """The ids of the tenants of these names, as far as there are such; an id is a name, too. With `create`, names
-        that are new become tenants, under random ids (an id under itself, without a name), unless the login may act
-        for one tenant only. Raises `InvalidJob` for a name that is not valid, or that a tenant had before."""
+        """The ids of the tenants of these names, as far as they exist; an id counts as a name, too. With `create`, new
+        names become tenants under random ids (an id becomes a tenant without a name), unless the login may act for one
+        tenant only. Raises `InvalidJob` for a name that is not valid, or that a tenant had before."""
         ...

@@ -30,109 +30,105 @@ from headway.store.ops.recipe import Op
 
 class Jobs(Protocol):
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
-        """Insert the jobs, all or none, in call order; one that meets its own id, a live idempotency key or a unique
+        """Insert the jobs, all or none, in call order. A job that meets its own id, a live idempotency key or a unique
         key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise.
 
-        A car of a train goes in `held`, unless its train shows no unfinished car and no hold: then it is the
-        locomotive (on PostgreSQL only where the enqueue is a transaction of its own; else the next claim couples it).
-        A job with `after` goes in held and pending. `group` is the new group that the jobs belong to.
-        A machine begins where its `place` says (with it, a fork copies where another one was).
-        Raises `InvalidJob` for an `after` that names no job of the tenant, and for a group that is stopped,
-        `QueueFull` when a tenant has as many waiting as its `max_pending`, and `NotAllowed` for a kind whose
-        definition is not active."""
+        A car of a train is inserted as `held`, unless its train has neither an unfinished car nor a hold: then it is
+        the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else the next claim couples it).
+        A job with `after` is held and pending. `group` is the new group that the jobs belong to. A machine begins where
+        its `place` says; a fork's place is a copy of another machine's.
+        Raises `InvalidJob` for an `after` that names no job of the tenant and for a group that is stopped, `QueueFull`
+        when a tenant has `max_pending` jobs waiting, and `NotAllowed` for a kind whose definition is not active."""
         ...
 
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
-        """Take up to `limit` jobs in order, set them running with fence + 1, and start their attempts. Finds nothing
-        while the queue is paused or reserved. Raises `LeaseLost` for an unregistered worker. Finding nothing is one
-        probe. First couples what arrived. Takes at most one job of a partition that has none running, and none over
-        a limit; those that it passes over wait aside (`limited_by`) until there is room. A fair queue's jobs are taken
-        tenant by tenant in turn, going on where the last claim stopped. A machine's claim has its `place`, with every
-        signal that is unconsumed."""
+        """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First couples what arrived.
+        Finds nothing while the queue is paused or reserved; finding nothing is one probe. Takes at most one job of a
+        partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. From a fair queue
+        it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `place`, with
+        its unconsumed signals. Raises `LeaseLost` for an unregistered worker."""
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
-        """Of these queues, those that a claim may find something in: one probe for a worker of many queues. First
-        couples what arrived, as a claim does. A queue that is reserved or at its limit may be among them."""
+        """Those of these queues that have something to claim: one probe for a worker of many queues. First couples what
+        arrived, as a claim does. A queue that is reserved or at its limit may be among them."""
         ...
 
     def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:
-        """Claim exactly this job, although its queue is reserved under that id: None if it is not queued, its queue is
-        reserved by somebody else, or a partition or limit is in its way. Raises `LeaseLost`."""
+        """Claim exactly this job, even though its queue is reserved under that id. None if it is not queued, if
+        somebody else has reserved its queue, or if a partition or limit does not allow it. Raises `LeaseLost`."""
         ...
 
     def running(self, worker_id: str) -> Op[list[tuple[str, int]]]:
-        """The (id, fence) of every job that is running under this worker."""
+        """The (id, fence) of every job that this worker is running."""
         ...
 
     def report(self, worker_id: str, reports: Sequence[Report]) -> Op[list[tuple[str, int]]]:
-        """Show progress, note and log tail of running jobs, and learn which of the worker's jobs were asked to stop.
-        Skips a job whose row somebody's open transaction holds."""
+        """Store progress, note and log tail of running jobs; gives the worker's jobs that were asked to stop. Skips a
+        job whose row somebody's open transaction has locked."""
         ...
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
-        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled if delayed.
-        Gives how many: one that somebody's open transaction is in the way of stays running, for a later call."""
+        """Give back claims whose execution never started: no attempt, no charge; queued, or scheduled if delayed. Gives
+        how many: one that somebody's open transaction blocks stays running, for a later call."""
         ...
 
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
-        """Write how executions ended: the job's move and one attempt row each, one transaction. Only rows still running
-        with that fence change; `lost` has the (id, fence) of the others, which were written nowhere. A settlement that
-        was written before is not among them; nor is one that somebody's open transaction is in the way of: it is in
-        `busy`, and not written yet. A retry of a job asked to cancel, and one that would re-enter a unique
-        scope now taken, end canceled; `failed` makes the job that retries it.
-        With a turn it also writes the machine's step and state, consumes exactly the signals that the turn names, and
-        enqueues its children. A machine that awaits what is there already is queued at once. `to` running starts the
-        next execution under the same worker, fence + 1: `continued` has each that did, in a repeated settle too.
-        Where a job is over, its train's next car is let go, or the train put on hold by the job's on_canceled or
-        on_dead; jobs that waited for it are let go or ended (on PostgreSQL by the next claim); where it left `running`,
-        what waited for its partition or limit may be claimed."""
+        """Write how executions ended: the job's new status and one attempt each, in one transaction. Changes only rows
+        that still run with that fence. `lost` has the (id, fence) of the others, but not of settlements that were
+        written before; `busy` those that somebody's open transaction blocks, which are not written yet. A retry of a
+        job that was asked to cancel, or that would re-enter a unique scope now taken, ends canceled; `failed` makes the
+        job that retries it.
+        A turn also writes the machine's step and state, consumes exactly the signals that it names, and enqueues its
+        children. A machine that awaits what it has already is queued at once. `to` running starts the next execution
+        under the same worker, with fence + 1: these are in `continued`, in a repeated settle, too.
+        When a job is over, the next car of its train starts, or the train goes on hold by the job's on_canceled or
+        on_dead; jobs that waited for it are queued or canceled (on PostgreSQL by the next claim). When it leaves
+        `running`, jobs set aside for its partition or limits may be claimed."""
         ...
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
     ) -> Op[SettledAndClaimed]:
-        """Settle, and then claim, in one transaction, all or none of it: where a train has one car after another, that
-        is one commit a car instead of two. Claims nothing where somebody holds a lock that only the claim needs."""
+        """Settle and then claim, in one transaction, all or none: for a train that is one commit per car instead of
+        two. Claims nothing where somebody has locked what only the claim needs."""
         ...
 
     def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
-        """End the executions of workers whose lease is over, that are not registered, or that are named in `gone`:
-        attempt `lost`, loss charged, and the job scheduled with jittered backoff, or dead when out of losses, or
-        failed with its retry made (at_most_once), or canceled if that was asked. Removes those workers. An execution
-        that is running under nobody, as no verb leaves one, is lost too. One that cannot be ended is given with its
-        `fault`; what somebody's open transaction is in the way of is left for the next round. Neither stops the rest.
-        `by` is the worker that reaps: unless its own heartbeats came in time for one whole lease, up to now, leases
-        that are over say nothing (the database may have stood still), and only `gone` are taken.
-        """
+        """End the executions of workers whose lease is over, that are not registered, or that `gone` names: attempt
+        `lost`, loss charged, and the job scheduled with jittered backoff, or dead when out of losses, or failed with
+        the job that retries it (at_most_once), or canceled if that was asked. Removes those workers. An execution
+        without a worker, which only SQL can leave, is lost, too. One that cannot be ended is given with its `fault`;
+        one that somebody's open transaction blocks is left for the next round. Neither stops the others.
+        `by` is the worker that reaps. Unless its own heartbeats came in time for one whole lease, up to now, the
+        database may have stood still: then leases that are over prove nothing, and only `gone` are reaped."""
         ...
 
     def cancel(
         self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
     ) -> Op[dict[str, Status]]:
-        """Cancel each job that is not over: at once, or, if it is running, by asking its worker. Gives the status that
-        each known job has now; a running one stays `running` until its worker or the reaper ends it. Audited."""
+        """Cancel each job that is not over: at once, or a running one by asking its worker. Gives the status that each
+        known job has now; a running one stays `running` until its worker or the reaper ends it. Audited."""
         ...
 
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
-        """Change a job that is neither running nor finished; gives its status after, or None if there is no such job.
-        Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
+        """Change a job that is neither running nor finished; gives its status afterwards, or None if there is no such
+        job. Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
         ...
 
     def retry(
         self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
     ) -> Op[dict[str, str]]:
-        """Queue each finished job again with a full budget, at its old position (or, without `keep_place`, behind all
-        that are there, in their old order; a car keeps its place in its train); an at_most_once job that ever ran is
-        retried by a new job instead. Gives job id → id that will run, for the jobs that were finished.
-        One that waits (`after`) for a job that is not over, or that is retried with it, is held until that is over;
-        what is over, however it ended, holds it up no more. A dependent that the end of a retried job has canceled
-        comes back, unless something else stops it too or its unique key is taken.
-        A machine goes on with the step at which it ended, which sees again what it saw (its signals are given back to
-        the inbox); one that was canceled while it waited waits again.
-        A car takes its old place in its train (`held`, unless the train has no locomotive); if the train is on hold
-        because of it, the hold is over. What still waits for it (`after`) waits for it again.
-        Raises `Duplicate` (nothing is written) where its unique key is taken. Audited."""
+        """Queue each finished job again with a full budget, at its old position, or without `keep_place` behind all
+        others, in their old order; a car keeps its position in its train. An at_most_once job that ever ran is retried
+        by a new job. Gives job id → id that will run, for the jobs that were finished.
+        A job that waits (`after`) for one that is not over, or that is retried with it, is held until then; a parent
+        that is over, however it ended, does not hold it back. A dependent that was canceled because of a retried job
+        comes back, unless something else stops it or its unique key is taken; one that still waits, waits again.
+        A machine goes on with the step at which it ended, which sees the same signals again; one that was canceled
+        while it waited waits again. A car is `held` again, unless its train has no locomotive; a hold that it caused
+        ends.
+        Raises `Duplicate` (nothing is written) where a unique key is taken. Audited."""
         ...
 
     def move(
@@ -146,30 +142,30 @@ class Jobs(Protocol):
         tenant_id: str | None,
         actor: str | None,
     ) -> Op[Moved | None]:
-        """Move a job that waits to another place: exactly one of before / after (another waiting job) and first / last.
-        A car moves among the held cars of its train; any other job among the queued ones of its queue, where it takes
-        the priority of its new neighbour. Positions are made in the gap, and renumbered around it where there is none.
-        Gives None if there is no such job. Raises `NotAllowed` for one that is running, finished, scheduled or the
-        locomotive of its train, and for a neighbour of another train or queue or that does not wait. Audited."""
+        """Move a job that waits in its line: exactly one of before / after (another waiting job) and first / last. A
+        car moves among the held cars of its train; any other job among the queued jobs of its queue, where it takes the
+        priority of its new neighbour. The position is one in the gap; where there is none, neighbours are renumbered.
+        Gives None if there is no such job. Raises `NotAllowed` for a job that is running, finished, scheduled or the
+        locomotive of its train, and for a neighbour of another train or queue, or that does not wait. Audited."""
         ...
 
     def promote(self, *, limit: int) -> Op[Promoted]:
-        """Queue the scheduled jobs that are due, in order of their time (a first-time job gets its position now), and
-        cancel unfinished ones whose expires_at has passed (a running one is asked). Queues machines whose await has
-        timed out; `next_due_ms` minds deadlines too."""
+        """Queue the scheduled jobs that are due, in order of their time (a new job gets its position now), and the
+        machines whose Await timed out; cancel unfinished jobs whose expires_at has passed (a running one is asked to
+        stop). `next_due_ms` is how long until the next of these times, or deadlines."""
         ...
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` jobs that ended in that status longer ago, oldest first, with their attempts and
-        signals. A child is kept until the machine that waits for it has gone on."""
+        """Delete up to `limit` jobs that ended in that status longer ago than this, oldest first, with their attempts
+        and signals. A child stays until the machine that waits for it has gone on."""
         ...
 
     def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` of the oldest entries of the audit, those that are older; gives how many."""
+        """Delete up to `limit` of the audit's oldest entries that are older than this; gives how many."""
         ...
 
     def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
-        """How many rows are older than this, by name of the retention: what `prune` and `prune_fires` would delete."""
+        """How many rows `prune`, `prune_fires` and `prune_audit` would delete, by the name of the retention."""
         ...
 
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
@@ -177,12 +173,13 @@ class Jobs(Protocol):
         ...
 
     def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
-        """The ids of jobs from one to another, both included, in order: what begins as somebody typed it."""
+        """The ids of jobs from one to another, both included, in order: completes an id of which somebody typed the
+        beginning."""
         ...
 
     def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
-        """The newest jobs that match, newest first (by id); `before_id` is the last id of the page before.
-        Ends early, with fewer than `limit`, where these hold more than 64 MiB."""
+        """The newest jobs that match, newest first (by id); `before_id` is the last id of the previous page. Ends
+        early, with fewer than `limit`, where these hold more than 64 MiB."""
         ...
 
     def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
@@ -190,7 +187,7 @@ class Jobs(Protocol):
         ...
 
     def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
-        """Where these jobs are: status, and result or error of those that are over."""
+        """The status of these jobs, and the result or error of those that are over."""
         ...
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
@@ -202,7 +199,7 @@ class Jobs(Protocol):
         ...
 
     def now(self) -> Op[datetime]:
-        """The time by the clock that judges leases and due times."""
+        """The time by the clock that decides about leases and due times."""
         ...
 
     def audit(self, job_id: str, *, tenant_id: str | None) -> Op[list[AuditEntry]]:
@@ -212,5 +209,6 @@ class Jobs(Protocol):
     def audit_log(
         self, *, tenant_id: str | None, actor: str | None, action: str | None, limit: int, before: int | None
     ) -> Op[list[AuditEntry]]:
-        """What people and programs did, also to no job, newest first; `before` is the last number of a page."""
+        """What people and programs did, to jobs and to anything else, newest first; `before` is the last number of the
+        previous page."""
         ...

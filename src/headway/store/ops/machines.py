@@ -16,12 +16,12 @@ from headway.store.ops.recipe import Op
 
 class Machines(Protocol):
     def signal(self, signals: Sequence[NewSignal]) -> Op[list[Sent]]:
-        """Put signals into inboxes, all or none, in call order: durable, and seen by the next step of the machine that
-        starts after it. A machine that waits for them is woken by the next claim or tick (on SQLite here and now).
-        One whose dedup_key its job has had already is answered with that one, also when the job is over. Takes no lock
+        """Put signals into inboxes, all or none, in call order: durable, and seen by every step of the machine that
+        starts afterwards. A machine that waits for them is woken by the next claim or tick (on SQLite at once). One
+        whose dedup_key its job has had is answered with the signal from then, even when the job is over. Locks nothing
         that others wait for, so it may be part of a caller's long transaction.
-        Raises `NotFound` (no such job, none with that unique key in scope) and `NotAllowed` (the job is over, or is a
-        plain job, which shows when it has run)."""
+        Raises `NotFound` (no such job, or none with that unique key in scope) and `NotAllowed` (the job is over, or is
+        a plain job, which shows once it has run)."""
         ...
 
     def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
@@ -29,9 +29,9 @@ class Machines(Protocol):
         ...
 
     def children(self, job_id: str, *, fence: int | None, tenant_id: str | None) -> Op[list[Child]]:
-        """The jobs that this machine spawned (or, for a fork, those that its origin had spawned) at that fence, or,
-        with None, by the Spawn that it waits for or was woken by (`joining`); in the order in which they were given. An
-        at_most_once child that failed is shown as the job that retries it."""
+        """The jobs that this machine (or, for a fork, its origin) spawned at that fence, or with None, by the Spawn
+        that it waits for or was woken by (`joining`); in the order in which they were given. An at_most_once child that
+        failed is shown as the job that retries it."""
         ...
 
     def began(self, job_id: str, *, tenant_id: str | None) -> Op[Began]:
@@ -39,10 +39,10 @@ class Machines(Protocol):
         ...
 
     def spawned(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[int, str]]]:
-        """(fence, child id) of everything that this machine ever spawned and that is not pruned, in order."""
+        """(fence, child id) of every child of this machine that is not pruned, in order."""
         ...
 
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
-        """Enqueue a machine that begins where another one was (`job.place`), with copies of signals that it had then,
-        in one transaction. Audited, on the new job."""
+        """Enqueue a machine that begins where another one was (`job.place`), with copies of the signals that it had
+        then, in one transaction. Audited, on the new job."""
         ...

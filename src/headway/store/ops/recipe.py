@@ -35,10 +35,10 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
 
     steps: Callable[[], Steps[T]]
     writes: bool
-    repeatable: bool = True  # a driver may run it once more when the connection was lost on the way
-    refusable: bool = False  # it may be refused by design, and the caller's transaction should live on then
-    atomic: bool = False  # its statements need one transaction around them
-    urgent: bool = False  # a heartbeat does not wait until other calls give a connection back
-    alone: Callable[[], Steps[T]] | None = None  # the same steps for a transaction of its own, which ends with them
-    # what to run instead where it failed for some of its rows: somebody's open transaction, or a row that is broken
+    repeatable: bool = True  # a driver may run it again after the connection was lost
+    refusable: bool = False  # may be refused by design, and the caller's transaction should go on then: use a savepoint
+    atomic: bool = False  # several statements that need one transaction
+    urgent: bool = False  # a heartbeat, which does not wait for a free connection
+    alone: Callable[[], Steps[T]] | None = None  # the steps to run if the transaction ends with them
+    # what to run instead after a failure for some of its rows: blocked by somebody's open transaction, or broken
     apart: Op[T] | None = None

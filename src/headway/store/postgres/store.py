@@ -1,4 +1,4 @@
-"""The PostgreSQL store: pools of either colour, one round trip an op, and errors in Headway's words."""
+"""The PostgreSQL store: a pool for threads and one for event loops, most ops in one round trip."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError as missing:  # pragma: no cover
 
 T = TypeVar("T")
 
-_TRIES = (3, 2, 1, 0)  # how many more are left
+_TRIES = (3, 2, 1, 0)  # how many more tries are left at each
 _SESSION = "select set_config('headway.tenant_id', $1, true)"
 _LARGEST = 512 * 1024 * 1024  # characters of one statement; PostgreSQL takes a gigabyte
 
@@ -56,7 +56,7 @@ class PostgresStore:
         self._install_id: str | None = None
         if parent is None:
             for value in url_secrets(url):
-                add_own(value)  # no text that anybody reads may show it
+                add_own(value)  # no text for people may show it
 
     @property
     def install_id(self) -> str | None:
@@ -110,7 +110,7 @@ class PostgresStore:
             return await adrive(op.steps(), execute)
 
     def run_script(self, op: Op[T]) -> T:
-        """Run statements in one transaction on a connection of their own, without asking for a schema first."""
+        """Run an op in a transaction on a new connection, without checking the schema first."""
         with self._errors(), psycopg.connect(**parameters(self._url)) as conn, conn.transaction():
             cursor = psycopg.RawCursor(conn)
             return drive(op.steps(), lambda request: _execute(cursor, request))
@@ -169,7 +169,7 @@ class PostgresStore:
     def _judge(self, found: State) -> None:
         """Refuse a database that this library cannot work on, with the command that fixes it."""
         where = self.describe()
-        # a URL with its password hidden is not one to type
+        # nobody can type a URL whose password is hidden
         fix = f"run headway --url {where} migrate" if where == self._url else "run headway migrate with its --url"
         if found.version == 0:
             raise SchemaMissing(f"{where} has no Headway schema: {fix}")
@@ -192,14 +192,14 @@ class PostgresStore:
         try:
             yield
         except psycopg.Error as error:
-            # the driver's own words are no cause to show where they quote a password
+            # no cause if the driver's own message quotes a password
             cause = error if redact(str(error), own()) == str(error) else None
             raise translated(error, self.describe()) from cause
 
 
 def _prepare(op: Op[Any]) -> bool | None:
-    """Calls of functions are prepared when they come again. Reads never are: they are planned with their values, and by
-    the table as it is now."""
+    """Calls of functions are prepared when they repeat. Reads never are: they are planned with their values and the
+    current statistics."""
     return None if op.writes else False
 
 
@@ -228,5 +228,5 @@ def _asked(request: Statement | Batch) -> tuple[str, list[Any] | None]:
 
 
 def _gives_rows(cursor: psycopg.RawCursor[Any] | psycopg.AsyncRawCursor[Any]) -> bool:
-    # not by its description, which would be made for this alone
+    # not by cursor.description, which would be built for this alone
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0

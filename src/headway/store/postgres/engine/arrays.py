@@ -1,4 +1,4 @@
-"""Array literals, made in one go: psycopg quotes the items of a list one by one, in Python."""
+"""Array literals, made in one go: psycopg would quote the items of a list one by one, in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.errors import InvalidPayload
 
 
 def literal(value: Any) -> Any:
-    """The parameter as PostgreSQL reads it as text: a list of strings or integers becomes one string."""
+    """The parameter to send: a list of strings or integers becomes one array literal."""
     if type(value) is not list or not value:
         return value
     kinds = set(map(type, value))
@@ -31,7 +31,7 @@ def _texts(values: list[str]) -> str:
 
 
 def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
-    """One array of a batch, or None (which costs nothing) where every item has the default."""
+    """A field of all items, or None, which costs nothing, if all have the default."""
     values = list(map(attrgetter(name), items))
     if values.count(unset) == len(values):
         return None

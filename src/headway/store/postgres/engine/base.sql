@@ -1,11 +1,11 @@
--- What the functions of every chapter are written in: the clock, ids, names, and who is asking.
+-- What all chapters use: the clock, ids, names, and who the caller is. Installed first.
 
--- The database's clock, as one function that tests can replace to hold it.
+-- The database's clock. One function, which tests replace to hold the time.
 create function headway.now() returns timestamptz
 language sql volatile
 as $$ select pg_catalog.clock_timestamp() $$;
 
--- A new UUIDv7, for rows that the database makes itself.
+-- A new UUIDv7, for rows that the database makes.
 create function headway.uuid7() returns uuid
 language sql volatile
 set search_path = pg_catalog, pg_temp
@@ -18,12 +18,12 @@ as $$
       52, 1), 53, 1), 'hex')::uuid
 $$;
 
--- A text as an id, if it is written like one.
+-- A text as an id, if it is a UUID in lower case; else null.
 create function headway.as_id(p_text text) returns uuid
 language sql immutable
 as $$ select case when p_text ~ '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' then p_text::uuid end $$;
 
--- Whether a kind or a queue can have this name. Without a regular expression, which would be made ready for every call.
+-- Whether a kind or a queue can have this name. No regular expression: it would be compiled anew in every session.
 create function headway.is_name(p_name text) returns boolean
 language sql immutable parallel safe
 as $$
@@ -32,14 +32,14 @@ as $$
      and pg_catalog.strpos('.:/-', pg_catalog."left"(p_name, 1)) = 0
 $$;
 
--- A JSON array of texts; null for none.
+-- A JSON array of texts as an array; null if there is none.
 create function headway.texts(p_list jsonb) returns text[]
 language sql immutable strict
-as $$ select pg_catalog.array_agg(t.text order by t.place)
-        from pg_catalog.jsonb_array_elements_text(p_list) with ordinality as t (text, place) $$;
+as $$ select pg_catalog.array_agg(t.text order by t.ordinal)
+        from pg_catalog.jsonb_array_elements_text(p_list) with ordinality as t (text, ordinal) $$;
 
--- Whether a payload holds a reference to a secret, however its key is escaped. Looked for in the text: inside of a string
--- the quotes of such a key would have backslashes before them.
+-- Whether a payload holds a reference to a secret, however its key is escaped. Searches the text: inside a string, the
+-- quotes of such a key would follow backslashes.
 create function headway.refers(p_payload json) returns boolean
 language sql immutable
 set search_path = pg_catalog, pg_temp
@@ -48,8 +48,8 @@ as $$
      and p_payload::text ~ ('(^|[^\\])"(\$|\\u0024)(s|\\u0073)(e|\\u0065)(c|\\u0063)(r|\\u0072)(e|\\u0065)(t|\\u0074)"\s*:')
 $$;
 
--- The name of a role of this database: headway_worker_ or headway_app_ and the database's name, or, where that is too
--- long, its hash.
+-- The name of a role of this database: headway_worker_ or headway_app_ with the database's name, or, where that is over 40
+-- bytes (names have 63), its hash.
 create function headway.role_name(p_part text) returns name
 language sql stable
 as $$
@@ -60,8 +60,8 @@ as $$
              end)::name
 $$;
 
--- Whether the caller may act for every tenant: the owner, and members of the worker's role where that exists.
--- For definer functions, inside which current_user is the owner; one expression, so that it is inlined there.
+-- Whether the caller may act for every tenant: the owner, and members of the worker's role if it exists.
+-- For security definer functions, in which current_user is the owner; one expression, so that it is inlined there.
 create function headway.trusted() returns boolean
 language sql stable
 as $$
@@ -74,8 +74,8 @@ as $$
            false)
 $$;
 
--- The tenant that the caller may act for: null (all) only for a trusted one that named none.
--- Raises HW003 when the caller has no tenant, or named another's.
+-- The tenant to act for: for a trusted caller the one it names, or null for all; for any other caller its own.
+-- Raises HW003 where the caller has no tenant, or names another one.
 create function headway.scope(p_tenant uuid) returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -99,7 +99,8 @@ begin
 end
 $$;
 
--- So many rows at a time where there may be any number and others wait: the rest is left as an arrival.
+-- How many rows one transaction handles where any number may follow from one job (dependents, members of a group, cars); the
+-- rest is left as an arrival, so that others never wait for long.
 create function headway.piece() returns integer
 language sql immutable
 as $$ select 500 $$;

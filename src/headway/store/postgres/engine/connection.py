@@ -1,4 +1,4 @@
-"""Connections that do not wait for ever: where the server stays silent, they are thrown away."""
+"""Connections that do not wait for ever: one whose server stays silent is closed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from psycopg import waiting
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
-_INTERVAL_S = 0.1  # how often a wait looks at the clock
-_CANCEL_S = 1.0
+_INTERVAL_S = 0.1  # how often a wait checks the clock
+_CANCEL_S = 1.0  # how long to try to cancel what the server is doing
 _ACTIVE = psycopg.pq.TransactionStatus.ACTIVE
 
 
 class NoAnswer(psycopg.OperationalError):
-    """The server was silent for too long: what it was asked for may have been done or not."""
+    """The server was silent for too long: what it was asked may have been done or not."""
 
 
 class Connection(psycopg.Connection[Any]):
@@ -29,9 +29,9 @@ class Connection(psycopg.Connection[Any]):
     timeout_s: float | None = TIMEOUT_S
 
     def __del__(self, *_: Any) -> None:
-        """It ends with the app that nobody closed: libpq's part closes itself, in the process that opened it."""
+        """No warning where an app was not closed: libpq's part closes itself, in the process that opened it."""
 
-    place: Any = None  # in the pool; whoever loses the connection gives it back
+    slot: Any = None  # in the pool: given back when the connection is lost
 
     def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
         try:
@@ -44,7 +44,7 @@ class Connection(psycopg.Connection[Any]):
     def _throw_away(self) -> None:
         try:
             if self.pgconn.transaction_status == _ACTIVE:
-                # else the server goes on with what nobody waits for
+                # else the server would finish work that nobody waits for
                 with suppress(Exception):
                     self.cancel_safe(timeout=_CANCEL_S)
         finally:
@@ -57,7 +57,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     timeout_s: float | None = TIMEOUT_S
 
     def __del__(self, *_: Any) -> None:
-        """It ends with the app that nobody closed: libpq's part closes itself, in the process that opened it."""
+        """No warning where an app was not closed: libpq's part closes itself, in the process that opened it."""
 
     async def wait(self, gen: Any, interval: float = _INTERVAL_S, timeout: float | None = None) -> Any:  # noqa: ARG002
         try:

@@ -24,7 +24,7 @@ _BASE = psycopg.adapters.get_loader(_OID, Format.TEXT)
 
 
 class TimeLoader(Loader):
-    """A moment in UTC. One row with `infinity`, or of a year that Python does not have, must not stop its readers."""
+    """A time in UTC. A row with `infinity`, or with a year that Python does not have, must not stop its readers."""
 
     def __init__(self, oid: int, context: Any = None) -> None:
         super().__init__(oid, context)
@@ -45,12 +45,12 @@ def utc(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The value as the models have it, also from a library that makes UUIDs of ids."""
+    """The value as the models have it, even from a library that decodes ids to UUIDs."""
     return str(value) if isinstance(value, UUID) else utc(value)
 
 
 def shown(text: str | None) -> Any:
-    """What JSON text stands for; the text itself where it cannot be read, as SQL may have written it."""
+    """The value of a JSON text, or the text itself if it cannot be read: SQL may have written it."""
     try:
         return None if text is None else codec.read(text)
     except InvalidPayload:

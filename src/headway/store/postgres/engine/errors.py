@@ -11,18 +11,18 @@ from headway.store.postgres.engine.pool import CannotConnect
 from headway.store.sqlstate import from_sqlstate
 
 LOCKED = "55P03"
-# SQLSTATEs that mean "not now": connection, no room on the disk or for connections, shutdown, serialization
+# SQLSTATEs that mean "not now": connection, disk full, too many connections, shutdown, serialization
 _PASSING = ("08", "531", "533", "57P", "40", "58", "25006")
-# and those that are about what was to be written: of the wrong form, against a constraint, too large. Whatever else
-# fails may work again, or in smaller parts: an internal error, no memory, a statement_timeout
+# those that condemn the data: its form, a constraint, its size. Any other failure (an internal error, no memory, a
+# statement_timeout) may work the next time, or in smaller parts
 _OF_THE_DATA = ("22", "23", "54")
-# a plan or a statement of this session is older than the functions that were installed meanwhile
+# a plan or prepared statement of this session is older than the functions, which were installed anew
 STALE = frozenset({"XX000", "0A000", "26000"})
 _UNDONE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 
 
 def translated(error: psycopg.Error, where: str) -> HeadwayError:
-    """The error in Headway's words; `where` is the database for people."""
+    """The error of `headway.errors` that it means; `where` is the database, as shown to people."""
     code = error.sqlstate or ""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     text = redact(text, own())  # a driver may quote the URL
@@ -52,7 +52,7 @@ def translated(error: psycopg.Error, where: str) -> HeadwayError:
 
 
 def worth_another_try(error: psycopg.Error, *, repeatable: bool, first: bool) -> bool:
-    """Whether an op may be run again at once: it was undone, or the connection broke and it can be repeated."""
+    """Whether to run an op again at once: it was undone, or the connection broke and it is repeatable."""
     if isinstance(error, NoAnswer):
         return repeatable and first  # once: each silence costs the caller the whole time
     if error.sqlstate in _UNDONE or error.sqlstate in STALE:

@@ -1,7 +1,7 @@
--- The keys of limits, and the locks and gates that stand for what has no row to lock.
+-- The keys of limits, of advisory locks, and of the gates that limits lock.
 
--- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
--- that others can compute would let them stop claims and schedules. In plpgsql, which keeps the plan: every claim asks.
+-- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key that
+-- others can compute would let them stop claims and schedules. In plpgsql, which keeps its plan: every claim calls this.
 create function headway.lock_key(p_what text) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -11,7 +11,7 @@ begin
 end
 $$;
 
--- The lock that claims of a queue share and pause takes alone.
+-- The lock that claims from a queue share, and that pause and reserve take alone.
 create function headway.queue_lock(p_queue text) returns bigint
 language sql stable
 as $$ select headway.lock_key('queue ' || p_queue) $$;
@@ -21,18 +21,19 @@ create function headway.limits_lock() returns bigint
 language sql stable
 as $$ select headway.lock_key('limits') $$;
 
--- The gate of a limit's key: who decides about the key locks this row first.
+-- The gate of a limit's key: a row that is locked before the key is decided. 1,024 of them, so that two keys rarely share
+-- one; the table headway.gates has a row for each.
 create function headway.gate(p_key text) returns smallint
 language sql immutable
 as $$ select (1 + (pg_catalog.hashtext(p_key) & 1023))::smallint $$;
 
--- The gate of a queue that has a limit.
+-- The gate of a queue that has a limit; 64 are enough for queues, which are fewer than keys.
 create function headway.queue_gate(p_queue text) returns smallint
 language sql immutable
 as $$ select (1025 + (pg_catalog.hashtext(p_queue) & 63))::smallint $$;
 
--- The keys of limits, as model/limit.py writes them; null where one of the parts is. No tenant's id and no kind has a |
--- in it, so that two keys are the same only where all their parts are.
+-- The keys of limits, as model/limit.py writes them; null if one of the parts is null. Neither a tenant's id nor a kind
+-- contains |, so two keys are equal only if all their parts are.
 create function headway.partition_key(p_tenant uuid, p_partition text) returns text
 language sql immutable
 as $$ select 'p:' || p_tenant || '|' || p_partition $$;
@@ -49,7 +50,7 @@ create function headway.tenant_key(p_tenant uuid) returns text
 language sql immutable
 as $$ select 't:' || p_tenant $$;
 
--- p_key null: the rate of the kind itself, which is every tenant's.
+-- Without p_key: the rate of the kind itself, which all tenants share.
 create function headway.rate_key(p_tenant uuid, p_kind text, p_key text) returns text
 language sql immutable
 as $$ select 'r:' || case when p_key is null then p_kind else p_tenant || '|' || p_kind || '|' || p_key end $$;
@@ -67,7 +68,7 @@ as $$
   ], null)
 $$;
 
--- Of these, the ones that a running job takes room of.
+-- Of these, the keys under which a running job counts.
 create function headway.taken_keys(p_job headway.jobs) returns text[]
 language sql immutable
 as $$

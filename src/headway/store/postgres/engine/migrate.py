@@ -17,8 +17,8 @@ VERSION = 1
 
 _FOLDER = files("headway.store.postgres")
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
-_CHAPTERS = ("fleet", "machines", "order", "triggers", "jobs")
-_LOCK = "lock table headway.install in exclusive mode"  # whoever migrates waits here; only the owner can lock it
+_CHAPTERS = ("fleet", "machines", "jobs", "order", "triggers")
+_LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"
 _DROP_FUNCTIONS = """
@@ -31,7 +31,7 @@ begin
     select p.oid::regprocedure
       from pg_proc p
      where p.pronamespace = 'headway'::regnamespace
-       -- triggers and policies have theirs from a migration
+       -- those of triggers and policies belong to a migration
        and not exists (select
                          from pg_depend d
                         where d.refclassid = 'pg_proc'::regclass and d.refobjid = p.oid

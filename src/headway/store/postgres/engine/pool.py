@@ -1,7 +1,7 @@
-"""Connections of one process: kept idle, last used first, opened by whoever needs one more.
+"""Connections of one process: kept idle, last used first, opened when one more is needed.
 
-A pool of its own because a caller must hear at once, with the reason, that the database is away, no thread may be
-needed to connect, and a fork must find nothing but sockets to let go of.
+A pool of our own because a caller must learn at once, with the reason, that the database is away, connecting must not
+need a thread, and after a fork there must be nothing to clean up but sockets.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from headway.store.postgres.engine.decode import TimeLoader
 SIZE = 8
 """The most connections of an app, for its threads and for each event loop."""
 WORKER_SIZE = 3
-"""The most of a worker itself: a claim, a settle, and the rest one after another, the heartbeat among them."""
+"""The most connections of a worker itself: one claims, one settles, one does the rest, the heartbeat included."""
 
-# a connection that hangs is as bad as one that broke; the URL may say otherwise
+# a dead peer is noticed within 30 seconds; the URL may say otherwise
 _DEFAULTS: dict[str, Any] = {
     "application_name": "headway",
     "connect_timeout": 10,
@@ -38,9 +38,9 @@ _DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 _FIXED: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-# What is said again and again is prepared, where this session is the server's own: a pooler gives a backend to others
-# between two transactions, who may have prepared something else under the same name. It also makes up the key for
-# cancelling, of which the process id is a part.
+# Statements are prepared after three uses, but not behind a pooler: it gives a backend to others between transactions,
+# who may have prepared something else under the same name. A pooler shows by the backend's process id, which is not the
+# one that it announced.
 _PREPARE_AFTER = 3
 _BACKEND = "select pg_catalog.pg_backend_pid()"
 
@@ -73,28 +73,28 @@ class Pool:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._idle: list[Connection] = []
-        self._room: SimpleQueue[Place] = SimpleQueue()
+        self._slots: SimpleQueue[Slot] = SimpleQueue()
         for _ in range(SIZE):
-            self._room.put(Place(self._room))
+            self._slots.put(Slot(self._slots))
 
     def acquire(self, timeout_s: float = TIMEOUT_S) -> Connection:
-        """A connection that is nobody else's, until it is released; waits while too many are in use."""
+        """A connection for the caller alone, until it is released; waits while all are in use."""
         if self._pid != os.getpid():
-            # after a fork the sockets are the parent's: let go of them without a word on the wire
+            # after a fork the sockets are the parent's: drop them without sending anything
             _abandoned.append(self._idle)
             self._reset()
-        place = self._room.get()
+        slot = self._slots.get()
         try:
             conn = self._take() or self._connect(timeout_s)
-            conn.place, conn.timeout_s = place, timeout_s
+            conn.slot, conn.timeout_s = slot, timeout_s
         except BaseException:
-            place.give_back()
+            slot.give_back()
             raise
         return conn
 
     def release(self, conn: Connection) -> None:
-        """Back to the idle ones, unless it broke or is in the middle of something."""
-        place = conn.place
+        """Keep it idle for the next caller, unless it broke or a transaction is open."""
+        slot = conn.slot
         try:
             if conn.pgconn.transaction_status == _IDLE:
                 self._idle.append(conn)
@@ -103,8 +103,8 @@ class Pool:
                     self.forget()
                 conn.close()
         finally:
-            if place is not None:
-                place.give_back()
+            if slot is not None:
+                slot.give_back()
 
     def forget(self) -> None:
         """Close the idle connections: when one broke, the others are not to be trusted."""
@@ -132,22 +132,22 @@ class Pool:
         return conn
 
 
-class Place:
-    """The right to one of a pool's connections. It is given back, or else comes back when nobody has it any more: a
-    signal handler may raise between any two lines, and a place that was lost is one connection less for ever."""
+class Slot:
+    """The right to one of a pool's connections. If nobody gives it back, the garbage collector does: a signal handler
+    may raise between any two lines, and a lost slot would be one connection less for good."""
 
     _given_back = True  # until it is made
 
-    def __init__(self, room: SimpleQueue[Place]) -> None:
-        self._room = weakref.ref(room)
+    def __init__(self, slots: SimpleQueue[Slot]) -> None:
+        self._slots = weakref.ref(slots)
         self._given_back = False
 
     def give_back(self) -> None:
         if not self._given_back:
-            room = self._room()
-            if room is not None:
-                room.put(Place(room))
-            self._given_back = True  # in this order: one too many, in the worst case, is better than one too few
+            slots = self._slots()
+            if slots is not None:
+                slots.put(Slot(slots))
+            self._given_back = True  # last: at worst there is one slot too many, never one too few
 
     __del__ = give_back
 
@@ -166,7 +166,7 @@ class AsyncPool:
 
     @asynccontextmanager
     async def connection(self, timeout_s: float = TIMEOUT_S, *, urgent: bool = False) -> AsyncIterator[AsyncConnection]:
-        """The same as acquire and release; who is urgent does not wait for others' connections, but opens one more."""
+        """Acquire and release; an urgent caller does not wait for a free connection, but opens one more."""
         if self._pid != os.getpid():
             _abandoned.append(self._of_loop)
             self._reset()
@@ -174,7 +174,7 @@ class AsyncPool:
         mine = self._of_loop.get(loop)
         if mine is None:
             mine = await self._enter(loop)
-        async with nullcontext() if urgent and mine.room.locked() else mine.room:
+        async with nullcontext() if urgent and mine.slots.locked() else mine.slots:
             conn = mine.idle.pop() if mine.idle else await self._connect(timeout_s)
             conn.timeout_s = timeout_s
             try:
@@ -196,7 +196,7 @@ class AsyncPool:
 
     async def _enter(self, loop: asyncio.AbstractEventLoop) -> _OfLoop:
         for other in list(self._of_loop):
-            # one that was closed without a word: nothing can be awaited there any more
+            # a loop that was closed without closing its generators: nothing can be awaited there any more
             if other.is_closed() and (gone := self._of_loop.pop(other, None)) is not None:
                 gone.finish()
         mine = self._of_loop[loop] = _OfLoop(self._size)
@@ -230,7 +230,7 @@ class AsyncPool:
 class _OfLoop:
     def __init__(self, size: int) -> None:
         self.idle: list[AsyncConnection] = []
-        self.room = asyncio.Semaphore(size)
+        self.slots = asyncio.Semaphore(size)
         self.keeper: AsyncGenerator[None] | None = None
 
     async def forget(self) -> None:

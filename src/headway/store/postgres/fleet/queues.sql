@@ -1,8 +1,7 @@
 -- Queues: paused or not, and what was set for them.
 
--- Stop claims from a queue: waits for the claims under way, so that none commits once this has returned.
--- Waits for nobody longer than a while (55P03), and first for the queue's row: who holds that must not hold up claims,
--- which wait for who waits with their lock.
+-- Pause a queue. Waits for the claims under way: once this has returned, none commits. Waits at most five seconds (55P03),
+-- for the queue's row before the lock: if somebody has the row, this would wait with the lock that claims need.
 create function headway.pause(p_queue text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -25,7 +24,7 @@ begin
 end
 $$;
 
--- Let claims of a queue go on.
+-- Resume a paused queue.
 create function headway.resume(p_queue text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -41,8 +40,8 @@ begin
 end
 $$;
 
--- What was set for queues: paused, fair, limited, reserved. Who paused or reserved one is told to nobody who asks for one
--- tenant, or acts for one.
+-- What was set for queues: paused, fair, limited, reserved. Whoever asks for one tenant, or acts for one, does not learn who
+-- paused or reserved a queue.
 create function headway.queue_settings(p_tenant uuid default null)
 returns table (
   name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,
@@ -60,7 +59,7 @@ as $$
     cross join (select p_tenant is null and headway.trusted() as whole) w
 $$;
 
--- Which queues somebody works on: how many live workers, and the kinds they know.
+-- The queues that live workers claim from: how many workers, and the kinds they know.
 create function headway.listening() returns table (queue text, workers integer, kinds text[])
 language sql stable security definer
 set search_path = pg_catalog, pg_temp

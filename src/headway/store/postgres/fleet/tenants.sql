@@ -1,8 +1,8 @@
 -- Tenants: names and ids.
 
--- The tenants of these names, with their ids; an id is a name, too. With p_create, names that are new become tenants, for a
--- caller that may act for all of them: call it in a transaction of its own, for others who name the same tenant wait for its
--- end. A login that is mapped to one tenant finds only that one. Raises HW004 for a name that is not valid, or was used before.
+-- The tenants of these names, with their ids; an id counts as a name, too. With p_create, a trusted caller makes tenants of
+-- new names; call it in a transaction of its own, for others who name the same tenant wait until it ends. A login that is
+-- mapped to one tenant finds only that one. Raises HW004 for a name that is not valid, or that a tenant had before.
 create function headway.tenants_named(p_names text[], p_create boolean default false)
 returns table (name text, id uuid)
 language plpgsql security definer
@@ -39,9 +39,9 @@ exception when check_violation then
 end
 $$;
 
--- See that a tenant has its row. The caller may act for it: only one that may act for every tenant gets this far with an id
--- that is new. Waits for nobody who adds the same tenant at the same moment: that transaction adds the row, or the next
--- call does. Raises HW004 where the name is another tenant's.
+-- Make sure that a tenant has a row. The caller may act for it: with a new id, only a trusted caller gets this far. Does not
+-- wait where another transaction is adding the same tenant: that one adds the row, or the next call does. Raises HW004 where
+-- the name is another tenant's.
 create function headway.name_tenant(p_tenant uuid, p_slug text, p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -59,5 +59,61 @@ begin
   if not found and exists (select from headway.tenants t where t.slug = p_slug and t.id <> p_tenant) then
     raise exception 'tenant name "%" is another tenant''s: nothing was written', p_slug using errcode = 'HW004';
   end if;
+end
+$$;
+
+-- Up to p_limit tenants that have arrivals, due schedules or pending events. Each is found by one probe, from a random start,
+-- so that no tenant always comes first. Probes 10,000 tenants at most, which bounds the time where many have nothing due.
+create function headway.tenants_in_turn(p_with text, p_limit integer, p_now timestamptz) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+as $$
+declare
+  v_first uuid := gen_random_uuid();
+  v_last uuid := v_first;
+  v_tenant uuid;
+  v_has_work boolean;
+  v_wrapped boolean := false;
+  v_tenants uuid[] := '{}';
+begin
+  for i in 1 .. 10000 loop
+    case p_with
+      when 'arrivals' then
+        select a.tenant_id, true
+          into v_tenant, v_has_work
+          from headway.arrivals a
+         where a.tenant_id > v_last
+         order by a.tenant_id
+         limit 1;
+      when 'schedules' then
+        select t.tenant_id, t.next_fire_at <= p_now
+          into v_tenant, v_has_work
+          from headway.triggers t
+         where t.enabled and t.type = 'schedule' and t.next_fire_at is not null and t.tenant_id > v_last
+         order by t.tenant_id, t.next_fire_at
+         limit 1;
+      when 'events' then
+        select e.tenant_id, true
+          into v_tenant, v_has_work
+          from headway.events e
+         where e.status = 'pending' and e.tenant_id > v_last
+         order by e.tenant_id
+         limit 1;
+    end case;
+    if v_tenant is null or v_wrapped and v_tenant > v_first then
+      exit when v_wrapped;
+      v_wrapped := true;
+      v_last := '00000000-0000-0000-0000-000000000000';
+      continue;
+    end if;
+    if v_has_work then
+      v_tenants := v_tenants || v_tenant;
+      exit when cardinality(v_tenants) >= p_limit;
+    end if;
+    v_last := v_tenant;
+  end loop;
+  return v_tenants;
 end
 $$;

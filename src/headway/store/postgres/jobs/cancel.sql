@@ -1,7 +1,7 @@
 -- Cancel: end jobs before their time.
 
--- Cancel jobs that are not over: at once, or, if one is running, by asking its worker. Gives the status that each
--- known job has now. Locks the rows in order of id.
+-- Cancel jobs that are not over: at once, or a running one by asking its worker. Gives the status that each known job has
+-- now. Locks the rows in order of id.
 create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
 returns table (id uuid, status text)
 language plpgsql security definer
@@ -32,14 +32,13 @@ begin
     return next;
   end loop;
   if v_ended is not null then
-    perform headway.follow(v_ended, v_now, false);
+    perform headway.follow_later(v_ended, v_now);
   end if;
 end
 $$;
 
--- End one unfinished job before its time, or ask its worker to; gives its status now. A job that would enter a unique
--- scope by being canceled, which another holds, ends without its key. A locomotive holds its train by its on_canceled, if
--- p_holds. What follows else is the caller's to do, by `follow`.
+-- Cancel one unfinished job, or ask its worker to; gives its status now. A job that would enter a taken unique scope by being
+-- canceled loses its key. With p_holds, a locomotive's on_canceled may put its train on hold. The caller calls follow_later.
 create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz, p_holds boolean default true) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -56,7 +55,7 @@ begin
   if found then
     return v_status;
   end if;
-  perform headway.leave(p_id, p_now, p_holds);
+  perform headway.vacate(p_id, p_now, p_holds);
   begin
     update headway.jobs j
        set status = 'canceled', error = p_reason, finished_at = p_now, limited_by = null, pending = null
@@ -71,7 +70,7 @@ begin
 end
 $$;
 
--- end_early for many at once, whose rows are locked: as few statements as there are, while nothing is in the way.
+-- end_early for many jobs, whose rows are locked: a few statements for all of them, unless a unique key is taken.
 create function headway.end_all_early(p_ids uuid[], p_reasons text[], p_now timestamptz, p_holds boolean default true)
 returns void
 language plpgsql
@@ -86,7 +85,7 @@ begin
       from unnest(p_ids, p_reasons) as u (id, reason)
      where j.id = u.id
        and (j.status = 'running') is true;
-    perform headway.leave(j.id, p_now, p_holds)
+    perform headway.vacate(j.id, p_now, p_holds)
        from unnest(p_ids) as u (id)
        join headway.jobs j on j.id = u.id
       where (j.status <> 'running' and (j.train is not null or v_aside)) is true;
@@ -101,12 +100,12 @@ begin
 end
 $$;
 
--- A job that waits is about to end: as a locomotive it holds its train, if that is what it wants, and if it stood for
--- others of its key, these may come forward.
-create function headway.leave(p_id uuid, p_now timestamptz, p_holds boolean) returns void
+-- Before a waiting job ends: put its train on hold, if it is the locomotive, its on_canceled says so, and p_holds; and leave an
+-- arrival for jobs that were set aside under its keys, which its claim would have brought back.
+create function headway.vacate(p_id uuid, p_now timestamptz, p_holds boolean) returns void
 language sql
 set search_path = pg_catalog, pg_temp
--- for each of many jobs: never by reading a table that nobody has analyzed yet
+-- called for each of many jobs: no sequential scan, even where the table was never analyzed
 set enable_seqscan = off
 as $$
   insert into headway.holds (tenant_id, train, since, job_id, reason)

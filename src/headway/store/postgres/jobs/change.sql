@@ -2,8 +2,8 @@
 
 -- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
 -- max_attempts, max_losses, timeout_ms, scheduled_for (null: now) or delay_ms, expires_at, payload (only while it
--- never ran). A caller that is not trusted sets queue and timeout_ms as `restrict_change` says.
--- Gives the status after, or null if there is no such job. Raises HW001, HW003, HW004.
+-- never ran). An untrusted caller may set queue and timeout_ms only as `restrict_change` allows.
+-- Gives the status afterwards, or null if there is no such job. Raises HW001, HW003, HW004.
 create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns text
 language plpgsql security definer
@@ -53,14 +53,14 @@ begin
       end if;
     end if;
   end if;
-  perform headway.leave(p_id, v_now, false);
+  perform headway.vacate(p_id, v_now, false);
   begin
     update headway.jobs j
        set status = v_job.status,
            scheduled_for = v_job.scheduled_for,
            queued_at = v_job.queued_at,
            position = v_job.position,
-           -- in another lane, or later, the limits are to be asked again
+           -- in another queue, or later, its limits are checked again
            limited_by = case when v_job.status = 'queued' and not v_set ? 'queue' then j.limited_by end,
            fair = case when v_set ? 'queue'
                        then (select true from headway.queues q where q.name = v_set ->> 'queue' and q.fair)

@@ -1,7 +1,8 @@
--- What is checked of a new job, beside its options (restricted.sql) and its tenant's quotas (quotas.sql).
+-- Checks of a new job. Options of untrusted callers are in restricted.sql, quotas in quotas.sql.
 
--- What is wrong with a new job, as the name of the rule that it breaks; null: nothing. What arithmetic in a tick cannot
--- take must not come in: one row would stop it for everybody. On_canceled and on_dead are null for advance, as stored.
+-- The name of the rule that a new job breaks, or null. Values that promote or reap cannot calculate with must not get in:
+-- one such row would stop them for everybody. on_canceled and on_dead are null for advance, as they are stored. 3162240000000
+-- ms are 100 years.
 create function headway.flaw(
   delivery text,
   source text,
@@ -50,7 +51,7 @@ as $$
   end
 $$;
 
--- The error of a check, by the rule's name.
+-- Raise the error of a table's check, by the rule's name.
 create function headway.refuse_job(p_id uuid, p_rule text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -61,8 +62,8 @@ begin
 end
 $$;
 
--- Refuse jobs of a kind that an operator has made inactive; but not what a machine spawns, and no fork: those go on with
--- what was begun. Raises HW003.
+-- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks, which continue work
+-- that was begun. Raises HW003.
 create function headway.check_active(p_kinds text[], p_places jsonb[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -72,10 +73,10 @@ declare
 begin
   select u.kind
     into v_kind
-    from unnest(p_kinds, p_places) with ordinality as u (kind, machine, place)
+    from unnest(p_kinds, p_places) with ordinality as u (kind, machine, ordinal)
     join headway.definitions d on d.kind = u.kind and not d.active
    where (u.machine ?| '{parent_id,forked_from}') is not true
-   order by u.place
+   order by u.ordinal
    limit 1;
   if found then
     raise exception 'kind "%" is not active: nothing was enqueued; headway definitions activate %', v_kind, v_kind

@@ -1,12 +1,12 @@
--- Claims: jobs start, show their progress, and are given back unstarted.
+-- Claims: take jobs to run, report their progress, give them back.
 
--- Take up to p_limit jobs of a queue in order and start their attempts: status, worker, start and fence + 1.
+-- Take up to p_limit jobs of a queue in order, and start their executions: status, worker, start and fence + 1.
 -- First couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock
--- with other claims, so that none commits once a pause or a reservation has returned; locks candidates with skip locked,
--- so claimers never wait for each other, except for the gate of a limit.
+-- with other claims, so that none commits once a pause or a reservation has returned. Locks candidates with skip locked, so
+-- claims never wait for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
--- Planned once, for any limit: with nothing but index scans to choose from, the planner cannot prefer to sort the whole
--- queue for a limit that it does not know, and an idle poll costs no planning.
+-- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue; and an
+-- idle poll costs no planning.
 create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns setof headway.claimed_job
 language plpgsql security definer
@@ -16,7 +16,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- so that the lock of limits, held for long, is heard of
+-- an error says that somebody keeps the lock of limits
 set lock_timeout = '5s'
 as $$
 declare
@@ -31,7 +31,7 @@ declare
 begin
   perform from headway.arrivals limit 1;
   if found then
-    -- first the lock: who changes limits holds it and waits for rows, such as couple may have
+    -- the lock before the rows: set_limit has it while it waits for rows, which couple may lock
     perform pg_advisory_xact_lock_shared(headway.limits_lock());
     perform headway.couple();
   end if;
@@ -39,7 +39,7 @@ begin
   if not found then
     return;
   end if;
-  -- who pauses or reserves this queue may take his time to commit: the worker has others to claim from meanwhile
+  -- somebody pauses or reserves this queue and has not committed: do not wait, the worker may have other queues
   if not pg_try_advisory_xact_lock_shared(headway.queue_lock(p_queue)) then
     return;
   end if;
@@ -78,7 +78,7 @@ begin
 
   if not v_all and v_queue.fair is not true then
     return query
-      -- materialized: a subquery under `in` may run again and claim more than the limit
+      -- materialized: a subquery may be run again, and claim more than the limit
       with candidate as materialized (
         select j.id, coalesce(j.partition, j.concurrency_key) is not null or j.concurrency is not null
                      or j.rate_count is not null
@@ -106,16 +106,16 @@ begin
                log_end = null
           from candidate c
          where j.id = c.id
-           -- keys are looked at all together, below, and in order with what has none; so is what may enter a unique
-           -- scope by running: here, nothing can be refused, and so no subtransaction is needed
+           -- if one has a limit's key, or may enter a unique scope by running, all go to claim_limited, which keeps
+           -- their order; here nothing can be refused, so no subtransaction is needed
            and not (select bool_or(k.keyed) from candidate k)
-        -- no more than is given or needed for that: these rows are kept and sorted
+        -- only the columns that are returned or sorted by: these rows are kept in memory
         returning j.priority, j.position, j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
                   j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
                   j.delivery, j.correlation_id, j.trace_id, j.meta,
                   j.train is not null or j.group_id is not null or j.parent_id is not null as followed,
-                  -- a machine that was enqueued by its name alone may have signals before it has a step; where nobody
-                  -- ever sent one, that is asked once
+                  -- a machine that was enqueued by its kind alone may have signals before it has a step; where the
+                  -- table is empty, that takes one probe for the whole claim
                   case when j.step is not null or j.parent_id is not null
                             or (select 1 from headway.signals limit 1) is not null
                                and (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1)
@@ -145,7 +145,7 @@ begin
 end
 $$;
 
--- Claims as a worker gets them, in this order. In a statement after the one that has locked their rows.
+-- The claims of these jobs, in this order. Called in a statement after the one that locked their rows.
 create function headway.claims(p_ids uuid[])
 returns setof headway.claimed_job
 language sql stable
@@ -164,13 +164,13 @@ as $$
                      headway.inbox(j.id, j.awaiting))
          end,
          j.fence - j.step_fence
-    from unnest(p_ids) with ordinality as u (id, place)
+    from unnest(p_ids) with ordinality as u (id, ordinal)
     join headway.jobs j on j.id = u.id
-   order by u.place
+   order by u.ordinal
 $$;
 
--- Claim exactly this job, although its queue is reserved under p_reservation. Nothing if it is not queued, its queue is
--- reserved by somebody else, or a partition or limit is in its way. Raises HW002.
+-- Claim exactly this job, even though its queue is reserved under p_reservation. Gives nothing if it is not queued, if
+-- somebody else has reserved its queue, or if a partition or limit does not allow it. Raises HW002.
 create function headway.take(p_worker uuid, p_id uuid, p_reservation uuid default null)
 returns setof headway.claimed_job
 language plpgsql security definer
@@ -212,8 +212,8 @@ begin
 end
 $$;
 
--- Of these queues, those that a claim may find something in: one statement for a worker of many queues that wait. First
--- couples what arrived, as a claim does. Looks at an index once per queue, and writes nothing.
+-- Those of these queues that have something to claim: one statement for an idle worker of many queues. First couples what
+-- arrived, as a claim does; then one index probe per queue, and no writes.
 create function headway.claimable(p_queues text[]) returns setof text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -245,7 +245,7 @@ begin
 end
 $$;
 
--- Every job that is running under a worker.
+-- Every job that a worker is running.
 create function headway.running(p_worker uuid) returns table (id uuid, fence integer)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -256,8 +256,8 @@ as $$
      and j.status = 'running'
 $$;
 
--- Show progress, note and log tail (with how much was logged in all) of running jobs; gives the worker's jobs that were
--- asked to stop. Skips a row that somebody holds: its settle waits, too, and says the last words again.
+-- Store progress, note and log tail (with the number of bytes logged so far) of running jobs; gives the worker's jobs that
+-- were asked to stop. Skips rows that others have locked: the settle stores the last report again.
 create function headway.report(
   p_worker uuid,
   p_ids uuid[],
@@ -298,8 +298,8 @@ begin
 end
 $$;
 
--- Give back claims whose execution never started: no attempt, no charge. Gives how many: one whose row, or whose unique
--- key, is somebody's in an open transaction stays running, and is to be given back later.
+-- Give back claims whose execution never started: no attempt, no charge. Gives how many: a job whose row or unique key
+-- somebody's open transaction has stays running, for a later call.
 create function headway.release(p_ids uuid[], p_fences integer[], p_delay_ms bigint) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -329,7 +329,7 @@ begin
                                   then v_now + p_delay_ms * interval '1 millisecond'
                                   else j.scheduled_for end,
              queued_at = case when p_delay_ms > 0 or j.cancel_requested_at is not null then j.queued_at else v_now end,
-             -- the claim that never ran was no start
+             -- a claim that never ran is no start
              started_at = case when j.started_at = j.attempt_started_at then null else j.started_at end,
              worker_id = null,
              attempt_started_at = null,
@@ -346,10 +346,10 @@ begin
     v_ids := v_ids || v_id;
   end loop;
   if cardinality(v_ids) > 0 then
-    -- what follows waits for gates, which are held for a moment each
+    -- what follows may wait for gates, which are locked only briefly
     perform set_config('lock_timeout', '1s', true);
-    perform headway.follow(v_ids, v_now, true);
-    perform headway.tell(v_ids);
+    perform headway.follow(v_ids, v_now);
+    perform headway.tell_dependents(v_ids);
     perform headway.announce(v_ids, v_now);
   end if;
   return cardinality(v_ids);

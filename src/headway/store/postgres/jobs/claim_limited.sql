@@ -1,7 +1,7 @@
--- Claims from a queue that has limits or is fair, or of jobs that carry keys.
+-- Claims from a queue that has limits or is fair, or of jobs that have keys.
 
--- The claim of a queue that has limits or is fair, or of jobs that carry keys: gives what it set running.
--- What is blocked by a full key is put aside, so that the next claim does not meet it again.
+-- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by), so that
+-- the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
 create function headway.claim_limited(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer, p_only uuid default null
 ) returns uuid[]
@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
--- arrays are joined with each other here
+-- arrays are joined with each other here, and the claim around this has switched hash joins off
 set enable_hashjoin = on
 as $$
 declare
@@ -19,7 +19,7 @@ declare
   v_go uuid[];
   v_asked integer;
   v_aside integer;
-  -- what the candidates ask for, and what there is of each key
+  -- d_: a row for each candidate and key; k_: a row for each key
   d_ids uuid[];
   d_dims integer[];
   d_keys text[];
@@ -41,7 +41,7 @@ declare
   v_keys text[];
   v_gates smallint[];
   v_limited uuid[];
-  v_busy uuid[] := '{}';  -- whose unique key somebody's open transaction has
+  v_busy uuid[] := '{}';  -- jobs whose unique key somebody's open transaction has
 begin
   if p_most is not null then
     if current_setting('headway.gated', true) is distinct from 'on' then
@@ -57,6 +57,7 @@ begin
       from headway.jobs j
      where j.queue = p_queue and j.limited and j.status = 'running';
   end if;
+  -- ten rounds pass over about a thousand jobs that their limits keep back; the next claim goes on
   for v_round in 1 .. 10 loop
     v_asked := p_limit - cardinality(v_taken);
     exit when v_asked <= 0;
@@ -75,42 +76,42 @@ begin
            and (j.expires_at is null or j.expires_at > p_now)
            and j.id <> all (v_busy)
          order by j.priority, j.position, j.id
-         -- a worker with few slots must get past many that are limited out
+         -- a worker with few slots must get past many jobs that their limits keep back
          limit case when v_round = 1 then v_asked else greatest(v_asked, 100) end
            for update skip locked);
     end if;
     exit when cardinality(v_ids) = 0;
 
-    select array_agg(d.id order by d.place, d.dim), array_agg(d.dim order by d.place, d.dim),
-           array_agg(d.key order by d.place, d.dim), array_agg(d.most order by d.place, d.dim),
-           array_agg(d.rate_count order by d.place, d.dim), array_agg(d.rate_period_ms order by d.place, d.dim),
-           array_agg(d.burst order by d.place, d.dim)
+    select array_agg(d.id order by d.ordinal, d.dim), array_agg(d.dim order by d.ordinal, d.dim),
+           array_agg(d.key order by d.ordinal, d.dim), array_agg(d.most order by d.ordinal, d.dim),
+           array_agg(d.rate_count order by d.ordinal, d.dim), array_agg(d.rate_period_ms order by d.ordinal, d.dim),
+           array_agg(d.burst order by d.ordinal, d.dim)
       into d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts
       from headway.demands(v_ids) d;
     v_gates := array(select distinct headway.gate(k) from unnest(d_keys) k);
     exit when cardinality(headway.lock_gates(v_gates)) < cardinality(v_gates);
 
-    -- a new snapshot: who had a gate before has committed
+    -- a new snapshot: the last holders of the gates have committed
     select array_agg(r.key), array_agg(r.room), array_agg(f.count), array_agg(f.period_ms), array_agg(f.burst)
       into k_keys, k_rooms, k_counts, k_periods, k_bursts
       from (select array_agg(u.id) as ids, array_agg(u.dim) as dims, array_agg(u.key) as keys, array_agg(u.most) as mosts,
                    array_agg(u.count) as counts, array_agg(u.period_ms) as periods, array_agg(u.burst) as bursts
               from (select distinct on (u.key) u.*
                       from unnest(d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts)
-                           with ordinality as u (id, dim, key, most, count, period_ms, burst, place)
-                     order by u.key, u.place) u) a
+                           with ordinality as u (id, dim, key, most, count, period_ms, burst, ordinal)
+                     order by u.key, u.ordinal) u) a
       cross join lateral headway.rooms(a.ids, a.dims, a.keys, a.mosts, a.counts, a.periods, a.bursts, p_now)
-        with ordinality as r (key, room, place)
+        with ordinality as r (key, room, ordinal)
       cross join lateral (
-        select a.counts[r.place] as count, a.periods[r.place] as period_ms, a.bursts[r.place] as burst) f;
+        select a.counts[r.ordinal] as count, a.periods[r.ordinal] as period_ms, a.bursts[r.ordinal] as burst) f;
 
-    -- in order, each that has room under all its keys; one that has not stands in nobody's way
+    -- in order, each job that has capacity under all its keys; one that has not does not block the next
     d_keys_at := array(
-      select k.place
-        from unnest(d_keys) with ordinality as d (key, place)
-        join unnest(k_keys) with ordinality as k (key, place) on k.key = d.key
-       order by d.place);
-    k_left := array(select floor(r.room) from unnest(k_rooms) with ordinality as r (room, place) order by r.place);
+      select k.ordinal
+        from unnest(d_keys) with ordinality as d (key, ordinal)
+        join unnest(k_keys) with ordinality as k (key, ordinal) on k.key = d.key
+       order by d.ordinal);
+    k_left := array(select floor(r.room) from unnest(k_rooms) with ordinality as r (room, ordinal) order by r.ordinal);
     v_go := '{}';
     v_to := 1;
     foreach v_id in array v_ids loop
@@ -158,7 +159,7 @@ begin
           full_at = excluded.full_at;
 
     exit when p_only is not null;
-    -- aside goes what is left over and has a key that is full now
+    -- set aside the jobs that are left over and have a key that is full now
     with left_over as (
       select distinct on (d.id) d.id, d.key
         from unnest(d_ids, d_dims, d_keys) as d (id, dim, key)
@@ -174,7 +175,7 @@ begin
        where j.id = l.id
       returning j.limited_by as key
     ), woken as (
-      -- a start comes back with time, and by nobody's settle
+      -- no settle gives a rate its capacity back, only time does: promote brings these jobs back
       update headway.buckets b
          set wake_at = headway.rate_next(b, k.rate_count, k.period_ms, k.burst, p_now)
         from (select distinct a.key from aside a) a
@@ -186,7 +187,8 @@ begin
     select count(*) into v_aside from aside;
     exit when v_aside = 0;
 
-    -- one that was put aside under a key stands for its other keys no longer: if these have room, another comes forward
+    -- a job set aside under one key was maybe the one to wake others of its other keys: if these have capacity, bring
+    -- others back
     v_keys := array(
       select distinct d.key
         from unnest(d_ids, d_keys) as d (id, key)
@@ -196,15 +198,15 @@ begin
          and k.rest >= 1
          and (select 1 from headway.jobs w where w.limited_by = d.key limit 1) is not null);
     if cardinality(v_keys) > 0 then
-      perform headway.let_in(v_keys, false);
+      perform headway.try_admit(v_keys);
     end if;
   end loop;
   return v_taken;
 end
 $$;
 
--- Set jobs running that a claim has locked. Waits for nobody: the one thing that another may have is a unique key whose
--- scope some of them enter by this, and who waited for it would do so with the gates of its limits (55P03).
+-- Set jobs running that a claim has locked. Does not wait (55P03): another transaction may have a unique key whose scope
+-- some of them enter by running, and this one must not wait for it with gates locked.
 create function headway.start(
   p_ids uuid[], p_worker uuid, p_now timestamptz, p_counted boolean, p_limited uuid[]
 ) returns void
@@ -230,8 +232,8 @@ begin
 end
 $$;
 
--- Those of these jobs that cannot be started now, since somebody's open transaction has their unique key. Tries each and
--- takes it back.
+-- Those of these jobs that cannot start because somebody's open transaction has their unique key. Starts each, and rolls
+-- back.
 create function headway.busy_keys(p_ids uuid[], p_worker uuid, p_now timestamptz) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp

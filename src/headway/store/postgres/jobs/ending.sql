@@ -1,17 +1,15 @@
--- The end of an execution: the one core of settle and reap.
+-- The end of an execution: the common core of settle and reap.
 
--- End open attempts: the one core of settle and reap. For each (id, fence) still running, move the job and write its
--- attempt row. A job asked to cancel goes nowhere but canceled, succeeded or dead; one that would enter a unique scope
--- now taken goes without its key and, unless it is over anyway, ends canceled; one that goes to failed gets the job that
--- retries it.
--- p_turns has what machines write beside that, as model/machine.py's Turn (of its children only that there are some),
--- and p_states their states. Without a turn a machine stays where it is. One that goes to running begins the next
--- execution here, with fence + 1. A Spawn that ends canceled spawns nothing: its step is to run again, should it be
--- retried.
--- Locks the rows in order of id; how long it waits for a row, or for a unique key that a user's open transaction has, is
--- the caller's lock_timeout. Gives the rows it changed, where they went, and by which turn.
--- p_superseded are jobs whose key p_holders have; null is the first look, which writes nothing where some may enter a
--- unique scope. Nothing else can be refused, and so the usual case needs no subtransaction.
+-- End executions: for each (id, fence) that still runs, move the job and write its attempt. A job that was asked to cancel
+-- ends canceled, unless it succeeded or is dead; one that would enter a unique scope now taken loses its key and, unless it
+-- is over anyway, ends canceled; for one that failed over at_most_once, a new job is made that retries it.
+-- p_turns are the turns of machines, as Turn in model/machine.py (of the children only that there are some), p_states their
+-- states. Without a turn a machine stays at its step. One that goes to running starts its next execution here, with
+-- fence + 1. A Spawn that ends canceled spawns nothing: if the job is retried, its step runs again.
+-- Locks the rows in order of id; the caller's lock_timeout bounds how long it waits for a row, or for a unique key of a
+-- user's open transaction. Gives the rows it changed, their new statuses and their turns.
+-- p_superseded are the jobs that lose their key to p_holders. Null: not known yet; nothing is written if a job may enter a
+-- unique scope, and end_attempts_entering finds out. Nothing else can be refused, so the usual case needs no subtransaction.
 create function headway.end_attempts(
   p_ids uuid[],
   p_fences integer[],
@@ -37,7 +35,7 @@ create function headway.end_attempts(
 )
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- one plan for ever, by primary key: a plan made while the table was small must not outlive that
+-- one plan for good, by primary key: a plan made while the table was small must not outlive that
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
@@ -61,11 +59,11 @@ begin
                   p_exit_codes, p_stdout_tails, p_stderr_tails, p_turns, p_states, p_pids)
            as u (id, fence, status, next, charge, loss, delay_ms, result, error,
                  exit_code, stdout_tail, stderr_tail, turn, state, pid)
-     -- for the planner, which takes it for one row then: by primary key, however small the table was at first
+     -- makes the planner expect one row, and so use the primary key, however small the table was at first
      limit cardinality(p_ids)
   ), locked as materialized (
     select j.id, j.fence, j.tenant_id, j.worker_id, j.unique_key,
-           -- where checks were off, a row may be running without a start
+           -- a row may be running without a start, if somebody disabled the checks
            coalesce(j.attempt_started_at, j.started_at, v_now) as attempt_started_at,
            g.status, g.charge, g.loss, g.delay_ms,
            g.result, g.exit_code, g.stderr_tail, g.pid,
@@ -80,7 +78,7 @@ begin
                then coalesce(g.error, j.cancel_reason)
              else g.error
            end as error,
-           -- a job over at_most_once hands its key on to its retry
+           -- an at_most_once job hands its key on to the job that retries it
            j.unique_key is not null and (d.retried or (j.id = any (p_superseded)) is true) as drops_key,
            d.retried,
            case when j.id = any (p_superseded) and g.next in ('scheduled', 'queued', 'waiting')
@@ -93,14 +91,14 @@ begin
              else g.next
            end as next,
            j.step, j.version, j.woken, g.turn, g.state,
-           -- nothing of this costs a plain job more than a look at a null
+           -- a plain job has no turn, so all of this is null for it
            case when g.turn is not null and not d.undone then g.turn end as goes,
            case when g.turn is not null and not d.undone then g.turn ? 'progress' end as progress,
            case when g.next = 'running' and not d.canceled then d.elsewhere is not true end as goes_on
       from given g
       join headway.jobs j on j.id = g.id and j.fence = g.fence
       cross join lateral (
-        -- a machine that stopped itself has failed for good; over at_most_once, a new job retries it
+        -- a machine that returned Stop has failed for good; any other failure is retried by a new job
         select g.next = 'failed' and (g.turn ->> 'outcome') is distinct from 'stop' as retried
       ) s
       cross join lateral (
@@ -111,13 +109,13 @@ begin
       cross join lateral (
         select c.canceled,
                s.retried and not c.canceled as retried,
-               -- its children will not be there
+               -- a Spawn that is canceled has no children
                c.canceled and g.turn ? 'joins' as undone,
-               -- another queue or partition has limits of its own, which only a claim minds
+               -- another queue or partition has limits of its own, which only a claim checks
                g.turn ? 'queue'
                and (j.queue, j.partition) is distinct from (g.turn ->> 'queue', g.turn ->> 'partition') as elsewhere
       ) d
-     -- beside a join by id, "is true" keeps the planner on the primary key
+     -- "is true" keeps the planner from the index of running jobs: it joins by primary key
      where (j.status = 'running') is true
      order by j.id
        for update of j
@@ -136,7 +134,7 @@ begin
            unique_scope = case when l.drops_key then headway.without_key(j.unique_scope, l.next) else j.unique_scope end,
            cancel_requested_at = null,
            cancel_reason = null,
-           -- goes on: the next attempt is open
+           -- runs on: the next execution starts
            fence = case when l.goes_on then j.fence + 1 else j.fence end,
            worker_id = case when l.goes_on then j.worker_id end,
            attempt_started_at = case when l.goes_on then v_now end,
@@ -144,7 +142,7 @@ begin
            progress_note = case when l.goes_on then null else j.progress_note end,
            log_tail = case when l.goes_on then null else j.log_tail end,
            log_end = case when l.goes_on then null else j.log_end end,
-           -- behind the others, which did not have their turn yet
+           -- behind the jobs that have waited longer
            position = case when l.next = 'queued' and l.goes ->> 'outcome' = 'next' and j.train is null
                            then nextval('headway.position') else j.position end,
            step = case when l.goes is null then j.step else l.goes ->> 'step' end,
@@ -201,21 +199,21 @@ begin
                join unnest(p_ids, p_delays_ms) as g (id, delay_ms) on g.id = e.id
               where e.id = any (v_retried)) f;
   end if;
-  -- statements of their own, and so new snapshots: what was committed before the rows were locked is seen
+  -- from here on in new snapshots, which see what was committed before the rows were locked
   if p_turns is not null then
     v_left := headway.take_turns(ids, fences, turns, v_now);
   end if;
   if v_followed then
-    perform headway.follow(v_leaving, v_now, true, v_left);
+    perform headway.follow(v_leaving, v_now, v_left);
   elsif v_trains is not null then
     perform headway.advance(v_tenants, v_trains, v_now);
   end if;
-  perform headway.tell(ids);
+  perform headway.tell_dependents(ids);
   perform headway.announce(ids, v_now);
 end
 $$;
 
--- The same where some may enter a unique scope: looks for who is there when one is refused, and tries again.
+-- The same where some may enter a unique scope: if one is refused, find the holders of the keys and try again.
 create function headway.end_attempts_entering(
   p_ids uuid[],
   p_fences integer[],
@@ -256,7 +254,7 @@ begin
                v_superseded, v_holders, p_pids) e;
       return;
     exception when unique_violation then
-      -- who else is in scope: another job, or an earlier one of this very batch
+      -- the holder is another job, or an earlier one of this batch
       with entering as (
         select j.id, j.tenant_id, j.kind, j.unique_key,
                first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
@@ -265,7 +263,7 @@ begin
          where (j.status = 'running') is true
            and j.unique_key is not null
            and not 'running' = any (j.unique_scope)
-           -- where it really goes, as end_attempts decides it
+           -- its new status, decided as in end_attempts
            and case
                  when j.cancel_requested_at is not null
                       and (u.next in ('scheduled', 'queued', 'waiting', 'running')

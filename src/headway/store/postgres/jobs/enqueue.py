@@ -21,8 +21,8 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.arrays import column
 from headway.store.postgres.order.groups import new_group
 
-# how a job's fields travel: the field, its parameter and type in headway.enqueue and in headway.enqueue_many, and the
-# default, which need not be sent
+# the fields of a job: field, parameter and type in headway.enqueue and in headway.enqueue_many, and the default, which
+# is not sent
 _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
     ("tenant_id", "tenant", "uuid", "p_tenants", "uuid[]", DEFAULT_TENANT_ID),
     ("tenant", "slug", "text", "p_slugs", "text[]", "default"),
@@ -65,18 +65,18 @@ _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
 )
 _FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
 _DEFAULTS = tuple(column[5] for column in _COLUMNS)
-# a machine's place; its state apart, for jsonb would not keep its text
+# a machine's place; its state is separate, for jsonb would not keep its text
 _PLACE, _STATE = len(_COLUMNS), len(_COLUMNS) + 1
 _SENT = (
     *(column[1:5] for column in _COLUMNS),
     ("place", "jsonb", "p_places", "jsonb[]"),
     ("state", "json", "p_states", "json[]"),
 )
-# what a job was made of travels with the place, for few have it
+# what a job was made of is sent with the place, for few jobs have it
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)
-# what plain jobs differ in
+# the fields in which plain jobs differ
 _PLAIN = attrgetter(
     "id",
     "kind",
@@ -89,7 +89,7 @@ _PLAIN = attrgetter(
     "backoff_cap_ms",
     "timeout_ms",
 )
-_MAX_LOSSES = 10  # its place: what it is by default is the job's own max_attempts
+_MAX_LOSSES = 10  # its index in _COLUMNS: its default is the job's max_attempts
 
 
 class EnqueueVerbs:
@@ -104,7 +104,7 @@ class EnqueueVerbs:
             given = yield from enqueue(jobs, alone=alone)
             if not again:
                 return given
-            # run again by the store, for an answer was lost: what is there by its own id was made by this call
+            # the store runs this again because the answer was lost: jobs found by their own id were made by this call
             return [Enqueued(each.id, each.status, each.id == job.id) for each, job in zip(given, jobs, strict=True)]
 
         return Op(
@@ -122,8 +122,8 @@ def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueu
         return [(yield from _enqueue_single(jobs[0], alone))]
     outcome = [Enqueued(job.id, "queued", True) for job in jobs]
     if jobs:
-        for place, job_id, status, created in (yield enqueue_all(jobs, alone)):
-            outcome[place - 1] = Enqueued(str(job_id), status, created)
+        for ordinal, job_id, status, created in (yield enqueue_all(jobs, alone)):
+            outcome[ordinal - 1] = Enqueued(str(job_id), status, created)
     return outcome
 
 
@@ -136,7 +136,7 @@ def _enqueue_single(job: NewJob, alone: bool) -> Steps[Enqueued]:
 
 
 def _plainly(job: NewJob, answer: str | None) -> Enqueued:
-    """What became of a plain job: it is new and queued, or the answer says."""
+    """The answer of enqueue_plain: None if the job is new and queued, else id, status and created."""
     if answer is None:
         return Enqueued(job.id, "queued", True)
     job_id, status, created = answer.split()
@@ -161,7 +161,7 @@ def enqueue_one(job: NewJob, alone: bool) -> Statement:
 
 
 def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | None = None) -> Statement:
-    """The enqueue of a batch; `parents`: the machine that spawned each of them."""
+    """The enqueue of a batch; `parents`: the machines that spawned them."""
     used: list[int] = []
     params: list[Any] = [[job.id for job in jobs]]
     for n, (field, *_, unset) in enumerate(_COLUMNS):
@@ -181,19 +181,19 @@ def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | No
     return Statement(_all_sql(tuple(used), alone), params)
 
 
-# only what says something is sent: a shorter statement is parsed faster
+# only values that are not defaults are sent: a shorter statement is parsed faster
 
 
 @lru_cache(1_000)
 def _one_sql(used: tuple[int, ...], alone: bool) -> str:
-    named = [f"{_SENT[n][0]} => ${place}::{_SENT[n][1]}" for place, n in enumerate(used, start=2)]
+    named = [f"{_SENT[n][0]} => ${number}::{_SENT[n][1]}" for number, n in enumerate(used, start=2)]
     named += ["alone => true"] * alone
     return _ENQUEUE_ONE.format(", ".join(["id => $1::uuid", *named, "checked => true"]))
 
 
 @lru_cache(1_000)
 def _all_sql(used: tuple[int, ...], alone: bool) -> str:
-    named = [f"{_SENT[n][2]} => ${place}::{_SENT[n][3]}" for place, n in enumerate(used, start=2)]
+    named = [f"{_SENT[n][2]} => ${number}::{_SENT[n][3]}" for number, n in enumerate(used, start=2)]
     named += ["p_alone => true"] * alone
     return _ENQUEUE_ALL.format(", ".join(["p_ids => $1::uuid[]", *named, "p_checked => true"]))
 
@@ -201,7 +201,7 @@ def _all_sql(used: tuple[int, ...], alone: bool) -> str:
 _PLAIN_TYPES = "$1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::integer, $8::bigint, $9::bigint, $10::bigint"
 _ENQUEUE_PLAIN = f"select headway.enqueue_plain({_PLAIN_TYPES})"
 _ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
-_ENQUEUE_ALL = "select place, id, status, created from headway.enqueue_many({})"
+_ENQUEUE_ALL = "select ordinal, id, status, created from headway.enqueue_many({})"
 
 
 def _scalar(n: int, value: Any) -> Any:
@@ -215,7 +215,7 @@ def _scalar(n: int, value: Any) -> Any:
 
 
 def _place(job: NewJob, parent: str | None = None) -> str | None:
-    """Where a machine begins, without its state, as JSON, and what the job was made of; nothing of it: None."""
+    """Where a machine begins (without its state) and what the job was made of, as JSON; None if there is neither."""
     given: dict[str, Any] = {}
     if job.place is not None:
         given = {name: value for name in _PLACE_FIELDS if (value := getattr(job.place, name)) not in (None, ())}

@@ -1,16 +1,16 @@
 -- Enqueue a batch, as arrays.
 
--- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: what is missing
--- has its default. Gives one row for each job that is not simply new and queued: its place in the call (from 1),
--- the job that stands for it, that job's status, and whether this call made it.
+-- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: missing values have their
+-- defaults. Gives a row for each job that is not simply new and queued: its ordinal in the call (from 1), the id of the job
+-- or of the one found instead, its status, and whether this call made it.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
--- p_afters has the ids that each job waits for, as text with commas between. p_places say where machines begin, as
--- model/machine.py's Place without its state, which p_states have: as json it keeps its text; and of which template and
--- trigger a job was made (template_id, template_revision, trigger_id). Too few have any to give them arrays of their own.
--- A car goes in held, with an arrival for the next claim; in a transaction of its own, the first car of a train that
--- shows no unfinished car and no hold goes in as its locomotive. p_alone says that this transaction ends with the call;
--- else it is taken for one of its own where it is a single statement of the simple protocol, as psql's are.
--- A caller that is not trusted sets queue, timeout, partition, concurrency and rate only as `restrict` says.
+-- p_afters are the ids that each job waits for, as text, separated by commas. p_places say where machines begin, as Place in
+-- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
+-- template_revision and trigger_id of jobs that were made of these, which are too rare for arrays of their own.
+-- A car is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
+-- has neither an unfinished car nor a hold is inserted as its locomotive. p_alone says that the transaction ends with this
+-- call; else that is assumed for a single statement of the simple protocol, as psql sends it.
+-- An untrusted caller may set queue, timeout, partition, concurrency and rate only as `restrict` allows.
 -- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not
 -- active), HW004, HW005.
 create function headway.enqueue_many(
@@ -57,7 +57,7 @@ create function headway.enqueue_many(
   p_states json[] default null,
   p_alone boolean default null,
   p_checked boolean default false
-) returns table (place bigint, id uuid, status text, created boolean)
+) returns table (ordinal bigint, id uuid, status text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -76,7 +76,7 @@ declare
   v_again boolean := false;
   v_alone boolean := p_trains is not null and coalesce(p_alone, headway.alone());
   v_seats boolean[];
-  v_places bigint[];
+  v_positions bigint[];
   v_metered uuid[];
   v_fair text[];
   -- the trigger jobs_new need not check again
@@ -88,12 +88,12 @@ begin
        from unnest(p_payloads, p_metas, p_states) as u (payload, meta, state);
   end if;
   if v_scope is not null then
-    -- not trusted: it sets restricted options only as the definitions say
-    select array_agg(r.queue order by u.place), array_agg(r.timeout_ms order by u.place),
-           array_agg(r.partition order by u.place), array_agg(r.concurrency order by u.place),
-           array_agg(r.concurrency_key order by u.place), array_agg(r.rate_count order by u.place),
-           array_agg(r.rate_period_ms order by u.place), array_agg(r.rate_burst order by u.place),
-           array_agg(r.rate_key order by u.place)
+    -- an untrusted caller
+    select array_agg(r.queue order by u.ordinal), array_agg(r.timeout_ms order by u.ordinal),
+           array_agg(r.partition order by u.ordinal), array_agg(r.concurrency order by u.ordinal),
+           array_agg(r.concurrency_key order by u.ordinal), array_agg(r.rate_count order by u.ordinal),
+           array_agg(r.rate_period_ms order by u.ordinal), array_agg(r.rate_burst order by u.ordinal),
+           array_agg(r.rate_key order by u.ordinal)
       into p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms,
            p_rate_bursts, p_rate_keys
       from unnest(
@@ -101,7 +101,7 @@ begin
              p_rate_periods_ms, p_rate_bursts, p_rate_keys)
            with ordinality as u (
              kind, machine, queue, timeout_ms, partition, concurrency, concurrency_key, rate_count,
-             rate_period_ms, rate_burst, rate_key, place)
+             rate_period_ms, rate_burst, rate_key, ordinal)
       cross join lateral headway.restrict(
         u.kind, u.machine, u.queue, u.timeout_ms, u.partition, u.concurrency, u.concurrency_key, u.rate_count,
         u.rate_period_ms, u.rate_burst, u.rate_key) r;
@@ -129,8 +129,8 @@ begin
   v_metered := headway.metered(coalesce(p_tenants, array[v_own]), v_own);
   v_fair := array(select q.name from headway.queues q where q.fair);
   if v_ordered then
-    -- the places first: what is put in second has its place in the call all the same
-    v_places := array(select nextval('headway.position') from unnest(p_ids));
+    -- taken before the inserts: what is inserted in a second round keeps its position in the call
+    v_positions := array(select nextval('headway.position') from unnest(p_ids));
   end if;
   if v_alone then
     v_seats := headway.seats(p_tenants, v_own, p_trains, p_afters);
@@ -141,8 +141,8 @@ begin
       into v_repeats
       from unnest(p_unique_keys, p_idempotency_keys) as k (u, i);
   end if;
-  -- positions follow the order of the call; the rows go in by their keys, so that two batches that wait for each
-  -- other's keys never do so in a circle; but where a key comes twice in a batch, the first to call has it
+  -- positions follow the order of the call; rows are inserted in order of their keys, so that two batches that wait for
+  -- each other's keys never deadlock. But where a key comes twice in a batch, the first one in call order gets it
   v_inserted := 0;
   loop
     insert into headway.jobs (
@@ -176,7 +176,7 @@ begin
                case when u.after is not null or u.train is not null and u.seat is not true then 'held'
                     when d.due > v_now then 'scheduled'
                     else 'queued' end as status,
-               -- in here, and so in order of the call: outside it would be taken after the sort
+               -- inside the subquery, so in call order: outside, nextval would run after the sort
                case when u.after is not null or u.train is not null then u.position
                     when d.due > v_now then null
                     else coalesce(u.position, nextval('headway.position')) end as position,
@@ -191,21 +191,21 @@ begin
                u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
                u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
                u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after, u.machine, u.state,
-               u.place
+               u.ordinal
           from unnest(
                  p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
                  p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
                  p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
                  p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
                  p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                 p_groups, p_afters, p_places, p_states, v_seats, v_places)
+                 p_groups, p_afters, p_places, p_states, v_seats, v_positions)
                with ordinality as u (
                  id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                  expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
                  delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
                  source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
                  concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
-                 group_id, after, machine, state, seat, position, place)
+                 group_id, after, machine, state, seat, position, ordinal)
           cross join lateral (
             select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
           ) d
@@ -226,12 +226,12 @@ begin
      order by case when v_repeats then null else g.train end,
               case when v_repeats then null else g.unique_key end,
               case when v_repeats then null else g.idempotency_key end,
-              g.place
+              g.ordinal
     on conflict do nothing;
     get diagnostics v_rows = row_count;
     v_inserted := v_inserted + v_rows;
     exit when v_inserted = cardinality(p_ids) or v_seats is null;
-    -- a seat may be taken meanwhile: what did not go in as a locomotive goes in held, unless its unique key was why
+    -- another locomotive may have come first: those cars are inserted as held, unless their unique key was the reason
     v_taken := array(
       select u.id
         from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, v_seats) as u (id, tenant_id, kind, unique_key, seat)
@@ -246,8 +246,8 @@ begin
   end loop;
 
   if v_again then
-    -- the first car of a train may have met an existing job: then the seat is the next one's
-    perform headway.let_go_apart(array_agg(w.tenant_id), array_agg(w.train), v_now)
+    -- the first car of a train may have met an existing job: the next one is the locomotive then
+    perform headway.depart_each(array_agg(w.tenant_id), array_agg(w.train), v_now)
        from (select distinct coalesce(u.tenant_id, v_own) as tenant_id, u.train
                from unnest(p_tenants, p_trains) as u (tenant_id, train)
               where u.train is not null
@@ -269,11 +269,11 @@ begin
     perform headway.add_edges(
       p_ids, p_afters, p_on_failures,
       array(select coalesce(e.id, u.id)
-              from unnest(p_ids) with ordinality as u (id, place)
+              from unnest(p_ids) with ordinality as u (id, ordinal)
               left join headway.enqueued(
                 v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts, null) e
-                on e.place = u.place
-             order by u.place));
+                on e.ordinal = u.ordinal
+             order by u.ordinal));
   end if;
   if p_groups is not null then
     perform headway.join_group(p_ids, p_groups);
@@ -284,15 +284,15 @@ begin
   end if;
 
   if v_inserted = cardinality(p_ids) and not v_again then
-    -- the usual case: everything is new; only what is not simply queued needs a word
+    -- the usual case: all jobs are new, and only those that are not queued get a row
     if v_ordered or p_delays_ms is not null or p_scheduled_for is not null then
       return query
-        select u.place, u.id,
+        select u.ordinal, u.id,
                case when u.after is not null or u.train is not null and u.seat is not true then 'held'
                     else 'scheduled' end,
                true
           from unnest(p_ids, p_delays_ms, p_scheduled_for, p_trains, p_afters, v_seats)
-               with ordinality as u (id, delay_ms, due, train, after, seat, place)
+               with ordinality as u (id, delay_ms, due, train, after, seat, ordinal)
          where u.after is not null
             or u.train is not null and u.seat is not true
             or coalesce(u.due, v_now + u.delay_ms * interval '1 millisecond') > v_now;
@@ -307,10 +307,10 @@ begin
 end
 $$;
 
--- What stands for each job of a batch that met existing ones: itself by id, else its idempotency key's or unique
--- key's holder. A new statement, so that a holder committed meanwhile is seen. p_made_at tells the rows that this call
--- made, if it made any; of an id that comes twice, it made the first.
--- Raises HW001 where on_conflict is raise, and 40001 where the holder has gone again: try the call again.
+-- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or unique
+-- key. A new statement, which sees a holder that was committed meanwhile. Rows with p_made_at were made by this call; of an
+-- id that comes twice, the first.
+-- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended: the caller tries again.
 create function headway.enqueued(
   p_own uuid,
   p_ids uuid[],
@@ -320,7 +320,7 @@ create function headway.enqueued(
   p_unique_keys text[],
   p_on_conflicts text[],
   p_made_at timestamptz
-) returns table (place bigint, id uuid, status text, created boolean)
+) returns table (ordinal bigint, id uuid, status text, created boolean)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -328,14 +328,14 @@ declare
   v_found record;
 begin
   for v_found in
-    select u.place, u.id as asked, u.kind, u.idempotency_key, u.unique_key, u.on_conflict,
+    select u.ordinal, u.id as asked, u.kind, u.idempotency_key, u.unique_key, u.on_conflict,
            coalesce(own.id, same.id, holder.id) as id,
            coalesce(own.status, same.status, holder.status) as status,
            own.id is null and same.id is null as by_unique_key,
            coalesce(own.created_at = p_made_at, false)
-           and row_number() over (partition by u.id order by u.place) = 1 as made
+           and row_number() over (partition by u.id order by u.ordinal) = 1 as made
       from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts)
-           with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, on_conflict, place)
+           with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, on_conflict, ordinal)
       cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
       left join lateral (
         select j.id, j.status, j.created_at from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
@@ -353,7 +353,7 @@ begin
            and j.unique_key is not null and j.status = any (j.unique_scope)
          limit 1
       ) holder on own.id is null and same.id is null
-     order by u.place
+     order by u.ordinal
   loop
     if v_found.id is null
        and (v_found.idempotency_key is null and v_found.unique_key is null
@@ -370,7 +370,7 @@ begin
         v_found.unique_key, v_found.kind, v_found.id, v_found.status
         using errcode = 'HW001', detail = v_found.id::text;
     end if;
-    place := v_found.place;
+    ordinal := v_found.ordinal;
     id := v_found.id;
     status := v_found.status;
     created := v_found.made;
@@ -381,7 +381,7 @@ begin
 end
 $$;
 
--- Whether this statement is a whole transaction: then a look at a train says how it stands, and nobody waits for long.
+-- Whether this statement is a whole transaction: then what it sees of a train is current, and its locks end at once.
 create function headway.alone() returns boolean
 language sql volatile
 as $$

@@ -1,10 +1,9 @@
 -- Enqueue one job: plain, or with every option by name.
 
--- Insert one job of the default tenant that has nothing but these: what most enqueues are. Three dozen parameters with
--- defaults take longer to fill in than a plain row takes to be written. Gives null where the job is new and queued, and
--- else what enqueue, which is asked then, says of it: id, status and created, with spaces between. For the library, which
--- has checked the payload.
--- Raises HW003, HW004, HW005 as enqueue.
+-- Fast path: one plain job of the default tenant, due now. Filling in three dozen default parameters takes longer than
+-- inserting such a row. Gives null if the job is new and queued; else the answer of enqueue, which is called then: id,
+-- status and created, separated by spaces. For the library, which has checked the payload.
+-- Raises what enqueue raises.
 create function headway.enqueue_plain(
   p_id uuid,
   p_kind text,
@@ -53,10 +52,10 @@ begin
 end
 $$;
 
--- Insert one job; every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
--- The same as enqueue_many for a batch of one, without the price of two dozen arrays. checked: the caller has looked at
--- payload, meta and state himself, as the library does. queue is `default` where there is none; for a caller that is not
--- trusted, restrict says what queue, timeout, partition, concurrency and rate it may set. Raises HW001, HW003, HW004, HW005.
+-- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
+-- The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has checked payload,
+-- meta and state, as the library does. An untrusted caller may set queue, timeout, partition, concurrency and rate only as
+-- `restrict` allows. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
@@ -113,7 +112,7 @@ declare
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
   v_metered boolean;
--- one statement where it can be: every further expression is made ready anew in every transaction
+-- one statement as far as possible: every further expression is prepared anew in every transaction
 begin
   if not (checked and headway.trusted()) then
     if not checked then
@@ -211,7 +210,7 @@ begin
        where o.tenant_id = coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
          and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
          and o.status = any (o.unique_scope));
-    -- the seat may be taken meanwhile
+    -- another locomotive may have come first
     v_seat := false;
     v_held := true;
   end loop;

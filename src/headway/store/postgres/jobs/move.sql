@@ -22,7 +22,7 @@ declare
   v_near headway.jobs;
   v_low bigint;
   v_high bigint;
-  v_place bigint;
+  v_position bigint;
 begin
   if num_nonnulls(p_before, p_after) + p_first::integer + p_last::integer <> 1 then
     raise exception 'give exactly one of before, after, first and last' using errcode = 'HW004';
@@ -109,15 +109,15 @@ begin
   end if;
 
   if v_low is null then
-    v_place := v_high - 1024;
+    v_position := v_high - 1024;
   elsif v_high is null then
-    v_place := greatest(v_low + 1, nextval('headway.position'));
+    v_position := greatest(v_low + 1, nextval('headway.position'));
   elsif v_high - v_low > 1 then
-    v_place := v_low + (v_high - v_low) / 2;
+    v_position := v_low + (v_high - v_low) / 2;
   else
-    v_place := headway.renumber(v_job, v_near, p_before is not null or p_first);
+    v_position := headway.renumber(v_job, v_near, p_before is not null or p_first);
   end if;
-  update headway.jobs j set priority = v_job.priority, position = v_place where j.id = p_id;
+  update headway.jobs j set priority = v_job.priority, position = v_position where j.id = p_id;
   if v_job.train is not null then
     -- the train may have waited for the car that was its head
     insert into headway.arrivals (tenant_id, trains) values (v_job.tenant_id, array[v_job.train]);
@@ -128,7 +128,7 @@ begin
                else 'after ' || p_after end);
   job_id := p_id;
   priority := v_job.priority;
-  "position" := v_place;
+  "position" := v_position;
   return next;
 end
 $$;
@@ -158,14 +158,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_ids uuid[];
-  v_places bigint[];
+  v_positions bigint[];
   v_low bigint;
   v_step bigint;
   v_count integer;
 begin
   -- what comes after the new place, in order
   select array_agg(l.id order by l.position, l.id), array_agg(l.position order by l.position, l.id)
-    into v_ids, v_places
+    into v_ids, v_positions
     from headway.line(p_job) l
    where l.id <> p_job.id
      and (p_job.train is not null or l.priority = p_job.priority)
@@ -181,14 +181,14 @@ begin
   v_count := cardinality(v_ids);
   for i in 1 .. v_count loop
     -- up to the i-th, which may stay, i - 1 others and the new one find room
-    v_step := (v_places[i] - v_low) / (i + 1);
+    v_step := (v_positions[i] - v_low) / (i + 1);
     if v_step >= 2 then
       v_count := i - 1;
       exit;
     end if;
     v_step := null;
   end loop;
-  v_places := array(
+  v_positions := array(
     select case
              when v_step is not null then v_low + n * v_step
              -- to the end of the line, where only the sequence knows what is behind all others and before the next one
@@ -196,9 +196,9 @@ begin
            end
       from generate_series(1, v_count + 1) n);
   update headway.jobs j
-     set position = v_places[u.place + 1]
-    from unnest(v_ids[1:v_count]) with ordinality as u (id, place)
+     set position = v_positions[u.ordinal + 1]
+    from unnest(v_ids[1:v_count]) with ordinality as u (id, ordinal)
    where j.id = u.id;
-  return v_places[1];
+  return v_positions[1];
 end
 $$;

@@ -1,30 +1,30 @@
--- Promote: queue what is due, and end what expired.
+-- Promote: queue what is due, and cancel what expired.
 
--- Queue the scheduled jobs that are due, in order of their time, and the machines whose await has timed out, and end what
--- expired. Finding nothing, it writes nothing. Skips rows that others hold.
+-- Queue the scheduled jobs that are due, in order of their time, and the machines whose Await timed out; cancel jobs that
+-- expired. Writes nothing where nothing is due. Skips rows that others have locked.
 create function headway.promote(p_limit integer)
 returns table (queued integer, expired integer, next_due_ms bigint, coupled integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
--- a user's open transaction may hold a unique key that a job needs here: the others do not wait for it
+-- a user's open transaction may hold a unique key that a job enters here: the other jobs do not wait for it
 set lock_timeout = '250ms'
 as $$
 declare
   v_now timestamptz := headway.now();
   v_ids uuid[];
-  v_places bigint[];
+  v_positions bigint[];
   v_late uuid;
   v_over uuid[];
-  v_busy uuid[] := '{}';  -- what somebody's open transaction is in the way of
+  v_busy uuid[] := '{}';  -- blocked by somebody's open transaction
   v_before integer;
 begin
-  -- a claim at the same moment passes by what this has locked: its worker is told to look again
+  -- a claim at the same moment skips what this has locked: the answer tells the worker to claim again
   coupled := headway.couple();
   begin
     perform headway.refill(v_now);
   exception when others then
-    perform headway.put_back(sqlstate, sqlerrm);
+    perform headway.warn_of(sqlstate, sqlerrm);
   end;
   queued := 0;
   expired := 0;
@@ -45,15 +45,15 @@ begin
       end if;
       expired := expired + 1;
     exception when others then
-      perform headway.put_back(sqlstate, v_late || ' cannot expire: ' || sqlerrm);
+      perform headway.warn_of(sqlstate, v_late || ' cannot expire: ' || sqlerrm);
     end;
   end loop;
 
   loop
-    select array_agg(d.id), array_agg(d.place)
-      into v_ids, v_places
+    select array_agg(d.id), array_agg(d.position)
+      into v_ids, v_positions
       from (
-        select o.id, coalesce(o.position, nextval('headway.position')) as place
+        select o.id, coalesce(o.position, nextval('headway.position')) as position
           from (
             select j.id, j.position
               from headway.jobs j
@@ -69,8 +69,8 @@ begin
     v_before := cardinality(v_busy);
     begin
       update headway.jobs j
-         set status = 'queued', queued_at = v_now, position = u.place
-        from unnest(v_ids, v_places) as u (id, place)
+         set status = 'queued', queued_at = v_now, position = u.position
+        from unnest(v_ids, v_positions) as u (id, position)
        where j.id = u.id;
       queued := queued + cardinality(v_ids);
     exception when others then
@@ -78,20 +78,20 @@ begin
       for i in 1 .. cardinality(v_ids) loop
         begin
           update headway.jobs j
-             set status = 'queued', queued_at = v_now, position = v_places[i]
+             set status = 'queued', queued_at = v_now, position = v_positions[i]
            where j.id = v_ids[i];
           queued := queued + 1;
         exception
           when unique_violation then
             v_over := v_over || headway.supersede(v_ids[i], v_now);
           when others then
-            -- whether its key is taken is not known yet: the next round asks again
+            -- whether its key is taken is not known yet: the next round tries again
             v_busy := v_busy || v_ids[i];
-            perform headway.put_back(sqlstate, v_ids[i] || ' cannot be queued: ' || sqlerrm);
+            perform headway.warn_of(sqlstate, v_ids[i] || ' cannot be queued: ' || sqlerrm);
         end;
       end loop;
     end;
-    -- those in whose way somebody is do not keep the others out of the limit
+    -- blocked jobs must not use up the limit: go on, until a round blocks none or 1,000 are
     exit when cardinality(v_busy) not between v_before + 1 and 1000;
   end loop;
 
@@ -110,20 +110,20 @@ begin
     exit when v_ids is null;
     v_before := cardinality(v_busy);
     begin
-      perform headway.unpark(v_ids, 'timeout', v_now);
+      perform headway.wake(v_ids, 'timeout', v_now);
       queued := queued + cardinality(v_ids);
     exception when others then
       perform set_config('lock_timeout', '2ms', true);
       foreach v_late in array v_ids loop
         begin
-          perform headway.unpark(array[v_late], 'timeout', v_now);
+          perform headway.wake(array[v_late], 'timeout', v_now);
           queued := queued + 1;
         exception
           when unique_violation then
             v_over := v_over || headway.supersede(v_late, v_now);
           when others then
             v_busy := v_busy || v_late;
-            perform headway.put_back(sqlstate, v_late || ' cannot be woken: ' || sqlerrm);
+            perform headway.warn_of(sqlstate, v_late || ' cannot be woken: ' || sqlerrm);
         end;
       end loop;
     end;
@@ -131,10 +131,10 @@ begin
   end loop;
 
   if v_over is not null then
-    perform headway.follow(v_over, v_now, false);
+    perform headway.follow_later(v_over, v_now);
   end if;
 
-  -- within bounds first: an infinite one, where checks were off, cannot be reckoned with
+  -- bounded before the subtraction: a row may have an infinite time, if somebody disabled the checks
   select (extract(epoch from greatest(least(min(t.at), v_now + interval '1 year'), v_now) - v_now) * 1000)::bigint
     into next_due_ms
     from ((select j.scheduled_for
@@ -152,7 +152,7 @@ begin
           (select b.wake_at from headway.buckets b where b.wake_at is not null order by b.wake_at limit 1)) as t (at)
   having count(*) > 0;
   if next_due_ms = 0 and queued + expired < p_limit then
-    -- somebody's open transaction is in the way of what is due
+    -- what is due is blocked by somebody's open transaction: try again in a quarter of a second
     next_due_ms := 250;
   end if;
   return next;

@@ -1,8 +1,8 @@
 -- Prune: delete finished jobs and old entries of the audit.
 
--- Delete up to p_limit jobs that ended in p_status longer ago, oldest first, with their attempts and signals. A child
--- stays until the machine that waits for it has seen it. Skips what somebody holds; what cannot be deleted stays, with a
--- warning in the server's log.
+-- Delete up to p_limit jobs that ended in p_status longer ago than this, oldest first, with their attempts and signals. A
+-- child stays until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be deleted stays,
+-- with a warning in the server's log.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -21,7 +21,7 @@ begin
      where j.status = p_status
        and j.finished_at < v_before
        and j.finished_at is not null
-       -- "distinct from", which the planner takes for nearly always true, and so stays on the index of ends
+       -- "is distinct from": the planner takes it for nearly always true, and so uses the index jobs_prune
        and (select 1
               from headway.edges e
               join headway.jobs m on m.id = e.child_id
@@ -31,7 +31,7 @@ begin
      limit p_limit
        for update skip locked);
   begin
-    perform headway.forget(v_ids, p_status);
+    perform headway.delete_jobs(v_ids, p_status);
     return cardinality(v_ids);
   exception when others then
     null;
@@ -40,19 +40,19 @@ begin
   v_count := 0;
   foreach v_id in array v_ids loop
     begin
-      perform headway.forget(array[v_id], p_status);
+      perform headway.delete_jobs(array[v_id], p_status);
       v_count := v_count + 1;
     exception
       when others then
-        perform headway.put_back(sqlstate, v_id || ' cannot be pruned: ' || sqlerrm);
+        perform headway.warn_of(sqlstate, v_id || ' cannot be pruned: ' || sqlerrm);
     end;
   end loop;
   return v_count;
 end
 $$;
 
--- Delete these jobs, whose rows are locked, with all that was theirs.
-create function headway.forget(p_ids uuid[], p_status text) returns void
+-- Delete these jobs, whose rows are locked, with everything that belongs to them.
+create function headway.delete_jobs(p_ids uuid[], p_status text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -82,7 +82,7 @@ begin
     into v_joined, v_groups
     from old o;
   if v_joined is not null then
-    -- who still waits learns now how it ended
+    -- jobs that still wait for one of them learn now how it ended
     with told as (
       update headway.edges e
          set state = case p_status when 'succeeded' then 'done' else 'failed' end
@@ -105,7 +105,7 @@ begin
 end
 $$;
 
--- Delete up to p_limit of the oldest entries of the audit, those that are older; gives how many.
+-- Delete up to p_limit of the audit's oldest entries that are older than this; gives how many.
 create function headway.prune_audit(p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -113,7 +113,7 @@ as $$
 declare
   v_count integer;
 begin
-  -- entries come in order of time: none but the first need a look
+  -- ids follow the time: only the first entries can be old enough
   delete from headway.audit a
    where a.id in (select o.id from headway.audit o order by o.id limit p_limit for update skip locked)
      and a.at < headway.now() - p_older_than_ms * interval '1 millisecond';

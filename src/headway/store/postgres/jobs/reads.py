@@ -29,7 +29,7 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
   left join headway.tenants t on t.id = j.tenant_id
 """
 _GET = JOB + " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)"
-# a parameter that is null folds its line away: these statements are planned with their values
+# a line whose parameter is null is removed by the planner: reads are planned with their values
 _FILTER = """
  where ($1::uuid is null or j.tenant_id = $1)
    and ($3::text is null or j.kind = $3)

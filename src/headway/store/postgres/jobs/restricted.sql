@@ -1,9 +1,9 @@
--- Restricted options: queue, timeout, partition, concurrency and rate, with their keys. A session that is not trusted sets
--- them only where the kind's definition says so (enqueuer_may). The same rule as model/restricted.py, with the same texts.
+-- Restricted options: queue, timeout, partition, concurrency and rate, with their keys. An untrusted caller may set them only
+-- as the kind's definition allows (enqueuer_may). The same rules and texts as model/restricted.py.
 
--- The restricted options of a new job of an untrusted caller: what is null is as the definition says. A limit that the
--- caller changed without naming a key gets one, and keys belong to a tenant: nobody else shares it. Of p_place, where a
--- machine begins, home_queue and home_partition are checked alike. Raises HW003.
+-- The restricted options of a new job of an untrusted caller; where it gave none, the definition's. A limit that the caller
+-- changed without naming a key gets one of its tenant, which no other tenant shares. home_queue and home_partition in
+-- p_place, where a machine begins, are checked, too. Raises HW003.
 create function headway.restrict(
   p_kind text,
   p_place jsonb,
@@ -23,7 +23,7 @@ as $$
 #variable_conflict use_variable
 declare
   v_own headway.definitions;
-  v_policy headway.jobs; -- what the definition says of a job's columns
+  v_policy headway.jobs; -- the definition's values of a job's columns
   v_rate boolean;
   v_bound jsonb;
 begin
@@ -65,9 +65,9 @@ begin
     v_bound := headway.bound(p_kind, v_own, 'rate');
     rate_count := coalesce(rate_count, v_policy.rate_count);
     rate_period_ms := coalesce(rate_period_ms, v_policy.rate_period_ms);
-    -- half a rate is refused later, as of anybody
+    -- an incomplete rate is refused later, as for any caller
     if v_bound <> 'true' and rate_count is not null and rate_period_ms is not null then
-      -- a greater count in a longer time would be the same rate, but all at once
+      -- a larger count in a longer period is the same rate on average, but allows a larger burst
       if rate_count::numeric * (v_bound ->> 1)::bigint > (v_bound ->> 0)::numeric * rate_period_ms
          or greatest(rate_count, rate_burst) > (v_bound ->> 0)::bigint then
         perform headway.refuse_option(
@@ -80,8 +80,8 @@ begin
 end
 $$;
 
--- The queue that an untrusted caller's job goes to. What the code says is as good as nothing said: a process that has the
--- kind hears of an operator's change a few seconds later. Raises HW003.
+-- The queue of an untrusted caller's job. The queue that the code says counts as none given: a process that has the kind
+-- learns of an operator's change a few seconds late. Raises HW003.
 create function headway.restrict_queue(p_kind text, p_own headway.definitions, p_queue text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -104,7 +104,7 @@ begin
 end
 $$;
 
--- The timeout of an untrusted caller's job, as restrict_queue.
+-- The timeout of an untrusted caller's job, in the same way.
 create function headway.restrict_timeout(p_kind text, p_own headway.definitions, p_timeout_ms bigint) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -123,7 +123,8 @@ begin
 end
 $$;
 
--- A key of an untrusted caller's job: its own where the code makes keys, or where the key or its limit may be set.
+-- The key of an untrusted caller's job: the one it gave, where the code computes keys, or where the key or its limit may be
+-- set.
 create function headway.restrict_key(
   p_kind text, p_own headway.definitions, p_option text, p_limit text, p_key text, p_default text
 ) returns text
@@ -141,7 +142,7 @@ begin
 end
 $$;
 
--- The bound of an option that an untrusted caller wants to set. Raises HW003 where the definition has none.
+-- The bound of an option that an untrusted caller sets. Raises HW003 where the definition has none.
 create function headway.bound(p_kind text, p_own headway.definitions, p_option text) returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -169,7 +170,7 @@ begin
 end
 $$;
 
--- What an untrusted caller may change of a job's queue and timeout_ms, with the values that they get. Raises HW003.
+-- A change of a job's queue and timeout_ms by an untrusted caller, with the values that they get. Raises HW003.
 create function headway.restrict_change(p_kind text, p_change jsonb) returns jsonb
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -193,9 +194,9 @@ begin
 end
 $$;
 
--- The options of a template or trigger that an untrusted caller stores, with the key that a changed limit gets. They are
--- named and written as in Python. A null, which takes the definition's value away, and a value that is filled in later fit
--- no bound, so that they need an option that may be anything. Raises HW003, HW004.
+-- The options of a template or trigger that an untrusted caller stores, named and written as in Python, with the key that a
+-- changed limit gets. A null, which removes the definition's value, and a value that is rendered later are within no bound:
+-- they need an option that may be set to anything. Raises HW003, HW004.
 create function headway.restrict_stored(p_kind text, p_options json) returns json
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -203,7 +204,7 @@ as $$
 declare
   v_names constant text[] := '{queue,timeout,partition,concurrency,concurrency_key,rate,burst,rate_key}';
   v_set jsonb := p_options::jsonb;
-  v_now jsonb; -- the values that can be judged now
+  v_now jsonb; -- the values that are known now
   v_own headway.definitions;
   v_option text;
   v_rate text[];
@@ -213,7 +214,7 @@ begin
     return p_options;
   end if;
   select d.* into v_own from headway.definitions d where d.kind = p_kind;
-  -- without a key of its own a limit has the definition's, or the tenant's
+  -- a limit without a key gets the definition's, or the tenant's
   v_set := v_set - array(
     select k from unnest('{concurrency_key,rate_key}'::text[]) k where jsonb_typeof(v_set -> k) = 'null');
   v_now := v_set;
@@ -258,7 +259,7 @@ begin
 end
 $$;
 
--- A duration as options have it, seconds or a text like 1h30m, in milliseconds; null for what is none.
+-- A duration of an option, in seconds or as a text like 1h30m, in milliseconds; null if it is none.
 create function headway.as_ms(p_value jsonb) returns bigint
 language sql immutable
 set search_path = pg_catalog, pg_temp

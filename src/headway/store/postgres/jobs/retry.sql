@@ -1,10 +1,10 @@
--- Retry: finished jobs run again with a full budget, in their order: after those that they wait for.
+-- Retry: finished jobs run again with a full budget, after the jobs that they wait for.
 
--- Queue finished jobs again with a full budget, at their old place or, without p_keep_place, behind all that are there;
--- an at_most_once job that ever ran is retried by a new job. A car waits for its turn again; the hold that it put on its
--- train is over. One that waits for a job that is not over, or that is retried with it, is held; what the end of one of
--- them has canceled comes back. Gives job and the job that will run, for those that were finished. Locks the rows in order
--- of id. Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
+-- Queue finished jobs again with a full budget, at their old position or, without p_keep_place, behind all others. An
+-- at_most_once job that ever ran is retried by a new job. A car waits for its turn again, and the hold that it put on its
+-- train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of one of
+-- these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
+-- Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
 create function headway.retry(
   p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true
 ) returns table (id uuid, runs_as uuid)
@@ -33,8 +33,8 @@ begin
 end
 $$;
 
--- Retry these finished jobs, whose rows are locked: all are put back before it is decided who waits for whom.
--- p_leave_taken: one whose unique key is taken stays as it is, instead of HW001.
+-- Retry these finished jobs, whose rows are locked; afterwards decide which of them wait for others. With p_leave_taken, a job
+-- whose unique key is taken stays as it is, instead of HW001.
 create function headway.retry_all(
   p_ids uuid[], p_now timestamptz, p_actor text, p_keep_place boolean, p_leave_taken boolean, out old uuid[], out new uuid[]
 )
@@ -73,20 +73,20 @@ begin
   end loop;
   perform headway.reopen(old, new);
   if v_held is not null then
-    -- what is over, however it ended, holds up nobody that is retried
+    -- a parent that is over, however it ended, does not hold back a job that is retried
     update headway.edges e
        set state = case when exists (select from headway.jobs p where p.id = e.parent_id and p.finished_at is null)
                         then 'pending' else 'done' end
      where e.child_id = any (v_held)
        and e.fence = 0;
-    -- one that is about to end does not see this
+    -- a parent that is ending now does not see these edges: couple checks them
     insert into headway.arrivals (tenant_id, jobs)
     select j.tenant_id, array_agg(j.id) from headway.jobs j where j.id = any (v_held) group by j.tenant_id;
   end if;
 end
 $$;
 
--- Queue one finished job again, whose row is locked; gives the job that will run. p_pending lets it wait for others.
+-- Retry one finished job, whose row is locked; gives the job that will run. With p_pending, it waits for other jobs first.
 -- Raises HW001.
 create function headway.retry_one(
   p_job headway.jobs, p_now timestamptz, p_pending boolean, p_actor text, p_keep_place boolean
@@ -95,19 +95,19 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  -- a machine that was canceled while it waited waits again; but a car waits for its turn first
+  -- a machine that was canceled while it waited waits again; as a car, it waits for its turn first
   v_waits boolean := p_job.status = 'canceled' and p_job.woken is null
                      and (p_job.awaiting is not null or p_job.joining is not null);
   v_status text := case when p_pending or p_job.train is not null then 'held' when v_waits then 'waiting' else 'queued' end;
   v_pending boolean := nullif(p_pending or v_status = 'waiting' and p_job.joining is not null, false);
-  -- a car has its place in its train
-  v_place bigint := case when p_keep_place or p_job.train is not null then p_job.position end;
+  -- a car keeps its position in its train
+  v_position bigint := case when p_keep_place or p_job.train is not null then p_job.position end;
   v_runs_as uuid := p_job.id;
   v_holder uuid;
 begin
-  v_place := coalesce(v_place, nextval('headway.position'));
+  v_position := coalesce(v_position, nextval('headway.position'));
   if p_job.step is not null and p_job.status in ('succeeded', 'dead', 'failed') then
-    -- the step that ended it is to see again what it saw; one that was canceled has gone on from there
+    -- the step that ended it sees the same signals again; a canceled machine had gone on from its last step
     update headway.signals s
        set fence = null, consumed_at = null
      where s.job_id = p_job.id
@@ -115,7 +115,7 @@ begin
   end if;
   begin
     if p_job.delivery = 'at_most_once' and p_job.fence > 0 then
-      -- its copy takes the key over: it must not stand in its own way
+      -- the new job takes over the key, so this one gives it up first
       update headway.jobs j
          set unique_scope = headway.without_key(j.unique_scope, j.status)
        where j.id = p_job.id
@@ -124,7 +124,7 @@ begin
       select n into strict v_runs_as
         from headway.retry_as_new(array[p_job.id], null, array[p_job.unique_key], v_status) n;
       update headway.jobs j
-         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending, position = v_place
+         set tries = 0, losses = 0, step_fence = 0, expires_at = null, pending = v_pending, position = v_position
        where j.id = v_runs_as
          and j.status = v_status;
       if not found then
@@ -140,7 +140,7 @@ begin
              queued_at = case v_status when 'queued' then p_now when 'waiting' then j.queued_at end,
              error = case when v_status = 'waiting' then null else j.error end,
              unique_scope = headway.with_key(j.unique_scope),
-             position = v_place,
+             position = v_position,
              fair = (select true from headway.queues q where q.name = j.queue and q.fair),
              scheduled_for = null,
              expires_at = null,
@@ -160,7 +160,7 @@ begin
       using errcode = 'HW001', detail = coalesce(v_holder, p_job.id)::text;
   end;
   if v_status = 'waiting' then
-    -- children that were retried before it
+    -- wait again for children that were retried before it
     update headway.edges e
        set state = 'pending'
       from headway.jobs c
@@ -183,10 +183,9 @@ begin
 end
 $$;
 
--- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
--- place, with the unique key. Exactly once: retry_of is unique. If its unique key is taken, it is there, canceled.
--- p_status is where it begins; else queued, or scheduled by its delay. It has the train, the place and, where the
--- old one had it, the seat of the locomotive.
+-- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same position,
+-- with the unique key and the train; the copy of a locomotive is the locomotive. Happens once: retry_of is unique. If its
+-- unique key is taken, the copy is canceled. It starts as p_status, or else queued, or scheduled by its delay.
 create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[], p_status text default null)
 returns setof uuid
 language plpgsql
@@ -196,7 +195,7 @@ declare
   v_now timestamptz := headway.now();
   v_old headway.jobs;
   v_new headway.jobs;
-  v_place integer;
+  v_ordinal integer;
   v_delay bigint;
 begin
   for v_old in
@@ -205,16 +204,16 @@ begin
      where j.id = any (p_ids)
      order by j.id
   loop
-    v_place := array_position(p_ids, v_old.id);
-    v_delay := coalesce(p_delays_ms[v_place], 0);
+    v_ordinal := array_position(p_ids, v_old.id);
+    v_delay := coalesce(p_delays_ms[v_ordinal], 0);
     v_new := v_old;
     v_new.id := headway.uuid7();
     v_new.retry_of := v_old.id;
-    v_new.unique_key := p_keys[v_place];
+    v_new.unique_key := p_keys[v_ordinal];
     v_new.unique_scope := headway.with_key(v_old.unique_scope);
     v_new.idempotency_key := null;
     v_new.fence := 0;
-    v_new.step_fence := v_old.step_fence - v_old.fence;  -- goes on counting
+    v_new.step_fence := v_old.step_fence - v_old.fence;  -- attempts of the step go on counting
     v_new.status := coalesce(p_status, case when v_delay > 0 then 'scheduled' else 'queued' end);
     v_new.scheduled_for := v_now + v_delay * interval '1 millisecond';
     v_new.queued_at := case when v_new.status = 'queued' then v_now end;
@@ -243,9 +242,9 @@ begin
       v_new.pending := null;
       insert into headway.jobs select v_new.*;
     end;
-    -- who waits for the old one waits for the new one
+    -- jobs that wait for the old one wait for the new one
     perform headway.repoint(v_old.id, v_new.id);
-    -- where the old one was, the new one is, with what it has not consumed and those that it waits, or waited, for
+    -- the new one takes over what the old one waits, or waited, for, its role as a callback, and its unconsumed signals
     update headway.edges e
        set child_id = v_new.id
      where e.child_id = v_old.id
@@ -256,8 +255,8 @@ begin
      where s.job_id = v_old.id
        and s.fence is null;
     if v_new.status = 'canceled' then
-      perform headway.follow(array[v_new.id], v_now, true);
-      perform headway.tell(array[v_new.id]);
+      perform headway.follow(array[v_new.id], v_now);
+      perform headway.tell_dependents(array[v_new.id]);
       perform headway.announce(array[v_new.id], v_now);
     end if;
     return next v_new.id;
@@ -265,8 +264,8 @@ begin
 end
 $$;
 
--- Bring back what the end of these jobs, which run again, has canceled, and nothing else stops: with what was canceled
--- because of that in turn. So many at a time; the rest, and what somebody holds, is left for the next time.
+-- Retry the jobs that were canceled because of these, which run again, if nothing else stops them; and those canceled because
+-- of these in turn. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
 create function headway.revive(p_jobs uuid[], p_now timestamptz, p_actor text, p_keep_place boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -319,41 +318,6 @@ begin
     v_parents := v_back;
   end loop;
 end
-$$;
-
--- Let those that still wait for one of these retried jobs wait for it again, by the id that runs now.
-create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
-language sql
-set search_path = pg_catalog, pg_temp
-as $$
-  update headway.edges e
-     set child_id = u.new
-    from unnest(p_old, p_new) as u (old, new)
-   where e.child_id = u.old
-     and u.old <> u.new;
-  update headway.groups g
-     set callback_id = u.new
-    from unnest(p_old, p_new) as u (old, new)
-   where g.callback_id = u.old
-     and u.old <> u.new;
-  update headway.edges e
-     set state = 'pending'
-    from unnest(p_old) as u (old)
-   where e.parent_id = u.old
-     and exists (select
-                   from headway.jobs c
-                  where c.id = e.child_id
-                    and c.pending
-                    and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
-  -- those that its end has canceled wait for the new one, should they come back
-  update headway.edges e
-     set parent_id = u.new
-    from unnest(p_old, p_new) as u (old, new)
-   where e.parent_id = u.old
-     and u.old <> u.new
-     and e.fence = 0
-     and e.state = 'failed';
-  select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
 $$;
 
 -- Whether a new job retries this one.

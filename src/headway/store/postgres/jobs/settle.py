@@ -19,7 +19,7 @@ _OUTCOMES = (
     " $10::integer[], $11::text[], $12::text[], $13::jsonb[], $14::json[], $15::integer[]"
 )
 _SETTLE = f"select * from headway.settle({_OUTCOMES})"  # noqa: S608 - texts of this file
-# by halves, many may wait one after another
+# for halves of a batch, of which many may have to wait one after another
 _SETTLE_BRIEFLY = f"select * from headway.settle({_OUTCOMES}, p_patience => '20ms')"  # noqa: S608 - texts of this file
 _SETTLE_AND_CLAIM = f"""
 select s.id, s.fence, s.verdict, s.signals, (s.claim).*
@@ -31,7 +31,7 @@ _SETTLE_AND_SUCCEED = f"""
 union all
 select * from headway.succeed($1::uuid, $16::uuid[], $17::integer[], $18::json[])
 """  # noqa: S608 - texts of this file
-_BUSY = frozenset({"55P03", "40P01"})  # a lock was not to be had in time; a deadlock
+_BUSY = frozenset({"55P03", "40P01"})  # lock timeout, deadlock
 _SAID = attrgetter(
     "status", "to", "fence", "charge", "delay_ms", "error", "exit_code", "stdout_tail", "stderr_tail", "pid", "turn"
 )
@@ -63,7 +63,7 @@ class SettleVerbs:
         def without_claim() -> Steps[SettledAndClaimed]:
             return SettledAndClaimed((yield from _settle_by_halves(worker_id, settlements)), [])
 
-        # children are enqueued by statements of their own
+        # the children are enqueued by further statements, in the same transaction
         if _spawns(settlements):
             return Op(one_by_one, writes=True, repeatable=False, atomic=True)
         return Op(at_once, writes=True, repeatable=False, apart=Op(without_claim, writes=True))
@@ -90,7 +90,7 @@ def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]
 
 
 def _settle_by_halves(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
-    """Settle what can be settled: what somebody's open transaction is in the way of ends alone, and is `busy`."""
+    """Halve the batch until what somebody's open transaction blocks stands alone and is `busy`; write the rest."""
     try:
         return _settled((yield Statement(_SETTLE_BRIEFLY, _arrays(worker_id, settlements))))
     except Exception as error:
@@ -105,7 +105,7 @@ def _settle_by_halves(worker_id: str, settlements: Sequence[Settlement]) -> Step
 
 
 def _is_plain(settlement: Settlement) -> bool:
-    """Whether it may be of a plain job that succeeded at once, for which there is a shorter way."""
+    """Whether it may take the fast path: a plain job that succeeded at its first attempt."""
     return _SAID(settlement) == _NOTHING_SAID and not settlement.followed
 
 

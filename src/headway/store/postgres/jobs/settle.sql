@@ -1,8 +1,8 @@
 -- Settle: write how executions ended.
 
--- Write how executions ended (see end_attempts). Says of some what became of them: `lost`, which was not this worker's to
--- end (one that was written before, whose acknowledgement got lost, is not); `continued`, which goes on with fence + 1,
--- with the signals that it has; `parked`, a Spawn whose children the caller is to enqueue in this transaction.
+-- Write how executions ended (see end_attempts). Gives a verdict for some of them: `lost`, not this worker's to end (not
+-- given for one that was written before and whose answer got lost); `continued`, runs on with fence + 1, with its signals;
+-- `parked`, a Spawn, whose children the caller has to enqueue in this transaction.
 -- Waits no longer than p_patience for anybody (55P03): then nothing is written, and the caller tries again with fewer.
 create function headway.settle(
   p_worker uuid,
@@ -31,8 +31,8 @@ declare
   v_nexts text[];
   v_turns jsonb[];
 begin
-  -- a user's open transaction may hold a unique key, or a row: better refused and tried without the one that waits, than
-  -- everybody's outcomes waiting with it. For the children too, which this transaction enqueues after a 'parked'
+  -- a user's open transaction may hold a unique key or a row: better to fail and try again without that job than to let
+  -- all outcomes wait. Stays set for the children, which this transaction enqueues after a `parked`
   perform set_config('lock_timeout', p_patience, true);
   select e.ids, e.fences, e.nexts, e.turns
     into v_ended, v_fences, v_nexts, v_turns
@@ -77,9 +77,9 @@ begin
 end
 $$;
 
--- Settle jobs that succeeded, as nearly all do: plain ones at their first attempt in one statement, without what no
--- such job has; whatever is more than that by settle. The same words come back as from there.
--- Locks the plain ones in order of id, then the others. Waits for a lock no longer than settle does (55P03).
+-- Settle jobs that succeeded. Fast path: plain jobs at their first attempt, in one statement without the columns that no
+-- such job has; the others by settle. Answers as settle does.
+-- Locks the plain jobs in order of id, then the others. Waits for a lock no longer than settle does (55P03).
 create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
 returns table (id uuid, fence integer, verdict text, signals text)
 language plpgsql security definer
@@ -110,14 +110,14 @@ begin
         select *
           from unnest(p_ids, p_fences, p_results) as g (id, fence, result)
          order by g.id
-         -- for the planner, which takes it for one row then: by primary key, however small the table was at first
+         -- makes the planner expect one row, and so use the primary key, however small the table was at first
          limit cardinality(p_ids)
       ) u
      where j.id = u.id
        and j.fence = u.fence
        and (j.status = 'running') is true
        and j.worker_id = p_worker
-       -- its first attempt: when that began is still known afterwards
+       -- its first attempt: started_at stays, so the attempt's start is known after the update
        and j.started_at = j.attempt_started_at
        and coalesce(j.train, j.partition) is null
        and coalesce(j.concurrency, j.version) is null
@@ -132,7 +132,7 @@ begin
       from moved m
   )
   select array_agg(m.id), array_agg(m.fence) into v_ended, v_fences from moved m;
-  perform headway.tell(v_ended);
+  perform headway.tell_dependents(v_ended);
   perform headway.announce(v_ended, v_now);
   if cardinality(v_ended) = cardinality(p_ids) then
     return;
@@ -187,8 +187,8 @@ begin
 end
 $$;
 
--- The claim's locks, for a transaction that settles first: they come before the settle's rows, for who holds them alone
--- waits for such rows. Waits a moment only (55P03): outcomes are written without a claim, too.
+-- Take the locks of a claim, for a transaction that settles first. They come before the settle's rows: whoever takes them
+-- alone (pause, set_limit) waits for such rows. Waits only briefly (55P03): the outcomes are then written without a claim.
 create function headway.lock_claim(p_queue text) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

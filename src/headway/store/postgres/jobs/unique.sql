@@ -20,13 +20,13 @@ create function headway.superseded(p_key text, p_holder uuid) returns text
 language sql immutable
 as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
 
--- The scope of a job that ended without its unique key, which another holds: with a minus before the status that it
--- ended in. It keeps the key, so that a retry finds out whether it is still taken.
+-- The scope of a job that ends without its unique key, because another job holds it: with a minus before the status that it
+-- ends in. The key itself stays, so that a retry can check whether it is still taken.
 create function headway.without_key(p_scope text[], p_status text) returns text[]
 language sql immutable
 as $$ select pg_catalog.array_replace(p_scope, p_status, '-' || p_status) $$;
 
--- The scope as it was given.
+-- The scope as the job was enqueued with.
 create function headway.with_key(p_scope text[]) returns text[]
 language sql immutable
 as $$
@@ -35,12 +35,12 @@ as $$
               else p_scope end
 $$;
 
--- A job that would enter a unique scope that is taken ends without its key; what follows is the caller's to do.
+-- Cancel a job that would enter a unique scope that is taken: it ends without its key. The caller does what follows.
 create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid default null) returns uuid
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-  select headway.leave(p_id, p_now, true);
+  select headway.vacate(p_id, p_now, true);
   update headway.jobs j
      set status = 'canceled',
          error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),
@@ -56,7 +56,7 @@ as $$
   returning j.id
 $$;
 
--- Of these jobs, end those that would enter a unique scope by running and find it taken; gives how many.
+-- Cancel those of these jobs that would enter a unique scope by running and find it taken; gives how many.
 create function headway.supersede_entering(p_ids uuid[], p_now timestamptz) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -83,7 +83,7 @@ begin
   if v_ended is null then
     return 0;
   end if;
-  perform headway.follow(v_ended, p_now, false);
+  perform headway.follow_later(v_ended, p_now);
   return cardinality(v_ended);
 end
 $$;

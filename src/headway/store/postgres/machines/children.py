@@ -13,7 +13,7 @@ from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.verbs import read
 from headway.store.postgres.jobs.enqueue import enqueue_all
 
-# a fork has none of its own until it spawns: then its origin's, or that one's origin's
+# a fork that has spawned nothing yet sees the children of its origin, or of that one's origin
 _CHILDREN = """
 with recursive line (id, forked_from, began, fence, n) as (
   select m.id, m.forked_from, m.began, coalesce($2::integer, m.joining), 1
@@ -64,15 +64,15 @@ class ChildVerbs:
 
 
 def spawn(settlements: Sequence[Settlement]) -> Steps[None]:
-    """Enqueue the children of machines that were parked in this transaction, and let the machines wait for them."""
+    """Enqueue the children of machines that this transaction parked, and make the machines wait for them."""
     turns = [(s, s.turn) for s in settlements if s.turn is not None]
     children: list[NewJob] = [child for _, turn in turns for child in turn.children]
     machines = [s.id for s, turn in turns for _ in turn.children]
     ids = [child.id for child in children]
     met: list[str] = []
-    for place, job_id, _, created in (yield enqueue_all(children, alone=False, parents=machines)):
+    for ordinal, job_id, _, created in (yield enqueue_all(children, alone=False, parents=machines)):
         if not created:
-            ids[place - 1] = str(job_id)
+            ids[ordinal - 1] = str(job_id)
             met.append(str(job_id))
     yield Statement(
         _ADD_CHILDREN,

@@ -1,7 +1,7 @@
--- Children. To wait for them is to wait for other jobs, by edges (order/joins.sql): a child is the parent of its edge, and
--- the edge has the fence of the Spawn.
+-- Children. A machine waits for them as a job waits for others, by edges (order/joins.sql): the child is the edge's parent,
+-- for its end decides the edge, and the edge carries the fence of the execution that spawned it.
 
--- Let machines wait for children that this transaction has enqueued, or that it met (p_met), which may be over.
+-- Make machines wait for children that this transaction enqueued, or found by their keys (p_met); those may be over.
 -- Raises HW004 for a machine that would wait for itself.
 create function headway.add_children(
   p_machines uuid[], p_fences integer[], p_children uuid[], p_places integer[], p_on_failures text[], p_met uuid[]
@@ -17,7 +17,7 @@ begin
     raise exception 'job % would wait for itself: a child met it by its unique or idempotency key', v_self
       using errcode = 'HW004';
   end if;
-  -- of the job that this one retries
+  -- edges of the job that this one retries
   delete from headway.edges e
    using (select distinct u.machine, u.fence from unnest(p_machines, p_fences) as u (machine, fence)) u
    where e.child_id = u.machine
@@ -40,9 +40,9 @@ begin
 end
 $$;
 
--- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child that did
--- not succeed, where that stops the others. A child that is another's too is let alone. So many at a time, and what
--- somebody holds, is left for the next time.
+-- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child whose failure
+-- stops the others. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody has locked,
+-- is left as an arrival.
 create function headway.stop_children(p_machines uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -97,7 +97,7 @@ begin
          for update skip locked) l;
   if v_ids is not null then
     perform headway.end_all_early(v_ids, v_of, p_now);
-    perform headway.follow(v_ids, p_now, false);
+    perform headway.follow_later(v_ids, p_now);
   end if;
   if cardinality(v_doomed) = headway.piece() or cardinality(v_ids) is distinct from cardinality(v_doomed) then
     insert into headway.arrivals (orphaned) values (p_machines);

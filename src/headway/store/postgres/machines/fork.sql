@@ -1,7 +1,6 @@
 -- Forks: a machine that begins where another one was.
 
--- Record that a machine was forked from another one, and where it begins; once. p_joined is the machine that spawned the
--- children that it sees.
+-- Record, once, where a fork begins, and audit it. p_joined is the machine that spawned the children that it sees.
 create function headway.forked(p_id uuid, p_actor text default null, p_joined uuid default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -25,8 +24,8 @@ begin
 end
 $$;
 
--- Where a machine begins, as model/machine.py's Began; of one that has not run. Put together as text: the state stays as
--- it was written.
+-- Where a machine that has not run begins, as JSON of Began in model/machine.py. Put together as text, which keeps the state
+-- as it was written.
 create function headway.began(p_job headway.jobs, p_joined uuid) returns json
 language sql stable
 as $$

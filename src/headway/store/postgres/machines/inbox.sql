@@ -1,10 +1,10 @@
--- The inbox: the signals that a claim brings.
+-- The inbox: the unconsumed signals that a claim brings to its worker.
 
--- The signals that a machine has not consumed, as a claim brings them: up to 8 MiB and 1,000 of them (INBOX_BYTES and
--- INBOX_SIGNALS of model/signal.py), and at least one; first one of each name that it awaits, then the others of such
--- names, then the rest, the oldest first. The rest stays, for a later step.
--- With a look of its own, after the claim has locked the row: between the claim's snapshot and that lock the machine may
--- have run, consumed some and been woken again.
+-- The signals that a machine has not consumed, as JSON: up to 8 MiB and 1,000 of them (INBOX_BYTES and INBOX_SIGNALS in
+-- model/signal.py), but at least one. First one of each name that it awaits, then the others of these names, then the rest,
+-- oldest first; what does not fit stays for a later step.
+-- Volatile, to take a snapshot after the claim has locked the row: between the claim's own snapshot and that lock the
+-- machine may have run, consumed some signals and been woken again.
 create function headway.inbox(p_job uuid, p_awaiting text[] default null) returns json
 language plpgsql volatile
 set search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ declare
   v_bytes bigint := 0;
   v_ids uuid[] := '{}';
 begin
-  -- as they are stored, which costs no look at them: what is this small is small as text, too
+  -- sizes as stored, without reading the payloads: what is below 64 KiB here is far below 8 MiB as text
   select count(*), sum(pg_column_size(s.payload))
     into v_count, v_size
     from headway.signals s
@@ -33,7 +33,7 @@ begin
          and s.fence is null);
   end if;
   for v_one in
-    -- the length outside, after the order: so nobody reads the payloads that come after the last
+    -- the length is read outside, after the sort: payloads beyond the limit are never read
     select o.id, (select octet_length(s.payload::text) from headway.signals s where s.id = o.id) as bytes
       from (select s.id
               from headway.signals s
@@ -58,13 +58,13 @@ begin
 end
 $$;
 
--- A signal as a claim brings it: model/signal.py's Received.
+-- A signal as a claim brings it: Received in model/signal.py.
 create function headway.received(p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text)
 returns json
 language sql stable
 as $$
   select pg_catalog.json_build_array(
     p_id, p_name, p_payload,
-    -- an infinite one, as SQL may have written it, must not fail a claim
+    -- an infinite time, which SQL may have written, must not fail a claim
     case when isfinite(p_sent_at) then (extract(epoch from p_sent_at) * 1000000)::bigint else 0 end, p_dedup_key)
 $$;

@@ -14,7 +14,7 @@ from headway.store.postgres.engine.verbs import read
 
 _SIGNAL = (
     "select id, job_id, queue, created from headway.signal_many($1::uuid[], $2::text[], $3::json[], $4::uuid[],"
-    " $5::text[], $6::text[], $7::uuid[], $8::text[], p_checked => true) order by place"
+    " $5::text[], $6::text[], $7::uuid[], $8::text[], p_checked => true) order by ordinal"
 )
 _SIGNALS = """
 select s.id, s.job_id, s.name, s.payload, s.dedup_key, s.sent_at,

@@ -1,9 +1,9 @@
--- Signals. A sender only inserts: its transaction may be long, and nobody waits for it. The wake-up is couple's, after
--- the sender's commit, and the parking machine's own look after it has parked: one of the two sees the other.
+-- Signals. A sender only inserts, so its transaction may be long and nobody waits for it. A waiting machine is woken by
+-- couple, after the sender's commit; a machine that parks checks its inbox after it has parked. One of the two sees the other.
 
--- Put signals into inboxes, all or none, in call order; to the job of an id, or to the one that has the unique key of a
--- kind in scope. Gives for each its place in the call (from 1), the signal that is there, its job, the job's queue, and
--- whether this call made it: a dedup_key that the job has had, or the id, stands for the signal of then.
+-- Put signals into inboxes, all or none, in call order: to the job of an id, or to the job of a kind that has the unique key
+-- in scope. Gives for each its ordinal in the call (from 1), the stored signal, its job, the job's queue, and whether this
+-- call stored it: one whose id or dedup_key the job has had is answered with the signal from then.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key of the same job.
 -- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job), HW007 (a reference
 -- to a secret).
@@ -17,7 +17,7 @@ create function headway.signal_many(
   p_tenants uuid[] default null,
   p_dedup_keys text[] default null,
   p_checked boolean default false
-) returns table (place bigint, id uuid, job_id uuid, queue text, created boolean)
+) returns table (ordinal bigint, id uuid, job_id uuid, queue text, created boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -51,10 +51,10 @@ begin
     perform headway.scope(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;
   end if;
 
-  select array_agg(j.id order by u.place), array_agg(j.tenant_id order by u.place), array_agg(j.queue order by u.place)
+  select array_agg(j.id order by u.ordinal), array_agg(j.tenant_id order by u.ordinal), array_agg(j.queue order by u.ordinal)
     into v_jobs, v_tenants, v_queues
     from unnest(p_ids, p_jobs, p_kinds, p_unique_keys, p_tenants)
-         with ordinality as u (id, job_id, kind, unique_key, tenant_id, place)
+         with ordinality as u (id, job_id, kind, unique_key, tenant_id, ordinal)
     left join lateral (
       select j.id, j.tenant_id, j.queue
         from headway.jobs j
@@ -72,18 +72,18 @@ begin
          and j.status = any (j.unique_scope)
     ) j on true;
 
-  -- who is there and takes none, unless it has had this one
+  -- jobs that take no signals, unless they have had this one
   select u.job_id as asked, u.kind, u.unique_key, j.id, j.kind as is_kind, j.status, j.finished_at
     into v_refused
     from unnest(p_ids, v_jobs, p_jobs, p_kinds, p_unique_keys, p_dedup_keys)
-         with ordinality as u (id, found_id, job_id, kind, unique_key, dedup_key, place)
+         with ordinality as u (id, found_id, job_id, kind, unique_key, dedup_key, ordinal)
     left join headway.jobs j on j.id = u.found_id
-   -- a machine that was enqueued by its name alone has no step before its first one has ended
+   -- a machine that was enqueued by its kind alone has no step until its first one has ended
    where (j.id is null or j.finished_at is not null
           or j.step is null and exists (select from headway.attempts a where a.job_id = j.id))
      and (select 1 from headway.signals s where s.job_id = j.id and s.dedup_key = u.dedup_key limit 1) is null
      and (select 1 from headway.signals s where s.id = u.id and s.job_id = j.id limit 1) is null
-   order by u.place
+   order by u.ordinal
    limit 1;
   if found then
     if v_refused.id is null and v_refused.asked is not null then
@@ -104,8 +104,8 @@ begin
       using errcode = 'HW003';
   end if;
 
-  -- the order of arrival is the order of the call; the rows go in by their keys, so that two batches that wait for each
-  -- other's keys never do so in a circle; of a key that comes twice the first has it
+  -- seq follows the order of the call; rows are inserted in order of their keys, so that two calls that wait for each
+  -- other's keys never deadlock; of a key that comes twice the first has it
   v_seqs := array(select nextval('headway.signals_seq_seq') from unnest(p_ids));
   with made as (
     insert into headway.signals as s (id, seq, job_id, tenant_id, name, payload, dedup_key, sent_at)
@@ -123,26 +123,26 @@ begin
 
   if v_made = cardinality(p_ids) then
     return query
-      select u.place, u.id, u.job_id, u.queue, true
-        from unnest(p_ids, v_jobs, v_queues) with ordinality as u (id, job_id, queue, place)
-       order by u.place;
+      select u.ordinal, u.id, u.job_id, u.queue, true
+        from unnest(p_ids, v_jobs, v_queues) with ordinality as u (id, job_id, queue, ordinal)
+       order by u.ordinal;
     return;
   end if;
-  -- a new statement: what another one committed meanwhile is seen
+  -- a new statement, which sees what another transaction committed meanwhile
   return query
-    select u.place, coalesce(own.id, same.id, u.id), u.job_id, u.queue, coalesce(own.seq = u.seq, false)
+    select u.ordinal, coalesce(own.id, same.id, u.id), u.job_id, u.queue, coalesce(own.seq = u.seq, false)
       from unnest(p_ids, v_seqs, v_jobs, v_queues, p_dedup_keys)
-           with ordinality as u (id, seq, job_id, queue, dedup_key, place)
+           with ordinality as u (id, seq, job_id, queue, dedup_key, ordinal)
       left join lateral (
         select s.id, s.seq from headway.signals s where s.id = u.id and s.job_id = u.job_id limit 1) own on true
       left join lateral (
         select s.id from headway.signals s where s.job_id = u.job_id and s.dedup_key = u.dedup_key limit 1) same on true
-     order by u.place;
+     order by u.ordinal;
 end
 $$;
 
--- Send one signal to a job; gives the id of the signal that is there: select headway.signal('0199…', 'payment', '{"amount": 100}').
--- Raises HW003, HW004, HW006, HW007 as signal_many.
+-- Send one signal to a job; gives the id of the stored signal: select headway.signal('0199…', 'payment', '{"amount": 100}').
+-- Raises what signal_many raises.
 create function headway.signal(job uuid, name text, payload json default 'null', dedup_key text default null) returns uuid
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp
@@ -152,7 +152,7 @@ as $$
            array[headway.uuid7()], array[name], array[payload], p_jobs => array[job], p_dedup_keys => array[dedup_key]) s
 $$;
 
--- The same to the job of a kind that has this unique key; tenant: null is the session's own, or the default one.
+-- The same to the job of a kind that has this unique key. Without a tenant: the session's own, or the default one.
 create function headway.signal_key(
   kind text,
   unique_key text,

@@ -10,7 +10,7 @@ from headway.model.machine import Turn
 
 
 def turn_json(turn: Turn) -> str:
-    """A turn as end_attempts reads it: what is not said is not there. State and children travel apart."""
+    """A turn as end_attempts reads it, with only what is set. State and children are sent separately."""
     given: dict[str, Any] = {
         "outcome": turn.outcome,
         "ran": turn.ran,
@@ -42,5 +42,5 @@ def turn_json(turn: Turn) -> str:
 
 
 def is_childless(turn: Turn | None) -> bool:
-    """A Spawn of nobody: nothing to wait for."""
+    """Whether it is a Spawn without children: there is nothing to wait for."""
     return turn is not None and turn.outcome == "spawn" and not turn.children

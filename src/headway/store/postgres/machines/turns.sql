@@ -1,7 +1,7 @@
--- Turns: what the end of a step writes beside the job's move.
+-- Turns: what the end of a machine's step writes besides the job's new status.
 
--- What turns write after end_attempts has moved their machines, with the rows locked: another queue and partition, the
--- signals consumed, and a look whether what an Await waits for is there. Gives the keys of partitions that were left.
+-- Write the turns of machines that end_attempts has just moved, with their rows locked: another queue and partition, and the
+-- signals consumed; then wake those whose Await is satisfied already. Gives the keys of partitions that were left.
 create function headway.take_turns(p_ids uuid[], p_fences integer[], p_turns jsonb[], p_now timestamptz) returns text[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -45,14 +45,14 @@ begin
        and (s.job_id = c.id and s.fence is null) is true;
   end if;
   if v_parked is not null then
-    -- whoever sends after this has an arrival, which is looked at after our commit
-    perform headway.wake(v_parked, p_now);
+    -- a signal sent after this check leaves an arrival, which is processed after our commit
+    perform headway.wake_satisfied(v_parked, p_now);
   end if;
   return v_left;
 end
 $$;
 
--- Where a machine is, as model/machine.py's Place. Put together as text: the state stays as it was written.
+-- Where a machine is, as JSON of Place in model/machine.py. Put together as text, which keeps the state as it was written.
 create function headway.place(
   p_version integer, p_step text, p_state json, p_awaiting text[], p_match_all boolean, p_joining integer, p_woken text,
   p_partition text, p_home_queue text, p_home_partition text, p_forked_from uuid, p_parent_id uuid, p_signals json

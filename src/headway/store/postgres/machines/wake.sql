@@ -1,7 +1,8 @@
 -- Machines that wait, and what wakes them.
 
--- Look at machines that got signals. One whose row somebody holds may be about to park, after its look: it is looked at
--- again. One that does not wait has its settle before it, which looks by itself.
+-- Wake those of these machines, which got signals, that have what they wait for. A machine whose row somebody has locked may
+-- be parking, and may not have seen the signal: it is left as an arrival. One that does not wait checks its inbox when it
+-- parks.
 create function headway.deliver(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -23,14 +24,14 @@ begin
           except select l.id from unnest(v_locked) as l (id)) a
   having count(*) > 0;
   if v_locked is not null then
-    perform headway.wake(v_locked, p_now);
+    perform headway.wake_satisfied(v_locked, p_now);
   end if;
 end
 $$;
 
--- Queue those of these machines, whose rows are locked, that have the signals that they wait for. In a statement after
--- the lock, so that whatever was sent before it is seen.
-create function headway.wake(p_ids uuid[], p_now timestamptz) returns void
+-- Wake those of these machines, whose rows are locked, that have the signals they wait for. Runs in a statement after the
+-- lock, which sees every signal committed before.
+create function headway.wake_satisfied(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -52,15 +53,15 @@ begin
     return;
   end if;
   begin
-    perform headway.unpark(v_ready, 'signal', p_now);
+    perform headway.wake(v_ready, 'signal', p_now);
   exception when unique_violation or lock_not_available then
     foreach v_one in array v_ready loop
       begin
-        perform headway.unpark(array[v_one], 'signal', p_now);
+        perform headway.wake(array[v_one], 'signal', p_now);
       exception
         when unique_violation then
           perform headway.supersede(v_one, p_now);
-          perform headway.follow(array[v_one], p_now, false);
+          perform headway.follow_later(array[v_one], p_now);
         when lock_not_available then
           insert into headway.arrivals (signaled) values (array[v_one]);
       end;
@@ -69,7 +70,7 @@ begin
 end
 $$;
 
--- Whether a machine has the signals that it waits for, by the same rule as model/signal.py's `satisfied`.
+-- Whether a machine has the signals it waits for; the same rule as `satisfied` in model/signal.py.
 create function headway.satisfied(p_job headway.jobs) returns boolean
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -87,8 +88,8 @@ as $$
          end
 $$;
 
--- These machines, whose rows are locked, wait no longer.
-create function headway.unpark(p_ids uuid[], p_woken text, p_now timestamptz) returns void
+-- Queue machines, whose rows are locked, that wait no longer; p_woken says why: signal or timeout.
+create function headway.wake(p_ids uuid[], p_woken text, p_now timestamptz) returns void
 language sql
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,17 +1,16 @@
--- Arrivals: what cannot be decided before somebody else's commit is left as a row, which the first step of the next claim
--- looks at.
+-- Arrivals: work that has to wait for a commit. A transaction that enqueues, cancels or ends something inserts a row; once
+-- it has committed, the first step of the next claim (couple) processes that row.
 
--- Look at what arrived: the only step that looks after the commit of whoever enqueued, canceled or ended something.
--- One at a time, waits for nobody, and costs one probe when nothing arrived. Where more arrived than it takes, tenants take
--- turns. Gives how many arrivals it took.
+-- Process what arrived. One caller at a time; it never waits, and costs one probe when nothing arrived. Where more arrived
+-- than p_limit, tenants take turns. Gives how many arrivals it took.
 create function headway.couple(p_limit integer default 500) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
--- arrays are joined with each other here, whatever the claim around it has switched off
+-- arrays are joined with each other here, and the claim around this has switched hash joins off
 set enable_hashjoin = on
-set lock_timeout = '50ms'
+set lock_timeout = '50ms' -- a claim waits for this
 as $$
 declare
   v_taken integer := 0;
@@ -22,30 +21,31 @@ begin
   if not found then
     return 0;
   end if;
+  -- gate 0: one transaction couples at a time
   perform from headway.gates g where g.n = 0 for update skip locked;
   if not found then
     return 0;
   end if;
-  -- what one lets go may let go another; what somebody holds is left for the next claim
+  -- what one round queues or ends may set more free; what somebody has locked is left for the next claim
   for i in 1 .. 5 loop
     v_round := headway.couple_once(p_limit);
     v_taken := v_taken + v_round;
-    -- whoever claims waits for this; but what was settled just now must get to who waits for it, also where the first
-    -- round of a session takes long
+    -- a claim waits for this, so it ends after 50 ms; but not before the third round, so that a chain settled just now
+    -- moves on even where the first round of a session takes long
     exit when v_round = 0 or (i >= 3 and clock_timestamp() > v_until);
   end loop;
   return v_taken;
 end
 $$;
 
--- One round of it, under the gate.
+-- One round of couple, under gate 0.
 create function headway.couple_once(p_limit integer) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  -- nobody else takes arrivals, or changes one: a row stays where it is
+  -- only the holder of gate 0 deletes arrivals, and nobody updates one: ctids stay valid
   v_rows tid[] := array(select a.ctid from headway.arrivals a limit p_limit);
   v_taken integer;
   v_tenants uuid[];
@@ -71,7 +71,7 @@ begin
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
-         -- the first of each arrival first: what is one job comes before the rest of many
+         -- the first id of every arrival first: an arrival of one job does not wait behind one of thousands
          (select array_agg(d.id order by d.n)
             from (select u.id, min(u.n) as n
                     from taken k, unnest(k.jobs) with ordinality as u (id, n)
@@ -103,16 +103,16 @@ begin
     v_signaled := v_signaled[: headway.piece()];
   end if;
 
-  -- nothing of one stops the claims of everybody: what would wait, or fails, is put back
-  perform headway.look_at_each('groups', v_groups, v_now), headway.look_at_each('stopping', v_stopping, v_now),
-          headway.look_at_each('orphaned', v_orphaned, v_now), headway.look_at_each('revived', v_revived, v_now),
-          headway.look_at_each('signaled', v_signaled, v_now), headway.look_at_each('jobs', v_jobs, v_now),
-          headway.look_at_each('ended', v_ended, v_now);
+  -- one bad row must not stop everybody's claims: what would wait, or fails, is put back as an arrival
+  perform headway.process_each('groups', v_groups, v_now), headway.process_each('stopping', v_stopping, v_now),
+          headway.process_each('orphaned', v_orphaned, v_now), headway.process_each('revived', v_revived, v_now),
+          headway.process_each('signaled', v_signaled, v_now), headway.process_each('jobs', v_jobs, v_now),
+          headway.process_each('ended', v_ended, v_now);
   if v_keys is not null then
     begin
-      perform headway.let_in(v_keys, false);
+      perform headway.try_admit(v_keys);
     exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
+      perform headway.warn_of(sqlstate, sqlerrm);
       insert into headway.arrivals (keys) values (v_keys);
     end;
   end if;
@@ -128,12 +128,12 @@ begin
     begin
       perform headway.clear_some(v_clearing.tenant_id, v_clearing.train, v_now);
     exception when others then
-      perform headway.put_back(sqlstate, sqlerrm);
+      perform headway.warn_of(sqlstate, sqlerrm);
       insert into headway.arrivals (tenant_id, trains) values (v_clearing.tenant_id, array[v_clearing.train]);
     end;
   end loop;
 
-  -- a locomotive that stands still has a settle before it, which will see the car: only the others need a look
+  -- a locomotive that can be locked is not ending now: its settle will see these cars. Only other trains may depart
   with train as (
     select *
       from unnest(v_tenants, v_trains) as w (tenant_id, train)
@@ -156,54 +156,37 @@ begin
     from train t
    where (t.tenant_id, t.train) not in (select s.tenant_id, s.train from still s);
   if v_trains is not null then
-    perform headway.let_go_apart(v_tenants, v_trains, v_now);
+    perform headway.depart_each(v_tenants, v_trains, v_now);
   end if;
   return v_taken;
 end
 $$;
 
--- Up to p_limit arrivals (a few more where many tenants share them), each tenant's oldest. The tenants are found by one
--- probe each, beginning with any of them.
+-- Up to p_limit arrivals (a few more where many tenants share them), each tenant's oldest.
 create function headway.arrivals_in_turn(p_limit integer) returns tid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_first uuid := gen_random_uuid();
-  v_last uuid := v_first;
-  v_found uuid;
-  v_owners uuid[] := '{}';
-  v_round integer := 1;
+  v_tenants uuid[] := headway.tenants_in_turn('arrivals', p_limit, null);
 begin
-  loop
-    select a.tenant_id into v_found from headway.arrivals a where a.tenant_id > v_last order by a.tenant_id limit 1;
-    if v_found is null or v_round = 2 and v_found > v_first then
-      exit when v_round = 2;
-      v_round := 2;
-      v_last := '00000000-0000-0000-0000-000000000000';
-      continue;
-    end if;
-    v_owners := v_owners || v_found;
-    exit when cardinality(v_owners) >= p_limit;
-    v_last := v_found;
-  end loop;
   return array(
     select s.ctid
-      from unnest(v_owners) as o (tenant_id)
+      from unnest(v_tenants) as o (tenant_id)
       cross join lateral (
         select a.ctid
           from headway.arrivals a
          where a.tenant_id = o.tenant_id
          order by a.id
-         limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)
+         limit (p_limit + cardinality(v_tenants) - 1) / cardinality(v_tenants)
            for update skip locked) s);
 end
 $$;
 
--- Look at arrivals of one sort: groups to be stopped, and the rest of those that are, machines that ended before their
--- children, jobs that run again and whose end had canceled others, machines that got signals, jobs that wait for others,
--- jobs that others may wait for.
-create function headway.look_at(p_what text, p_ids uuid[], p_now timestamptz) returns void
+-- Process arrivals of one sort: groups to be stopped (groups), and to be stopped further (stopping); machines that ended
+-- before their children (orphaned); jobs that run again and whose end had canceled others (revived); machines that got
+-- signals (signaled); new jobs that wait for others (jobs); jobs that ended and that others may wait for (ended).
+create function headway.process_arrivals(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -220,8 +203,8 @@ begin
 end
 $$;
 
--- The same, one by one where they fail together; those that fail alone are put back.
-create function headway.look_at_each(p_what text, p_ids uuid[], p_now timestamptz) returns void
+-- The same, one by one where it fails for all of them; those that fail alone are put back.
+create function headway.process_each(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -233,16 +216,16 @@ begin
     return;
   end if;
   begin
-    perform headway.look_at(p_what, p_ids, p_now);
+    perform headway.process_arrivals(p_what, p_ids, p_now);
     return;
   exception when others then
     null;
   end;
   foreach v_id in array p_ids loop
     begin
-      perform headway.look_at(p_what, array[v_id], p_now);
+      perform headway.process_arrivals(p_what, array[v_id], p_now);
     exception when others then
-      perform headway.put_back(sqlstate, p_what || ' ' || v_id || ': ' || sqlerrm);
+      perform headway.warn_of(sqlstate, p_what || ' ' || v_id || ': ' || sqlerrm);
       v_left := v_left || v_id;
     end;
   end loop;
@@ -255,14 +238,14 @@ begin
 end
 $$;
 
--- Say in the server's log what else than somebody's lock keeps a row from being handled.
-create function headway.put_back(p_state text, p_message text) returns void
+-- Write to the server's log why a row could not be processed, unless a lock was in the way.
+create function headway.warn_of(p_state text, p_message text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
   if p_state not in ('55P03', '40P01') then
-    raise warning 'headway: what could not be handled is left for the next round: % %', p_state, p_message;
+    raise warning 'headway: a row could not be processed and is left for the next round: % %', p_state, p_message;
   end if;
 end
 $$;

@@ -1,15 +1,16 @@
--- How many more jobs may start under a key.
+-- Capacity: how many more jobs may start under a key.
 
--- What limits each of these jobs: one row for each key that it has, in the order p, c, k, t, r (1 to 5).
+-- What limits each of these jobs: a row for each of its keys that has a limit. dim is the sort of the key: 1 partition,
+-- 2 concurrency key, 3 kind, 4 tenant, 5 rate.
 create function headway.demands(p_ids uuid[])
 returns table (
-  place bigint, id uuid, dim integer, key text, most integer, rate_count integer, rate_period_ms bigint, burst integer
+  ordinal bigint, id uuid, dim integer, key text, most integer, rate_count integer, rate_period_ms bigint, burst integer
 )
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
-  select u.place, j.id, d.dim, d.key, d.most, d.rate_count, d.rate_period_ms, d.burst
-    from unnest(p_ids) with ordinality as u (id, place)
+  select u.ordinal, j.id, d.dim, d.key, d.most, d.rate_count, d.rate_period_ms, d.burst
+    from unnest(p_ids) with ordinality as u (id, ordinal)
     join headway.jobs j on j.id = u.id
     left join headway.limits k on k.scope = 'kind' and k.name = j.kind
     left join lateral (
@@ -26,7 +27,7 @@ as $$
        coalesce(k.max_running, case when j.concurrency_key is null then j.concurrency end), null, null, null),
       (4, headway.tenant_key(j.tenant_id), t.max_running, null, null, null),
       (5, headway.rate_key(j.tenant_id, j.kind, j.rate_key),
-       2147483647,
+       2147483647, -- no limit of running jobs
        case when j.rate_key is null then coalesce(k.rate_count, j.rate_count) else j.rate_count end,
        case when j.rate_key is null and k.rate_count is not null then k.rate_period_ms else j.rate_period_ms end,
        case when j.rate_key is null and k.rate_count is not null then k.rate_burst else j.rate_burst end)
@@ -36,8 +37,8 @@ as $$
      and (d.dim < 5 or d.rate_count is not null)
 $$;
 
--- How many more may start under each of these keys now, asked for one of its jobs. Under the keys' gates, and in a
--- statement after that.
+-- How many more may start under each of these keys now; p_ids has one job of each key. Called under the keys' gates, in a
+-- statement after the one that locked them.
 create function headway.rooms(
   p_ids uuid[], p_dims integer[], p_keys text[], p_most integer[], p_counts integer[], p_periods_ms bigint[],
   p_bursts integer[], p_now timestamptz

@@ -1,6 +1,6 @@
 -- Fair queues: tenants take turns.
 
--- Let a queue take tenants in turn, or not.
+-- Make a queue fair, or not.
 create function headway.set_fair(p_queue text, p_fair boolean, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -16,8 +16,8 @@ begin
 end
 $$;
 
--- A queue was made fair: mark its unfinished jobs, once nobody is left who may have enqueued without knowing.
--- True if the queue can be served fairly.
+-- After a queue was made fair: mark its unfinished jobs, once every transaction is over that may have enqueued without
+-- knowing. True if the queue can be claimed from fairly now.
 create function headway.ready_fair(p_queue text, p_since xid8) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -40,7 +40,7 @@ begin
 end
 $$;
 
--- Candidates of a fair queue, locked: from tenant to tenant, beginning after the one that was served last.
+-- Lock and give the candidates of a fair queue, tenant by tenant, beginning after the tenant that was served last.
 create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz, p_except uuid[]) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -62,7 +62,7 @@ begin
   end if;
   v_turn := coalesce(v_turn, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
   loop
-    -- the tenants that have something, each by one probe; those after the turn first
+    -- the tenants that have a job here, one probe each; those after the last one served come first
     with recursive ahead (tenant_id, n) as (
       select (select j.tenant_id
                 from headway.jobs j
@@ -103,10 +103,10 @@ begin
     exit when v_tenants is null;
     v_found := array(
       select l.id
-        from (select c.id, c.place, c.rank
-                from (select t.place, j.id,
-                             row_number() over (partition by t.place order by j.priority, j.position, j.id) as rank
-                        from unnest(v_tenants) with ordinality as t (tenant_id, place)
+        from (select c.id, c.ordinal, c.rank
+                from (select t.ordinal, j.id,
+                             row_number() over (partition by t.ordinal order by j.priority, j.position, j.id) as rank
+                        from unnest(v_tenants) with ordinality as t (tenant_id, ordinal)
                         cross join lateral (
                           select j.id, j.priority, j.position
                             from headway.jobs j
@@ -117,14 +117,14 @@ begin
                            order by j.priority, j.position, j.id
                            limit (p_limit - cardinality(v_ids) + cardinality(v_tenants) - 1) / cardinality(v_tenants)
                         ) j) c
-               order by c.rank, c.place
+               order by c.rank, c.ordinal
                limit p_limit - cardinality(v_ids)) c
         cross join lateral (
           select j.id
             from headway.jobs j
            where j.id = c.id and j.status = 'queued' and j.limited_by is null
              for update skip locked) l
-       order by c.rank, c.place);
+       order by c.rank, c.ordinal);
     exit when cardinality(v_found) = 0;
     v_ids := v_ids || v_found;
     select j.tenant_id into v_turn from headway.jobs j where j.id = v_ids[cardinality(v_ids)];

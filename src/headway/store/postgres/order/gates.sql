@@ -1,18 +1,29 @@
--- Gates. What counts is counted from running rows, so nothing can leak. Who decides about a key (a claim that counts, a
--- settle that frees) locks the key's gate first and looks in the next statement. Gates are locked in order of number, a
--- transaction waits for them once, and whoever holds one waits for nothing else: so there are no circles.
+-- Gates: rows to lock before a limit is decided. Usage is counted from running rows, so no count can leak. Whoever decides
+-- about a key (a claim that counts, a settle that frees) locks the key's gate and counts in the next statement, which sees
+-- what the gate's last holder committed. No deadlocks: gates are locked in order of number, a transaction waits for them
+-- only once, and while it has one it waits for nothing else.
 
--- Lock the gates of these numbers; gives those that it got. Waits only if this transaction has none yet, and p_wait.
-create function headway.lock_gates(p_gates smallint[], p_wait boolean default true) returns smallint[]
+-- Lock the gates of these numbers; gives those that it got. Waits only if this transaction has none yet (headway.gated).
+create function headway.lock_gates(p_gates smallint[]) returns smallint[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if p_wait and current_setting('headway.gated', true) is distinct from 'on' then
-    perform set_config('headway.gated', 'on', true);
-    perform from headway.gates g where g.n = any (p_gates) order by g.n for update;
-    return p_gates;
+  if current_setting('headway.gated', true) = 'on' then
+    return headway.try_lock_gates(p_gates);
   end if;
+  perform set_config('headway.gated', 'on', true);
+  perform from headway.gates g where g.n = any (p_gates) order by g.n for update;
+  return p_gates;
+end
+$$;
+
+-- Lock those of these gates that nobody has; gives them.
+create function headway.try_lock_gates(p_gates smallint[]) returns smallint[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
   perform set_config('headway.gated', 'on', true);
   return array(select g.n from headway.gates g where g.n = any (p_gates) order by g.n for update skip locked);
 end

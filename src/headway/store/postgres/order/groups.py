@@ -59,7 +59,7 @@ class GroupVerbs:
 
 
 def new_group(group: NewGroup) -> Statement:
-    """The group's own row; its members come with an enqueue of their own, in the same transaction."""
+    """Adds the group; its members are enqueued in the same transaction."""
     return Statement(
         "select headway.new_group($1::uuid, $2, $3, $4::uuid, $5::uuid, $6)",
         [group.id, group.mode, group.on_failure, group.callback_id, group.tenant_id, group.tenant],

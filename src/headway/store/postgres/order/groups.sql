@@ -1,6 +1,6 @@
 -- Groups: jobs with one callback, which can be stopped, canceled and retried together.
 
--- Add a group; its members carry its id.
+-- Add a group; its members carry its id. A repeat changes nothing.
 create function headway.new_group(
   p_id uuid,
   p_mode text default 'parallel',
@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- These jobs are members of groups: the callback of a group that is there already waits for them, too.
+-- Make these jobs members of their groups: the callback of an existing group waits for them, too.
 -- Raises HW004 for a group that does not exist, was stopped or is over.
 create function headway.join_group(p_ids uuid[], p_groups uuid[]) returns void
 language plpgsql
@@ -34,7 +34,7 @@ as $$
 declare
   v_found record;
 begin
-  -- held until the commit, against nobody but the step that would let the callback go, or stop the group
+  -- until the commit, this keeps out only what would queue the callback or stop the group
   perform from headway.groups g where g.id = any (p_groups) for share;
   for v_found in
     select w.id, g.id as known, g.stopped_at, g.callback_id, g.on_failure, g.tenant_id, c.status, w.members
@@ -69,8 +69,17 @@ begin
 end
 $$;
 
+-- Leave arrivals for groups that a failure stops.
+create function headway.stop_groups_later(p_groups uuid[]) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into headway.arrivals (tenant_id, groups)
+  select g.tenant_id, array_agg(g.id) from headway.groups g where g.id = any (p_groups) group by g.tenant_id
+$$;
+
 -- Cancel the members of groups that a failure stopped (p_groups), or that are being stopped (p_stopping), unless somebody
--- has retried those meanwhile. So many at a time; the rest, and what somebody holds, is left for the next time.
+-- has retried these meanwhile. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
 create function headway.stop_groups(p_groups uuid[], p_stopping uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -84,7 +93,7 @@ declare
   v_reasons text[];
   v_left uuid[];
 begin
-  -- a row that somebody holds who adds a member: it is stopped again when that is done
+  -- skip locked: a transaction that adds a member has the row; the group is stopped once that has ended
   with locked as materialized (
     select g.id, g.stopped_at from headway.groups g where g.id = any (p_groups) for update skip locked
   ), stopped as (
@@ -133,7 +142,7 @@ begin
          for update skip locked) l;
   if v_ids is not null then
     perform headway.end_all_early(v_ids, v_reasons, p_now);
-    perform headway.follow(v_ids, p_now, false);
+    perform headway.follow_later(v_ids, p_now);
   end if;
   insert into headway.arrivals (stopping)
   select array_agg(g.id)
@@ -148,9 +157,8 @@ begin
 end
 $$;
 
--- Cancel the members of a group that are not over, and its callback. Gives the status that each has now. So many at a
--- time: who claims goes on with the rest.
--- Raises HW006 where there is no such group.
+-- Cancel the members of a group that are not over, and its callback. Gives the status that each has now. Many are canceled
+-- in pieces: claims go on with the rest. Raises HW006 where there is no such group.
 create function headway.cancel_group(
   p_group uuid, p_tenant uuid default null, p_reason text default null, p_actor text default null
 ) returns table (id uuid, status text)
@@ -190,8 +198,8 @@ begin
 end
 $$;
 
--- Retry the members of a group that ended without having succeeded, each in its place, and let the callback wait for
--- them again, also one that has run. Gives the members that will run. Raises HW001, HW006.
+-- Retry the members of a group that did not succeed, each at its position, and make the callback wait for them again, even
+-- if it has run. Gives the ids that will run. Raises HW001, HW006.
 create function headway.retry_group(p_group uuid, p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer

@@ -1,9 +1,10 @@
--- Jobs that wait for other jobs. An edge is decided once, when its parent is over; a child without an undecided edge is
--- let go, or ends; a machine that waits for those it spawned goes on in any case. Only `couple` decides, one at a time and after everybody's commit: the last of several siblings
--- cannot be missed, and no parent's settle waits for another's.
+-- Joins: jobs that wait for other jobs, by edges from parent to child. An edge is decided once, when its parent is over. A
+-- child without an undecided edge is queued, or canceled if a parent did not succeed; a machine that waits for the children
+-- it spawned is queued in any case. Only `couple` decides, one caller at a time and after everybody's commit: so the last
+-- of several parents is never missed, and no parent's settle waits for another's.
 
--- Let these jobs wait for others; p_real are the jobs that stand for them, where a key was taken. Raises HW004 for a
--- parent that does not exist.
+-- Make these jobs wait for others. p_real are the jobs that were found instead of them, where a key was taken. Raises HW004
+-- for a parent that does not exist.
 create function headway.add_edges(p_ids uuid[], p_afters text[], p_on_failures text[], p_real uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -42,11 +43,11 @@ begin
 end
 $$;
 
--- Decide the edges of new children and of parents that ended, then look at the children.
+-- Decide the edges of new children (p_jobs) and of parents that ended (p_ended), and then what becomes of the children.
 create function headway.join_jobs(p_jobs uuid[], p_ended uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- one plan for ever, by primary key: a plan made while the tables were small must not outlive that
+-- one plan for good, by primary key: a plan made while the tables were small must not outlive that
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_hashjoin = off
@@ -70,13 +71,13 @@ begin
           select u.id
             from unnest(p_ended) as u (id)
            where (select 1 from headway.edges e where e.parent_id = u.id and e.state = 'pending' limit 1) is not null) e;
-  -- a parent that can be locked and is not over has its settle before it, which will leave word
+  -- a parent that can be locked and is not over will leave an arrival when it ends
   select array_agg(l.id), array_agg(l.status)
     into v_parents, v_statuses
     from unnest(v_asked) as u (id)
     cross join lateral (select j.id, j.status from headway.jobs j where j.id = u.id for share skip locked) l;
 
-  -- an at_most_once parent that failed: wait for the job that retries it
+  -- where a new job retries an at_most_once parent that failed, its children wait for that one
   select array_agg(m.id)
     into v_moved
     from (select c.id, headway.repoint(p.id, c.id)
@@ -89,7 +90,7 @@ begin
       from unnest(v_parents, v_statuses) as p (id, status)
      where p.status in ('succeeded', 'dead', 'canceled', 'failed')
     union all
-    -- its row was deleted
+    -- a parent whose row was deleted
     select u.id, 'failed'
       from unnest(v_asked) as u (id)
      where not exists (select from headway.jobs j where j.id = u.id)
@@ -119,7 +120,7 @@ begin
     insert into headway.arrivals (orphaned) values (v_stopped);
   end if;
 
-  -- more wait for those that are over than are looked at in one go
+  -- more edges than one piece: the rest is left as an arrival
   insert into headway.arrivals (ended)
   select array_agg(p.id)
     from unnest(v_parents, v_statuses) as p (id, status)
@@ -127,7 +128,7 @@ begin
      and (select 1 from headway.edges e where e.parent_id = p.id and e.state = 'pending' limit 1) is not null
   having count(*) > 0;
 
-  -- somebody holds the parent's row, or it is gone or another one now: look again
+  -- parents that somebody has locked, or that another job replaced meanwhile: process them again
   insert into headway.arrivals (ended)
   select array_agg(a.id)
     from (select a.id from unnest(v_asked) as a (id)
@@ -138,13 +139,13 @@ begin
           union all select m.id from unnest(v_moved) as m (id)) a
   having count(*) > 0;
 
-  perform headway.release_children(
+  perform headway.decide_children(
     array(select c.id from unnest(v_children) as c (id) union select c.id from unnest(p_jobs) as c (id)), p_now);
 end
 $$;
 
--- Let go, or end, those of these jobs that wait for nobody any more.
-create function headway.release_children(p_ids uuid[], p_now timestamptz) returns void
+-- Queue or cancel those of these jobs that wait for no other job any more.
+create function headway.decide_children(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -168,7 +169,7 @@ begin
   if v_waiting is null then
     return;
   end if;
-  -- whoever adds a member to a group holds the group's row: its callback has one more to wait for
+  -- a transaction that adds a member to a group has the group's row locked: the callback will wait for that one, too
   select array_agg(l.id)
     into v_locked
     from unnest(v_waiting) as u (id)
@@ -199,7 +200,7 @@ begin
     return;
   end if;
 
-  -- what it waited for did not succeed, and it minds
+  -- a parent did not succeed, and the edge says stop
   select array_agg(d.child_id), array_agg(d.reason)
     into v_doomed, v_reasons
     from (select distinct on (e.child_id) e.child_id,
@@ -213,20 +214,20 @@ begin
            order by e.child_id, e.parent_id) d;
   if v_doomed is not null then
     perform headway.end_all_early(v_doomed, v_reasons, p_now);
-    perform headway.follow(v_doomed, p_now, false);
+    perform headway.follow_later(v_doomed, p_now);
     v_free := array(select f.id from unnest(v_free) as f (id) except select d.id from unnest(v_doomed) as d (id));
   end if;
 
   begin
-    perform headway.unhold(v_free, p_now);
+    perform headway.stop_waiting(v_free, p_now);
   exception when unique_violation or lock_not_available then
     foreach v_one in array v_free loop
       begin
-        perform headway.unhold(array[v_one], p_now);
+        perform headway.stop_waiting(array[v_one], p_now);
       exception
         when unique_violation then
           perform headway.supersede(v_one, p_now);
-          perform headway.follow(array[v_one], p_now, false);
+          perform headway.follow_later(array[v_one], p_now);
         when lock_not_available then
           insert into headway.arrivals (jobs) values (array[v_one]);
       end;
@@ -235,9 +236,9 @@ begin
 end
 $$;
 
--- These jobs, whose rows are locked, wait for nobody any more: a car now for its turn only. A machine that waits is
--- queued, as the locomotive that it is.
-create function headway.unhold(p_ids uuid[], p_now timestamptz) returns void
+-- These jobs, whose rows are locked, wait for no other job any more. A car goes on waiting for its turn; a machine that
+-- waited for its children is queued, even as a car, for it is its train's locomotive.
+create function headway.stop_waiting(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -265,15 +266,50 @@ begin
 end
 $$;
 
--- Let whoever waits for one job wait for another.
+-- Make the jobs that wait for one job wait for another instead.
 create function headway.repoint(p_old uuid, p_new uuid) returns void
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-  -- it may wait for that one anyway
+  -- unless they wait for that one already
   delete from headway.edges e
    using headway.edges d
    where e.parent_id = p_old and e.state = 'pending' and d.parent_id = p_new and d.child_id = e.child_id
      and d.fence = e.fence;
   update headway.edges e set parent_id = p_new where e.parent_id = p_old and e.state = 'pending';
+$$;
+
+-- Make the jobs that still wait for one of these retried jobs wait for it again, by the id that runs now.
+create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  update headway.edges e
+     set child_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where e.child_id = u.old
+     and u.old <> u.new;
+  update headway.groups g
+     set callback_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where g.callback_id = u.old
+     and u.old <> u.new;
+  update headway.edges e
+     set state = 'pending'
+    from unnest(p_old) as u (old)
+   where e.parent_id = u.old
+     and exists (select
+                   from headway.jobs c
+                  where c.id = e.child_id
+                    and c.pending
+                    and (c.status = 'held' and e.fence = 0 or c.status = 'waiting' and e.fence = c.joining));
+  -- jobs that its end canceled wait for the new one, should they be revived
+  update headway.edges e
+     set parent_id = u.new
+    from unnest(p_old, p_new) as u (old, new)
+   where e.parent_id = u.old
+     and u.old <> u.new
+     and e.fence = 0
+     and e.state = 'failed';
+  select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
 $$;

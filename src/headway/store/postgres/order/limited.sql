@@ -1,18 +1,40 @@
--- Jobs that wait aside for a limit (limited_by).
+-- Jobs set aside until a limit has capacity (limited_by), where claims do not see them.
 
--- Make room known: as many jobs aside as each key is named, in each queue that has some, may be claimed again.
-create function headway.let_in(p_keys text[], p_wait boolean default true) returns void
+-- Bring back jobs that were set aside: for each key as many of every queue as the key is named. Keys whose gate it cannot
+-- lock are left as an arrival.
+create function headway.admit(p_keys text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_gates smallint[] := array(select distinct headway.gate(k) from unnest(p_keys) k);
-  v_got smallint[] := headway.lock_gates(v_gates, p_wait);
 begin
-  if cardinality(v_got) < cardinality(v_gates) then
+  perform headway.admit_under(p_keys, v_gates, headway.lock_gates(v_gates));
+end
+$$;
+
+-- The same without waiting for a gate.
+create function headway.try_admit(p_keys text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_gates smallint[] := array(select distinct headway.gate(k) from unnest(p_keys) k);
+begin
+  perform headway.admit_under(p_keys, v_gates, headway.try_lock_gates(v_gates));
+end
+$$;
+
+-- Bring back jobs under those of the keys' gates that are locked.
+create function headway.admit_under(p_keys text[], p_gates smallint[], p_locked smallint[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  if cardinality(p_locked) < cardinality(p_gates) then
     insert into headway.arrivals (keys)
-    select array_agg(k) from unnest(p_keys) k where headway.gate(k) <> all (v_got);
-    p_keys := array(select k from unnest(p_keys) k where headway.gate(k) = any (v_got));
+    select array_agg(k) from unnest(p_keys) k where headway.gate(k) <> all (p_locked);
+    p_keys := array(select k from unnest(p_keys) k where headway.gate(k) = any (p_locked));
   end if;
   with recursive wanted as (
     select k.key, count(*) as n
@@ -20,7 +42,7 @@ begin
      where (select 1 from headway.jobs j where j.limited_by = k.key limit 1) is not null
      group by k.key
   ), lane (key, n, queue) as (
-    -- the queues that have some, each by one probe
+    -- the queues that have some, one probe each
     select w.key, w.n,
            (select j.queue from headway.jobs j where j.limited_by = w.key order by j.queue limit 1)
       from wanted w
@@ -41,7 +63,7 @@ begin
       ) f
      where l.queue is not null
   ), locked as materialized (
-    -- lateral: by id and in no other way, whatever the statistics say
+    -- lateral: forces a lookup by id, whatever the statistics say
     select l.id
       from first f
       cross join lateral (

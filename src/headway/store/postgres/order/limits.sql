@@ -1,8 +1,9 @@
--- What operators set for queues, kinds and tenants, and how much of it is used.
+-- Limits: what operators set for queues, kinds and tenants, and how much of it is used.
 
--- Set, or with nothing but nulls remove, the limit of a queue, kind or tenant, for the very next claim: waits for the
--- claims under way. First for the limit's row, without the lock that all claims share; with that lock, for the rows of
--- running jobs, for a moment each (55P03): nothing is written then.
+-- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone the
+-- lock that all claims share, and so waits for the claims under way. Waits for the limit's row before that lock, so that
+-- whoever has the row does not stop all claims; under the lock, it waits only briefly for rows of running jobs (55P03, and
+-- nothing is written).
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -45,7 +46,7 @@ begin
           max_bytes = excluded.max_bytes, max_events = excluded.max_events, max_schedules = excluded.max_schedules,
           max_group = excluded.max_group, max_fan_out = excluded.max_fan_out;
   end if;
-  -- what runs already counts from now on
+  -- jobs that run already count from now on
   if p_max_running is not null then
     update headway.jobs j
        set limited = true
@@ -64,10 +65,10 @@ begin
                       from headway.jobs m
                      where m.tenant_id::text = p_name
                        and m.status in ('queued', 'scheduled', 'held', 'waiting')
-                     -- as many as the limit needs to know of
+                     -- as many as the limit has to count
                      limit case when p_max_bytes is null then p_max_pending else 100000 end);
   end if;
-  -- what waited asks again
+  -- jobs set aside under the old limit try again
   update headway.jobs j
      set limited_by = null
    where j.limited_by is not null
@@ -86,7 +87,8 @@ begin
 end
 $$;
 
--- How many jobs run under a limit's key, and how many wait for it (up to 10,000): of the tenant, or of the session's own.
+-- How many jobs run under a limit's key, and how many are set aside for it (counted up to 10,000): the tenant's, or those of
+-- the session's own tenant.
 create function headway.usage(p_key text, p_tenant uuid default null, out running bigint, out waiting bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -95,7 +97,7 @@ declare
   v_parts text[] := regexp_match(p_key, '^.:([^|]*)(?:\|(.*))?$');
   v_tenant uuid := headway.scope(p_tenant);
 begin
-  -- another tenant's key is not this session's business
+  -- raises HW003 for another tenant's key
   perform headway.scope(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
   case left(p_key, 1)
     when 'p' then

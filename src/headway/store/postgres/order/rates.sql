@@ -1,12 +1,12 @@
--- Rates: what they remember of their starts, and how many more they allow. The same arithmetic as model/bucket.py. With a
--- burst a rate is a token bucket; without, it keeps the last start of each 64th of its period, and how many there were,
--- so that never more than its number start in any period. A bucket that is not there is as good as new.
+-- Rates: what a bucket remembers of its starts, and how many more it allows; the same arithmetic as model/bucket.py. With a
+-- burst it is a token bucket. Without, it keeps the last start of each 64th of the period and how many there were, so that
+-- no period ever sees more starts than the rate allows. A missing bucket is a full one.
 
 create function headway.micros(p_at timestamptz) returns bigint
 language sql immutable
 as $$ select (extract(epoch from p_at) * 1000000)::bigint $$;
 
--- How many more may start now; below 1 nothing may.
+-- How many more may start now; below 1: none.
 create function headway.rate_room(
   p_bucket headway.buckets, p_count integer, p_period_ms bigint, p_burst integer, p_now timestamptz
 ) returns double precision
@@ -29,7 +29,7 @@ as $$
          end
 $$;
 
--- The bucket after so many have started.
+-- The bucket after more have started.
 create function headway.rate_started(
   p_bucket headway.buckets, p_many integer, p_count integer, p_period_ms bigint, p_burst integer, p_now timestamptz,
   out at timestamptz, out tokens double precision, out starts bigint[], out counts integer[], out full_at timestamptz
@@ -47,7 +47,7 @@ begin
     full_at := p_now + (p_burst - tokens) * p_period_ms * interval '1 millisecond' / p_count;
     return;
   end if;
-  -- a claim that began earlier may come later: what counts is the last start of a slot
+  -- a claim that began earlier may commit later: a slot keeps its latest start
   select array_agg(s.at order by s.at), array_agg(s.many order by s.at)
     into starts, counts
     from (select max(s.at) as at, sum(s.many) as many
@@ -61,7 +61,7 @@ begin
 end
 $$;
 
--- When one more may start than may now.
+-- When the rate will allow one more start than now.
 create function headway.rate_next(
   p_bucket headway.buckets, p_count integer, p_period_ms bigint, p_burst integer, p_now timestamptz
 ) returns timestamptz
@@ -81,7 +81,7 @@ as $$
     from (select headway.rate_room(p_bucket, p_count, p_period_ms, p_burst, p_now) as room) r
 $$;
 
--- Let in what waits for a rate that allows another start, and forget buckets that say no more than none would.
+-- Bring back jobs set aside for rates that allow another start, and delete buckets that are full again.
 create function headway.refill(p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -115,7 +115,7 @@ begin
     v_room := headway.rate_room(
       v_bucket, v_demand.rate_count, v_demand.rate_period_ms, v_demand.burst, p_now);
     if v_room >= 1 then
-      perform headway.let_in(array_fill(v_bucket.key, array[floor(v_room)::integer]));
+      perform headway.admit(array_fill(v_bucket.key, array[floor(v_room)::integer]));
     end if;
     perform from headway.jobs j where j.limited_by = v_bucket.key limit 1;
     update headway.buckets b

@@ -1,7 +1,7 @@
 -- Reservations: a queue kept for one holder.
 
--- Reserve a queue, if nobody else has it, or renew that: waits for the claims under way, so that none commits once this
--- has returned. Gives the reservation that stands: this one, or the other's. Audited, with the holder as the actor.
+-- Reserve a queue if nobody else has it, or renew the reservation. Waits for the claims under way: once this has returned,
+-- none commits. Gives the reservation in force: this one, or somebody else's. Audited, with the holder as the actor.
 create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expires_ms bigint)
 returns table (queue text, id uuid, holder text, since timestamptz, expires_at timestamptz)
 language plpgsql security definer
@@ -12,12 +12,12 @@ declare
   v_now timestamptz;
   v_last headway.reservations;
 begin
-  -- first the row, which somebody may hold: claims wait for who waits with their lock
+  -- the row before the lock: if somebody has the row, this would wait with the lock that claims need
   perform from headway.reservations r where r.queue = p_queue for update;
   perform pg_advisory_xact_lock(headway.queue_lock(p_queue));
   perform set_config('lock_timeout', '250ms', true);
   v_now := headway.now();
-  -- a claim asks for the reservation only where the queue has a row
+  -- a claim checks reservations only where the queue has a row
   insert into headway.queues (name) values (p_queue) on conflict do nothing;
   perform headway.expire_reservations(v_now, p_queue);
   select r.* into v_last from headway.reservations r where r.queue = p_queue;
@@ -36,7 +36,7 @@ begin
 end
 $$;
 
--- Remove the reservations that expired, of one queue or of all, and record it; skips what others hold.
+-- Delete the expired reservations of one queue or all, and audit it; skips rows that others have locked.
 create function headway.expire_reservations(p_now timestamptz, p_queue text default null) returns void
 language sql
 set search_path = pg_catalog, pg_temp
@@ -57,7 +57,7 @@ as $$
   select p_now, g.holder, 'reservation.expired', g.queue from gone g;
 $$;
 
--- Give a reservation back; false if it is no longer this one's.
+-- Give a reservation back; false if it is not in force any more.
 create function headway.unreserve(p_queue text, p_id uuid) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

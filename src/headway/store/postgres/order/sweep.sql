@@ -1,8 +1,8 @@
--- Sweep: repair what an outside hand broke.
+-- Sweep: repair what somebody broke by SQL, such as deleting a job's row.
 
--- Repair what an outside hand broke, and name it: trains with waiting cars that nothing will move, held jobs whose
--- `after` are over or gone, machines that have what they wait for, keys that have room. Looks at up to p_limit of each,
--- going on where the last one stopped.
+-- Find and repair trains with waiting cars that nothing will move, held jobs whose `after` are over or gone, machines that
+-- have what they wait for, and jobs set aside under a key that has capacity. Gives what it found. Checks up to p_limit of
+-- each, going on where the last call stopped.
 create function headway.sweep(p_limit integer)
 returns table (trains text[], jobs uuid[], keys text[])
 language plpgsql security definer
@@ -63,12 +63,12 @@ begin
      and not exists (select from headway.arrivals a where a.tenant_id = t.tenant_id and t.train = any (a.trains))
        as broken) b;
   if v_count < p_limit then
-    -- the end: from the beginning the next time
+    -- the end: the next call starts over
     v_next.tenant_id := '00000000-0000-0000-0000-000000000000';
     v_next.train := '';
   end if;
   if trains is not null then
-    -- its cars are to stop where something goes wrong: that is a person's to look at
+    -- its policy is to stop when something goes wrong: a person has to decide
     insert into headway.holds (tenant_id, train, since, reason)
     select w.tenant_id, w.train, v_now, 'its locomotive was deleted'
       from unnest(v_tenants, trains, v_holds) as w (tenant_id, train, holds)
@@ -100,7 +100,7 @@ begin
     insert into headway.arrivals (jobs) values (jobs);
   end if;
 
-  -- first those with a deadline, in its order, then the others, whose is infinite here
+  -- those with a deadline first, in order; the others sort as infinity
   v_ids := array(
     select j.id
       from headway.jobs j
@@ -124,7 +124,7 @@ begin
       from headway.jobs j
      where j.id = v_ids[p_limit];
   end if;
-  v_ready := headway.ready(v_ids);
+  v_ready := headway.stuck_machines(v_ids);
   insert into headway.arrivals (signaled, jobs)
   select array_agg(r.id), array_agg(r.id) filter (where j.pending)
     from unnest(v_ready) as r (id)
@@ -132,7 +132,7 @@ begin
   having count(*) > 0;
   jobs := jobs || v_ready;
 
-  -- keys that have jobs aside although there is room, and nothing queued that stands for them
+  -- keys that have jobs set aside although there is capacity, and no queued job of the same key that would bring them back
   with recursive aside (key, n) as (
     (select j.limited_by, 1 from headway.jobs j where j.limited_by > v_last.key order by j.limited_by limit 1)
     union all
@@ -174,9 +174,8 @@ begin
 end
 $$;
 
--- Of these jobs, the machines that wait although what they wait for is there, and that nothing is about to look at; null
--- for none.
-create function headway.ready(p_ids uuid[]) returns uuid[]
+-- Of these jobs, the machines that wait although they have what they wait for, and that no arrival names; null for none.
+create function headway.stuck_machines(p_ids uuid[]) returns uuid[]
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,12 +1,12 @@
--- Trains without a lock of their own. The locomotive's row is the lock; jobs_locomotive allows only one; what cannot be
--- decided before somebody else's commit is left as an arrival, which the first step of the next claim looks at.
--- True in every snapshot: a train with held cars, no locomotive and no hold has an arrival, or its head is pending.
+-- Trains. A train has no row and no lock: its locomotive's row is the lock, and the index jobs_locomotive allows only one.
+-- What cannot be decided before somebody else's commit is left as an arrival, which the next claim processes.
+-- True in every snapshot: a train with held cars but no locomotive and no hold has an arrival, or its first car is pending.
 
--- Let the next cars go, where a locomotive has just ended: called with its row locked, in a statement of its own, so
--- that every car is seen that was committed before. A head that somebody holds, or that may meet a taken unique key,
--- becomes an arrival. Nothing else can be refused: the seat is this transaction's until its commit. So there is no
--- exception block: a row locked and updated in one subtransaction and claimed in another has a multixact, and what has
--- one stays in the indexes until the next vacuum.
+-- Make the next car of each train its locomotive, where one has just ended. Called with the old locomotive's row locked, in
+-- a statement of its own, which sees every car committed before. A car that somebody has locked, or that may meet a taken
+-- unique key, is left as an arrival. Nothing else can be refused, for the seat is this transaction's until it commits, so
+-- this needs no exception block: a row that is locked and updated in one subtransaction and claimed in another gets a
+-- multixact, and its dead versions stay in the indexes until the next vacuum.
 create function headway.advance(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -16,7 +16,7 @@ begin
     select w.tenant_id, w.train, h.id, h.enters
       from unnest(p_tenants, p_trains) as w (tenant_id, train)
       cross join lateral (
-        -- the head first and its lock after: skip locked in here would let a later car overtake
+        -- find the first car, lock it later: skip locked in here would let a later car overtake
         select j.id, j.pending, j.unique_key is not null and not 'held' = any (j.unique_scope) as enters
           from headway.jobs j
          where j.tenant_id = w.tenant_id and j.train = w.train and j.train is not null and j.status = 'held'
@@ -26,7 +26,7 @@ begin
      where h.pending is not true
        and (select 1 from headway.holds o where o.tenant_id = w.tenant_id and o.train = w.train limit 1) is null
   ), locked as materialized (
-    -- lateral: by id and in no other way, whatever the statistics say
+    -- lateral: forces a lookup by id, whatever the statistics say
     select l.id
       from head h
       cross join lateral (
@@ -48,9 +48,9 @@ begin
 end
 $$;
 
--- Let the heads of these trains go where there is neither locomotive nor hold; where there is something in motion,
--- leave an arrival.
-create function headway.let_go(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+-- Make the first car of each of these trains its locomotive, where there is neither a locomotive nor a hold. Where somebody
+-- has the car locked, or a locomotive is there, leave an arrival.
+create function headway.depart(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -93,8 +93,8 @@ begin
 end
 $$;
 
--- The same, train by train where they cannot go together. A head that would enter a unique scope now taken ends.
-create function headway.let_go_apart(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+-- The same, train by train where it fails for all of them. A car that would enter a unique scope now taken is canceled.
+create function headway.depart_each(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -102,11 +102,11 @@ declare
   v_constraint text;
   v_head uuid;
 begin
-  perform headway.let_go(p_tenants, p_trains, p_now);
+  perform headway.depart(p_tenants, p_trains, p_now);
 exception when others then
   for i in 1 .. cardinality(p_trains) loop
     begin
-      perform headway.let_go(p_tenants[i:i], p_trains[i:i], p_now);
+      perform headway.depart(p_tenants[i:i], p_trains[i:i], p_now);
     exception
       when unique_violation then
         get stacked diagnostics v_constraint = constraint_name;
@@ -118,18 +118,19 @@ exception when others then
            order by j.position, j.id
            limit 1;
           perform headway.supersede(v_head, p_now);
-          perform headway.follow(array[v_head], p_now, false);
+          perform headway.follow_later(array[v_head], p_now);
         end if;
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
       when others then
-        perform headway.put_back(sqlstate, sqlerrm);
+        perform headway.warn_of(sqlstate, sqlerrm);
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
     end;
   end loop;
 end
 $$;
 
--- Which jobs of a call can be their train's locomotive at once: its first car here, where no other shows.
+-- Which jobs of a call can be their train's locomotive at once: the first car of the call, if the train has no unfinished
+-- car and no hold that this snapshot shows.
 create function headway.seats(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -137,7 +138,7 @@ set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 as $$
 declare
-  -- there is seldom any: one look instead of one for each train
+  -- holds are rare: one probe instead of one for each train
   v_holds boolean := (select 1 from headway.holds limit 1) is not null;
 begin
   return array(
@@ -155,14 +156,14 @@ begin
              and (not v_holds
                   or (select 1 from headway.holds o where o.tenant_id = c.tenant_id and o.train = c.train limit 1) is null),
              false)
-      from (select coalesce(u.tenant_id, p_own) as tenant_id, u.train, u.after, u.place,
-                   row_number() over (partition by coalesce(u.tenant_id, p_own), u.train order by u.place) = 1 as first
-              from unnest(p_trains, p_tenants, p_afters) with ordinality as u (train, tenant_id, after, place)) c
-     order by c.place);
+      from (select coalesce(u.tenant_id, p_own) as tenant_id, u.train, u.after, u.ordinal,
+                   row_number() over (partition by coalesce(u.tenant_id, p_own), u.train order by u.ordinal) = 1 as first
+              from unnest(p_trains, p_tenants, p_afters) with ordinality as u (train, tenant_id, after, ordinal)) c
+     order by c.ordinal);
 end
 $$;
 
--- Whether a train shows no unfinished car and no hold.
+-- Whether a train has no unfinished car and no hold that this snapshot shows.
 create function headway.seat_is_free(p_tenant uuid, p_train text) returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -203,7 +204,7 @@ begin
 end
 $$;
 
--- End a train's hold and let its next car go; false if it was not on hold.
+-- End a train's hold, so that its next car may start; false if it was not on hold.
 create function headway.resume_train(p_train text, p_tenant uuid default null, p_actor text default null)
 returns boolean
 language plpgsql security definer
@@ -223,8 +224,9 @@ begin
 end
 $$;
 
--- Take a car out of its train: the train goes on, whatever its on_canceled says. For the finished car that put its
--- train on hold, the hold ends. Gives the job's status after, or null if there is none. Raises HW003.
+-- Take a car out of its train: one that waits is canceled, and the train moves on whatever its on_canceled says; for the
+-- finished car that put its train on hold, the hold ends. Gives the job's status afterwards, or null if there is no such
+-- job. Raises HW003.
 create function headway.skip(p_id uuid, p_tenant uuid default null, p_actor text default null) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -251,7 +253,7 @@ begin
   end if;
   if v_job.finished_at is null then
     v_job.status := headway.end_early(p_id, 'skipped', v_now, false);
-    perform headway.follow(array[p_id], v_now, false);
+    perform headway.follow_later(array[p_id], v_now);
   else
     delete from headway.holds o
      where o.tenant_id = v_job.tenant_id and o.train = v_job.train and o.job_id = p_id;
@@ -267,8 +269,8 @@ begin
 end
 $$;
 
--- Cancel every car of a train that is not running, and end its hold; gives their ids. So many at a time: until all are
--- canceled the train is on hold, and who claims goes on with it.
+-- Cancel every car of a train that is not running, and end its hold; gives their ids. Many are canceled in pieces: until all
+-- are, the train is on hold, and claims go on with it.
 create function headway.clear_train(p_train text, p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer
@@ -301,7 +303,7 @@ begin
 end
 $$;
 
--- Cancel some more of the cars of a train that is being cleared; end its hold when none is left.
+-- Cancel the next piece of a train that is being cleared; end its hold when no car is left.
 create function headway.clear_some(p_tenant uuid, p_train text, p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -341,7 +343,7 @@ begin
          for update skip locked) l;
   if v_ids is not null then
     perform headway.end_all_early(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now, false);
-    perform headway.follow(v_ids, p_now, false);
+    perform headway.follow_later(v_ids, p_now);
   end if;
   perform
      from headway.jobs j

@@ -47,10 +47,10 @@ begin
          active = v_row.active,
          changed = array(
            select f
-             from unnest(v_fields) with ordinality as u (f, place)
+             from unnest(v_fields) with ordinality as u (f, ordinal)
             where p_change -> f is not null
                or f = any (v_row.changed) and (f = any (v_reset)) is not true
-            order by u.place),
+            order by u.ordinal),
          revision = d.revision + 1,
          updated_at = v_now
    where d.kind = p_kind;
@@ -200,11 +200,11 @@ begin
   end loop;
   return array(
     select t.id
-      from json_array_elements(p_schedules) with ordinality as g (schedule, place)
+      from json_array_elements(p_schedules) with ordinality as g (schedule, ordinal)
       join headway.triggers t
         on t.tenant_id = (g.schedule ->> 'tenant_id')::uuid and t.type = 'schedule' and t.name = g.schedule ->> 'name'
      where t.origin = 'code'
-     order by g.place);
+     order by g.ordinal);
 exception when check_violation or not_null_violation or data_exception then
   get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
   raise exception using errcode = 'HW004', message = headway.not_valid('declaration', v_constraint, v_message);

@@ -20,7 +20,7 @@ _DUE = (
     "select now, schedules, events, next_due_ms, computed, defined"
     " from headway.due($1::text[], $2::uuid[], $3::integer)"
 )
-# of what was due a moment ago: what is due still
+# of the schedules that were due a moment ago, those that still are
 _DUE_SCHEDULES = f"""
 select {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
   from headway.triggers t
@@ -40,7 +40,7 @@ select {EVENT_COLUMNS}
    and e.status = 'pending'
  order by e.id
 """  # noqa: S608 - texts of these files
-# each trigger once, however many of the events it is on
+# each trigger once, with all of the events that it is on
 _LISTENING = f"""
 select h.events, {TRIGGER_COLUMNS}, {TEMPLATE_COLUMNS}
   from (select t.id, array_agg(e.id) as events
@@ -68,14 +68,14 @@ class DueVerbs:
             )
             rows = (yield Statement(_DUE_SCHEDULES, [schedules, now])) if schedules else []
             resolved = tuple(each for row in rows if (each := _resolved_trigger(row)) is not None)
-            # listeners after the events: one that has fired meanwhile is not listed for an event that still waits
+            # triggers after the events: one that fired meanwhile is not listed for an event that is still pending
             waiting = (yield Statement(_DUE_EVENTS, [events])) if events else []
             listening = (yield Statement(_LISTENING, [events])) if waiting else []
             return Due(
                 now=utc(now),
                 schedules=resolved,
                 events=_pending_events(waiting, listening, computed),
-                # what cannot be read stays due: nobody is to look for it at once, again and again
+                # what cannot be read stays due: do not ask again at once, for ever
                 next_due_ms=None if rows and not resolved else next_due_ms,
                 defined=defined,
             )

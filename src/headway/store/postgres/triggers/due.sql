@@ -1,12 +1,11 @@
--- What is to be fired now.
+-- Due: what to fire now.
 
--- What is to be fired now: the schedules that are due (those that code declared only if they are in p_declared) and the
--- events that wait, up to p_limit of each (a few more where many tenants share them), in order; how long until the next
--- schedule is due; the kinds whose keys are computed by code that the caller does not have (who knows p_kinds); and how many
--- definitions there are, with the sum of their revisions. A schedule of such a kind is left to others, and so is, for ten
--- minutes, an event that meets no other trigger. Where nothing is due it is a few probes. Where more schedules
--- are due than p_limit it looks past those that somebody has locked, by locks that it shares with others that look; else it
--- locks nothing, and it never waits.
+-- What to fire now: up to p_limit schedules that are due (of those that code declared, only p_declared) and up to p_limit
+-- pending events, in order; a few more where many tenants share them. With them: how long until the next schedule is due;
+-- the kinds whose keys are computed by code that the caller (who knows p_kinds) does not have; and the number of definitions
+-- with the sum of their revisions, by which the caller sees a change. A schedule of such a kind is left to other callers,
+-- and so is, for ten minutes, an event that meets no other trigger. A few probes where nothing is due; never waits. Where
+-- more than p_limit schedules are due, it skips those that somebody has locked, and takes share locks for that.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
 returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, computed text[], defined text)
 language plpgsql security definer
@@ -21,7 +20,7 @@ declare
   v_now timestamptz := headway.now();
   v_next timestamptz;
   v_computed text[];
-  v_owners uuid[];
+  v_tenants uuid[];
 begin
   select count(*) || '/' || coalesce(sum(d.revision), 0),
          coalesce(array_agg(d.kind) filter (where d.computed and d.kind <> all (p_kinds)), '{}')
@@ -52,14 +51,14 @@ begin
        order by t.next_fire_at, t.id
        limit p_limit);
     if cardinality(schedules) = p_limit then
-      -- more than one look gives: each tenant has its part, so that none waits for another's backlog; and what
-      -- somebody has locked, which cannot be fired now, hides nothing
-      v_owners := headway.due_owners(v_now, p_limit);
+      -- more than fit: every tenant gets its part, so that none waits for another's backlog; and schedules that somebody
+      -- has locked, which cannot be fired now, do not use up the limit
+      v_tenants := headway.tenants_in_turn('schedules', p_limit, v_now);
     end if;
-    if v_owners <> '{}' then
+    if v_tenants <> '{}' then
       schedules := array(
         select s.id
-          from unnest(v_owners) as o (tenant_id)
+          from unnest(v_tenants) as o (tenant_id)
           cross join lateral (
             select t.id, t.next_fire_at
               from headway.triggers t
@@ -72,7 +71,7 @@ begin
                and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id))
                     = any (v_computed)) is not true
              order by t.next_fire_at
-             limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)
+             limit (p_limit + cardinality(v_tenants) - 1) / cardinality(v_tenants)
                for share of t skip locked) s
          order by s.next_fire_at, s.id);
     end if;
@@ -87,14 +86,14 @@ begin
        order by e.id
        limit p_limit);
     if cardinality(events) = p_limit then
-      v_owners := headway.event_owners(p_limit);
+      v_tenants := headway.tenants_in_turn('events', p_limit, v_now);
     else
-      v_owners := null;
+      v_tenants := null;
     end if;
-    if cardinality(v_owners) > 1 then
+    if cardinality(v_tenants) > 1 then
       events := array(
         select h.id
-          from unnest(v_owners) as o (tenant_id)
+          from unnest(v_tenants) as o (tenant_id)
           cross join lateral (
             select e.id
               from headway.events e
@@ -102,7 +101,7 @@ begin
                and e.status = 'pending'
                and (v_computed = '{}' or not headway.left_to_others(e, v_computed, v_now))
              order by e.id
-             limit (p_limit + cardinality(v_owners) - 1) / cardinality(v_owners)) h
+             limit (p_limit + cardinality(v_tenants) - 1) / cardinality(v_tenants)) h
          order by h.id);
     end if;
   end if;
@@ -113,7 +112,8 @@ begin
 end
 $$;
 
--- Whether an event is left to others for now: it meets only triggers of kinds that the caller does not know.
+-- Whether an event is left to other callers for now: it is recent, and all its triggers are of kinds that the caller does not
+-- know.
 create function headway.left_to_others(p_event headway.events, p_computed text[], p_now timestamptz) returns boolean
 language sql stable
 as $$
@@ -129,77 +129,4 @@ as $$
               and t.created_at <= p_event.emitted_at
               and (select 1 from headway.fires f where f.event_id = p_event.id and f.trigger_id = t.id limit 1) is null),
          false)
-$$;
-
--- Up to p_limit tenants that have a schedule due, each found by one probe, beginning with any of them: who is many does not
--- always come first. Looks at 10,000 tenants at most.
-create function headway.due_owners(p_now timestamptz, p_limit integer) returns uuid[]
-language plpgsql
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-as $$
-declare
-  v_first uuid := gen_random_uuid();
-  v_last uuid := v_first;
-  v_found record;
-  v_owners uuid[] := '{}';
-  v_round integer := 1;
-begin
-  for i in 1..10000 loop
-    select t.tenant_id, t.next_fire_at
-      into v_found
-      from headway.triggers t
-     where t.enabled and t.type = 'schedule' and t.next_fire_at is not null and t.tenant_id > v_last
-     order by t.tenant_id, t.next_fire_at
-     limit 1;
-    if not found or v_round = 2 and v_found.tenant_id > v_first then
-      exit when v_round = 2;
-      v_round := 2;
-      v_last := '00000000-0000-0000-0000-000000000000';
-      continue;
-    end if;
-    if v_found.next_fire_at <= p_now then
-      v_owners := v_owners || v_found.tenant_id;
-      exit when cardinality(v_owners) >= p_limit;
-    end if;
-    v_last := v_found.tenant_id;
-  end loop;
-  return v_owners;
-end
-$$;
-
--- Up to p_limit tenants that have an event waiting, in the same way.
-create function headway.event_owners(p_limit integer) returns uuid[]
-language plpgsql
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-as $$
-declare
-  v_first uuid := gen_random_uuid();
-  v_last uuid := v_first;
-  v_found uuid;
-  v_owners uuid[] := '{}';
-  v_round integer := 1;
-begin
-  loop
-    select e.tenant_id
-      into v_found
-      from headway.events e
-     where e.status = 'pending' and e.tenant_id > v_last
-     order by e.tenant_id
-     limit 1;
-    if v_found is null or v_round = 2 and v_found > v_first then
-      exit when v_round = 2;
-      v_round := 2;
-      v_last := '00000000-0000-0000-0000-000000000000';
-      continue;
-    end if;
-    v_owners := v_owners || v_found;
-    exit when cardinality(v_owners) >= p_limit;
-    v_last := v_found;
-  end loop;
-  return v_owners;
-end
 $$;

@@ -180,10 +180,10 @@ begin
    order by a.id;
   return query
     select u.id
-      from (select u.id, min(u.place) as place
-              from unnest(p_ids) with ordinality as u (id, place)
+      from (select u.id, min(u.ordinal) as ordinal
+              from unnest(p_ids) with ordinality as u (id, ordinal)
              where u.id = any (v_ids)
              group by u.id) u
-     order by u.place;
+     order by u.ordinal;
 end
 $$;

@@ -16,11 +16,11 @@ from headway.store.postgres.jobs.enqueue import enqueue
 T = TypeVar("T")
 
 _BEGIN_FIRES = (
-    "select trigger_id, place, busy_id, skips"
+    "select trigger_id, ordinal, busy_id, skips"
     " from headway.begin_fires($1::uuid[], $2::integer[], $3::timestamptz[], $4::uuid[], $5::timestamptz[])"
 )
 _BEGIN_HANDLING = (
-    "select event_id, place, same_id, dedupes"
+    "select event_id, ordinal, same_id, dedupes"
     " from headway.begin_handling($1::uuid[], $2::uuid[], $3::uuid[], $4::text[])"
 )
 _RECORD = (
@@ -77,7 +77,7 @@ class FireVerbs:
             if not standing:
                 return []
             verdicts = yield from _judge_overlap(
-                [(place, planned[place - 1][1], busy_id, skips) for _, place, busy_id, skips in rows if place]
+                [(n, planned[n - 1][1], busy_id, skips) for _, n, busy_id, skips in rows if n]
             )
             return (
                 yield from _record(
@@ -103,7 +103,11 @@ class FireVerbs:
             if not rows:
                 return []
             verdicts = yield from _judge_keys(
-                [(place, planned[place - 1][1], same_id, dedupes) for _, place, same_id, dedupes in rows if place]
+                [
+                    (ordinal, planned[ordinal - 1][1], same_id, dedupes)
+                    for _, ordinal, same_id, dedupes in rows
+                    if ordinal
+                ]
             )
             left = {handling.event_id for handling in once if handling.left}
             handled = {str(event_id) for event_id, *_ in rows} - left
@@ -158,7 +162,7 @@ class FireVerbs:
 
 
 def _firsts(items: Sequence[T], key: Callable[[T], Hashable]) -> list[T]:
-    """One item for each key: what comes twice in a call is void the second time."""
+    """The first item of each key: a repeat within one call is void."""
     firsts: dict[Hashable, T] = {}
     for item in items:
         firsts.setdefault(key(item), item)
@@ -169,13 +173,13 @@ def _key(fire: NewFire) -> Hashable:
     return fire.trigger_id, fire.nominal_at
 
 
-_Verdicts = dict[int, tuple[FireStatus, str | None]]  # by the fire's place: what becomes of it, and its job
+_Verdicts = dict[int, tuple[FireStatus, str | None]]  # by the fire's ordinal: what becomes of it, and its job
 
 
 def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
-    """Enqueue the jobs of a schedule's fires, each with the job that is not over, and whether it minds that.
+    """Enqueue the jobs of schedules' fires, each given with an unfinished job and whether it skips because of that.
 
-    One that minds is decided after the one before it: that may have met a job that is over.
+    One that may skip is decided after the one before it, which may have met a job that is over.
     """
     verdicts: _Verdicts = {}
     busy = {fire.trigger_id: str(busy_id) for _, fire, busy_id, _ in fires if busy_id is not None}
@@ -184,18 +188,18 @@ def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> St
         now: list[tuple[int, NewFire, NewJob, bool]] = []
         later = []
         for each in todo:
-            place, fire, _, skips = each
+            ordinal, fire, _, skips = each
             if fire.job is None:
-                verdicts[place] = ("skipped" if fire.skipped else "failed", None)
+                verdicts[ordinal] = ("skipped" if fire.skipped else "failed", None)
             elif fire.trigger_id in busy:
-                verdicts[place] = ("skipped", busy[fire.trigger_id])
+                verdicts[ordinal] = ("skipped", busy[fire.trigger_id])
             elif skips and any(fire.trigger_id == before.trigger_id for _, before, _, _ in now):
                 later.append(each)
             else:
-                now.append((place, fire, fire.job, skips))
+                now.append((ordinal, fire, fire.job, skips))
         enqueued = yield from enqueue([job for _, _, job, _ in now])
-        for (place, fire, _, skips), job in zip(now, enqueued, strict=True):
-            verdicts[place] = ("enqueued" if job.created else "deduped", job.id)
+        for (ordinal, fire, _, skips), job in zip(now, enqueued, strict=True):
+            verdicts[ordinal] = ("enqueued" if job.created else "deduped", job.id)
             if skips and job.created and job.status in UNFINISHED:
                 busy[fire.trigger_id] = job.id
         todo = later
@@ -203,9 +207,9 @@ def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> St
 
 
 def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
-    """Enqueue the jobs of an event's fires, each with the job of the same key, and whether its trigger has a window.
+    """Enqueue the jobs of events' fires, each given with the job of the same key and whether its trigger has a window.
 
-    One whose key comes twice is decided after the one before it: that may have made no job.
+    One whose key comes twice is decided after the one before it, which may have made no job.
     """
     verdicts: _Verdicts = {}
     made: dict[tuple[str, str], str] = {}
@@ -215,22 +219,22 @@ def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps
         asked: set[tuple[str, str]] = set()
         later = []
         for each in todo:
-            place, fire, same_id, dedupes = each
+            ordinal, fire, same_id, dedupes = each
             key = (fire.trigger_id, fire.dedupe_key) if dedupes and fire.dedupe_key is not None else None
             if fire.job is None:
-                verdicts[place] = ("skipped" if fire.error is None else "failed", None)
+                verdicts[ordinal] = ("skipped" if fire.error is None else "failed", None)
             elif same_id is not None:
-                verdicts[place] = ("deduped", str(same_id))
+                verdicts[ordinal] = ("deduped", str(same_id))
             elif key is not None and key in made:
-                verdicts[place] = ("deduped", made[key])
+                verdicts[ordinal] = ("deduped", made[key])
             elif key is not None and key in asked:
                 later.append(each)
             else:
-                now.append((place, fire.job, key))
+                now.append((ordinal, fire.job, key))
                 asked |= {key} if key is not None else set()
         enqueued = yield from enqueue([job for _, job, _ in now])
-        for (place, _, key), job in zip(now, enqueued, strict=True):
-            verdicts[place] = ("enqueued" if job.created else "deduped", job.id)
+        for (ordinal, _, key), job in zip(now, enqueued, strict=True):
+            verdicts[ordinal] = ("enqueued" if job.created else "deduped", job.id)
             if key is not None and job.created:
                 made[key] = job.id
         todo = later
@@ -244,8 +248,8 @@ def _record(
     scheduled: Sequence[Firing] = (),
     handled: Sequence[str] = (),
 ) -> Steps[list[Fire]]:
-    """Write the fires that have a verdict, in order, with what it means for their triggers and events."""
-    written = [(*planned[place - 1], *verdict) for place, verdict in sorted(verdicts.items())]
+    """Write the fires that have a verdict, in order, and what it means for their triggers and events."""
+    written = [(*planned[ordinal - 1], *verdict) for ordinal, verdict in sorted(verdicts.items())]
     rows = yield Statement(
         _RECORD,
         [

@@ -1,16 +1,17 @@
--- Fires: what triggers made, once for each time and each event. To fire is four steps in one transaction: lock the triggers
--- and see what is to be done (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
+-- Fires: what triggers did, once for each nominal time and each event. To fire takes three steps in one transaction: lock the
+-- triggers and find what to do (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
 
--- The first step of `fire`. p_triggers are schedules, as they were read (revision, next_fire_at); p_of and p_nominal_at the
--- fires that are planned. Gives a row for each planned fire of a schedule that still stands so, unless its nominal time is
--- there already: its place in p_of (from 1), the unfinished job that it must not overlap, and whether it minds; and a row
--- without a place for a schedule without such. Gives nothing while another transaction fires schedules.
--- Locks the triggers in order of id, but for those that somebody has locked, which are void, and looks in a new statement.
--- From here on the transaction waits for nobody longer than a quarter of a second (55P03): an enqueue may meet the key of
--- a job that is not committed.
+-- The first step of `fire`. p_triggers are schedules as they were read (revision, next_fire_at); p_of and p_nominal_at are
+-- the planned fires. Gives a row for each planned fire of a schedule that is unchanged, unless it has fired for that time
+-- already: its ordinal in p_of (from 1), an unfinished job of the trigger, and whether it skips because of that one; and a
+-- row without an ordinal for a schedule that is unchanged but has no fire to write. Gives nothing while another transaction
+-- fires schedules.
+-- Locks the triggers in order of id, except those that somebody has locked, whose fires are void; checks them in a new
+-- statement. From here on the transaction waits at most a quarter of a second for a lock (55P03): an enqueue may meet an
+-- uncommitted job's key.
 create function headway.begin_fires(
   p_triggers uuid[], p_revisions integer[], p_due_at timestamptz[], p_of uuid[], p_nominal_at timestamptz[]
-) returns table (trigger_id uuid, place bigint, busy_id uuid, skips boolean)
+) returns table (trigger_id uuid, ordinal bigint, busy_id uuid, skips boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -35,21 +36,21 @@ begin
      where l.enabled
        and l.type = 'schedule');
   return query
-    select t.id, f.place, case when t.overlap = 'skip' and f.place is not null then headway.unfinished(t.id) end,
+    select t.id, f.ordinal, case when t.overlap = 'skip' and f.ordinal is not null then headway.unfinished(t.id) end,
            t.overlap = 'skip'
       from headway.triggers t
-      left join (select f.trigger_id, f.place
-                   from unnest(p_of, p_nominal_at) with ordinality as f (trigger_id, nominal_at, place)
+      left join (select f.trigger_id, f.ordinal
+                   from unnest(p_of, p_nominal_at) with ordinality as f (trigger_id, nominal_at, ordinal)
                   where (select 1
                            from headway.fires o
                           where o.trigger_id = f.trigger_id and o.nominal_at = f.nominal_at
                           limit 1) is null) f on f.trigger_id = t.id
      where t.id = any (v_valid)
-     order by f.place;
+     order by f.ordinal;
 end
 $$;
 
--- A job of this trigger's last 20 fires that made one, or one that retries such a job, that is not over.
+-- An unfinished job among those of this trigger's last 20 fires that made one, or a job that retries one of those.
 create function headway.unfinished(p_trigger uuid) returns uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -61,7 +62,7 @@ as $$
     select l.job_id
       from (select f.job_id
               from headway.fires f
-             -- as a range, which only the index of a trigger's fires serves: the planner would walk back through all fires
+             -- as a range, which only the index fires_made serves: the planner would walk back through all fires
              where f.status = 'enqueued'
                and (f.trigger_id, f.id) >= (p_trigger, '00000000-0000-0000-0000-000000000000'::uuid)
                and (f.trigger_id, f.id) <= (p_trigger, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -81,14 +82,14 @@ as $$
    limit 1
 $$;
 
--- The first step of `handle`. p_of, p_triggers and p_keys are the fires that are planned: event, trigger, dedupe key. Gives
--- a row for each of an event that is still pending, whose trigger is enabled and has not fired for it: its place in p_of
--- (from 1), the job that the trigger enqueued by this key less than its window ago, and whether it has a window; and a row
--- without a place for an event without such. An event that somebody has locked, or one of its triggers, is void.
--- Locks the triggers, and then the events, both in order of id and but for those that somebody has locked, and looks in a
--- new statement. From here on the transaction waits for nobody longer than a quarter of a second (55P03).
+-- The first step of `handle`. p_of, p_triggers and p_keys are the planned fires: event, trigger, dedupe key. Gives a row for
+-- each planned fire of a pending event whose trigger is enabled and has not fired for it: its ordinal in p_of (from 1), the
+-- job that the trigger enqueued with this key less than its window ago, and whether it has a window; and a row without an
+-- ordinal for a pending event that has no fire to write. An event is void if somebody has locked it or one of its triggers.
+-- Locks the triggers and then the events, each in order of id, except those that somebody has locked; checks them in a new
+-- statement. From here on the transaction waits at most a quarter of a second for a lock (55P03).
 create function headway.begin_handling(p_events uuid[], p_of uuid[], p_triggers uuid[], p_keys text[])
-returns table (event_id uuid, place bigint, same_id uuid, dedupes boolean)
+returns table (event_id uuid, ordinal bigint, same_id uuid, dedupes boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -115,13 +116,13 @@ begin
                 and u.event_id is not null)
      order by e.id
        for update skip locked);
-  -- after the locks: a fire of who had them before is not of the future
+  -- read after the locks: a fire of their last holder is not in the future
   v_now := headway.now();
   return query
-    select e.id, f.place, f.same_id, f.dedupes
+    select e.id, f.ordinal, f.same_id, f.dedupes
       from headway.events e
       left join lateral (
-        select u.place, t.dedupe_window_ms > 0 as dedupes,
+        select u.ordinal, t.dedupe_window_ms > 0 as dedupes,
                (select o.job_id
                   from headway.fires o
                  where o.trigger_id = t.id
@@ -131,21 +132,21 @@ begin
                    and o.fired_at > v_now - t.dedupe_window_ms * interval '1 millisecond'
                  order by o.fired_at desc
                  limit 1) as same_id
-          from unnest(p_of, p_triggers, p_keys) with ordinality as u (event_id, trigger_id, key, place)
+          from unnest(p_of, p_triggers, p_keys) with ordinality as u (event_id, trigger_id, key, ordinal)
           join headway.triggers t
             on t.id = u.trigger_id and t.id = any (v_locked) and t.tenant_id = e.tenant_id and t.enabled
          where u.event_id = e.id
            and (select 1 from headway.fires o where o.event_id = e.id and o.trigger_id = t.id limit 1) is null
       ) f on true
      where e.id = any (v_valid)
-     order by f.place;
+     order by f.ordinal;
 end
 $$;
 
--- The last step: write these fires, with what they mean for their triggers, whose rows the transaction has locked; when
+-- The last step: write these fires, and what they mean for their triggers, whose rows this transaction has locked; when
 -- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed, if one of all their
--- fires did. Gives the fires in order of the call. Only a fire that enqueued moves last_fired_at and last_job_id and takes
--- the trigger's error back, and only one that failed sets it. Raises HW004 (a time that cannot be).
+-- fires did. Gives the fires in call order. A fire that enqueued a job sets last_fired_at and last_job_id and clears the
+-- trigger's error; one that failed sets the error. Raises HW004 (a time out of range).
 create function headway.record_fires(
   p_ids uuid[],
   p_triggers uuid[],
@@ -180,9 +181,9 @@ begin
     id, trigger_id, tenant_id, nominal_at, event_id, fired_at, status, job_id, error, dedupe_key)
   select u.id, t.id, t.tenant_id, u.nominal_at, u.event_id, v_now, u.status, u.job_id, u.error, u.key
     from unnest(p_ids, p_triggers, p_statuses, p_jobs, p_errors, p_nominal_at, p_events, p_keys) with ordinality
-         as u (id, trigger_id, status, job_id, error, nominal_at, event_id, key, place)
+         as u (id, trigger_id, status, job_id, error, nominal_at, event_id, key, ordinal)
     join headway.triggers t on t.id = u.trigger_id
-   order by u.place;
+   order by u.ordinal;
 
   update headway.triggers t
      set last_fired_at = coalesce(w.at, t.last_fired_at),
@@ -193,13 +194,13 @@ begin
             from unnest(p_scheduled, p_next) as s (id, next)
             full join (
               select u.trigger_id,
-                     (array_agg(coalesce(u.nominal_at, v_now) order by u.place desc)
+                     (array_agg(coalesce(u.nominal_at, v_now) order by u.ordinal desc)
                         filter (where u.status = 'enqueued'))[1] as at,
-                     (array_agg(u.job_id order by u.place desc) filter (where u.status = 'enqueued'))[1] as job_id,
-                     (array_agg(u.status order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as status,
-                     (array_agg(u.error order by u.place desc) filter (where u.status in ('enqueued', 'failed')))[1] as error
+                     (array_agg(u.job_id order by u.ordinal desc) filter (where u.status = 'enqueued'))[1] as job_id,
+                     (array_agg(u.status order by u.ordinal desc) filter (where u.status in ('enqueued', 'failed')))[1] as status,
+                     (array_agg(u.error order by u.ordinal desc) filter (where u.status in ('enqueued', 'failed')))[1] as error
                 from unnest(p_triggers, p_statuses, p_jobs, p_errors, p_nominal_at) with ordinality
-                     as u (trigger_id, status, job_id, error, nominal_at, place)
+                     as u (trigger_id, status, job_id, error, nominal_at, ordinal)
                where u.trigger_id is not null
                group by u.trigger_id) f on f.trigger_id = s.id) w
    where t.id = w.id;
@@ -222,13 +223,13 @@ begin
 
   return query
     select f.id, f.trigger_id, f.tenant_id, f.nominal_at, f.event_id, f.fired_at, f.status, f.job_id, f.error
-      from unnest(p_ids) with ordinality as u (id, place)
+      from unnest(p_ids) with ordinality as u (id, ordinal)
       join headway.fires f on f.id = u.id
-     order by u.place;
+     order by u.ordinal;
 end
 $$;
 
--- The first step of `run_trigger`: whether there is such a trigger. Locks it. Raises HW003.
+-- The first step of `run_trigger`: lock the trigger; false if there is none. Raises HW003.
 create function headway.begin_run(p_trigger uuid, p_tenant uuid default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -245,9 +246,9 @@ begin
 end
 $$;
 
--- The last step of `run_trigger`: write a fire that somebody asked for by hand, with the job of the same tenant that it made,
--- or that it met (p_created is false), or why there is none. A repeat with the same id changes nothing. Locks the trigger.
--- Audited. Raises HW003, HW004 (a time that cannot be).
+-- The last step of `run_trigger`: write a fire that somebody asked for, with the job of the same tenant that it made, or met
+-- (p_created is false), or the error. A repeat with the same id changes nothing. Locks the trigger. Audited. Raises HW003,
+-- HW004 (a time out of range).
 create function headway.run_trigger(
   p_id uuid, p_trigger uuid, p_job uuid, p_error text, p_nominal_at timestamptz, p_tenant uuid default null,
   p_actor text default null, p_created boolean default true
@@ -281,8 +282,8 @@ begin
 end
 $$;
 
--- Delete up to p_limit of each: events that were handled, and that failed, longer ago, with their fires, and fires of no
--- event that are older. Gives how many events, and fires of no event. Skips what others hold.
+-- Delete up to p_limit each of events handled longer ago, events that failed longer ago, both with their fires, and older
+-- fires of schedules. Gives how many events and schedules' fires. Skips rows that others have locked.
 create function headway.prune_fires(p_events_ms bigint, p_failed_ms bigint, p_fires_ms bigint, p_limit integer)
 returns integer
 language plpgsql security definer

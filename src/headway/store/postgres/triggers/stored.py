@@ -13,7 +13,7 @@ from headway.model.trigger import TriggerChange
 from headway.store.ops import Row
 from headway.store.postgres.engine.decode import plain, shown
 
-_JSON = frozenset({"schema", "policy", "enqueuer_may", "payload", "options", "when"})  # travel as they are written
+_JSON = frozenset({"schema", "policy", "enqueuer_may", "payload", "options", "when"})  # sent as they were written
 
 
 def value_text(struct: msgspec.Struct) -> str:
@@ -39,7 +39,7 @@ def fields_of(struct: type[msgspec.Struct], row: Row) -> dict[str, Any]:
 
 
 def _plain(struct: msgspec.Struct) -> dict[str, Any]:
-    """What a struct says, with JSON text as JSON; what is UNSET is not there."""
+    """The fields of a struct that are set; JSON text as JSON."""
     return {
         name: msgspec.Raw(value.encode()) if name in _JSON and isinstance(value, str) else value
         for name in struct.__struct_fields__
