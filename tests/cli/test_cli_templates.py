@@ -9,7 +9,7 @@ import pytest
 
 from headway import Headway
 from headway.cli.program.failure import Refused
-from headway.cli.triggers.trigger_rows import options_of
+from headway.cli.program.options import options_of
 from headway.model.template import Template
 
 Cli = Any

@@ -10,10 +10,10 @@ from headway.cli.program.click_classes import Group
 from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.options import description_option, yes_option
 from headway.cli.program.output import Cell, Column, at, emit, note, say, span, status, table
 from headway.cli.program.page_parts import blocks, title, values
 from headway.cli.program.params import Duration, JsonObject, taken_back
-from headway.cli.triggers.trigger_rows import description_option, yes_option
 
 if TYPE_CHECKING:
     from headway.model.definition import Definition

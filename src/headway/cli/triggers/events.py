@@ -11,6 +11,7 @@ from headway.cli.program.click_classes import Group
 from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import FAILED
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.options import MOST, limit_option, yes_option
 from headway.cli.program.output import (
     COLORS,
     Cell,
@@ -28,15 +29,8 @@ from headway.cli.program.output import (
 )
 from headway.cli.program.page_parts import block, heading, pretty, title, values
 from headway.cli.program.params import Json, Tenant
-from headway.cli.triggers.trigger_rows import (
-    MOST,
-    fires_as_json,
-    fires_table,
-    limit_option,
-    next_page,
-    with_id,
-    yes_option,
-)
+from headway.cli.triggers.fires import fires_as_json, fires_table
+from headway.cli.triggers.trigger_rows import next_page, with_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from headway.cli.program.output import COLORS, Cell, Column, ago, at, clock, first_line, local, span, status, table
 from headway.cli.program.page_parts import block, blocks, heading, title, values
-from headway.cli.triggers.trigger_rows import fires_table, target
+from headway.cli.triggers.fires import fires_table
+from headway.cli.triggers.trigger_rows import target
 from headway.errors import InvalidJob
 from headway.model.cron import zone
 from headway.model.cron_words import explain_cron

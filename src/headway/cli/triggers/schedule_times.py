@@ -10,9 +10,10 @@ import click
 
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
+from headway.cli.program.options import MOST, tenant_option
 from headway.cli.program.output import emit, note, say
 from headway.cli.program.params import Duration, Moment, Zone
-from headway.cli.triggers.trigger_rows import MOST, find, tenant_option, words
+from headway.cli.triggers.trigger_rows import find, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

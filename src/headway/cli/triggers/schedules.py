@@ -10,28 +10,29 @@ import click
 from headway.cli.program.click_classes import Group
 from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
-from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
-from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
-from headway.cli.triggers.schedule_times import explain, preview
-from headway.cli.triggers.trigger_rows import (
+from headway.cli.program.options import (
     MOST,
-    delete,
-    find,
-    fires_as_json,
-    fires_table,
-    foreign,
     job_options,
     limit_option,
-    next_page,
     options_of,
     payload_option,
+    tenant_option,
+    yes_option,
+)
+from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
+from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
+from headway.cli.triggers.fires import fires_as_json, fires_table
+from headway.cli.triggers.schedule_times import explain, preview
+from headway.cli.triggers.trigger_rows import (
+    delete,
+    find,
+    foreign,
+    next_page,
     switch,
     target,
     template_names,
-    tenant_option,
     warn_of_kind,
     words,
-    yes_option,
 )
 
 if TYPE_CHECKING:

@@ -11,21 +11,19 @@ from headway.cli.program.click_classes import Group
 from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
-from headway.cli.program.output import Cell, Column, ago, at, emit, merged, note, say, table
-from headway.cli.program.page_parts import blocks, brief, title, values
-from headway.cli.program.params import Tenant, given
-from headway.cli.triggers.trigger_rows import (
+from headway.cli.program.options import (
     MOST,
-    foreign,
     job_options,
     limit_option,
-    next_page,
     options_of,
     run_options,
     tenant_option,
-    warn_of_kind,
     yes_option,
 )
+from headway.cli.program.output import Cell, Column, ago, at, emit, merged, note, say, table
+from headway.cli.program.page_parts import blocks, brief, title, values
+from headway.cli.program.params import Tenant, given
+from headway.cli.triggers.trigger_rows import foreign, next_page, warn_of_kind
 
 if TYPE_CHECKING:
     from headway.app import Headway

@@ -6,74 +6,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-import click
-
 from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import Refused
 from headway.cli.program.invocation import Invocation, actor
-from headway.cli.program.output import Cell, Column, ago, emit, first_line, local, merged, note, say, status, table
-from headway.cli.program.page_parts import brief
-from headway.cli.program.params import JsonObject, Pair, Tenant, as_flags
+from headway.cli.program.output import emit, note, say
+from headway.cli.program.params import as_flags
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from headway.app import Headway
     from headway.model.template import Template
-    from headway.model.trigger import Fire, Trigger, TriggerType
+    from headway.model.trigger import Trigger, TriggerType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MOST = 10_000
-_TEXTS = (
-    *("queue", "train", "partition", "concurrency_key", "rate_key"),
-    *("idempotency_key", "unique_key", "correlation_id", "trace_id"),
-)
 _NOUNS = {"schedule": "schedules", "event": "triggers"}
-
-tenant_option = click.option("--tenant", type=Tenant(), help="Whose it is. Default: the tenant of the settings.")
-limit_option = click.option(
-    "--limit", type=click.IntRange(1, MOST), default=50, show_default=True, help="How many at most."
-)
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-payload_option = click.option(
-    "--payload", type=JsonObject(), metavar="JSON|@FILE|-", help="The arguments: a JSON object, @file, or - for stdin."
-)
-_option = click.option(
-    "--option",
-    "pairs",
-    type=Pair(*_TEXTS),
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of its jobs, as in headway enqueue: queue=mail, timeout=30s, max_attempts=3; repeatable.",
-)
-_options = click.option("--options", type=JsonObject(), metavar="JSON|@FILE", help="All options, as one JSON object.")
-description_option = click.option("--description", help="What it is for, for people.")
-
-
-def job_options(fn: F) -> F:
-    """Add --payload, --option, --options and --description."""
-    for option in (description_option, _options, _option, payload_option):
-        fn = option(fn)
-    return fn
-
-
-def run_options(fn: F) -> F:
-    """Add --payload and --option."""
-    return payload_option(_option(fn))
-
-
-def options_of(given: dict[str, Any], over: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What was given, with --option and --options made one: single ones go over `over`, the whole replaces it."""
-    from headway.secrets import REDACTED
-
-    pairs, whole = dict(given.pop("pairs", ())), given.pop("options", None)
-    if pairs and whole is None and REDACTED in brief(over or {}):
-        # what was read for people must not be written back
-        raise Refused("it has an option that is not shown: give all of them anew, with --options")
-    if pairs or whole is not None:
-        given["options"] = {**(over or {} if whole is None else whole), **pairs}
-    return given
 
 
 def find(cli: Invocation, type_: TriggerType, name: str, tenant: str | None) -> Trigger:
@@ -196,53 +142,3 @@ def next_page(cli: Invocation, noun: str, verb: str, flags: Mapping[str, Any], *
     """Say how the list goes on."""
     given = as_flags({name: value for name, value in flags.items() if (name, value) != ("limit", 50)})
     note(f"next page: {cli.typed(noun, verb, *given, *last)}")
-
-
-# what they fired
-
-
-def job_statuses(app: Headway, found: Sequence[Fire]) -> dict[str, str]:
-    """How the jobs of these fires are now; one that was pruned is missing."""
-    ids = [fire.job_id for fire in found if fire.job_id is not None]
-    outcomes = app.store.run(app.store.ops.results(ids, tenant_id=None)) if ids else {}
-    return {job_id: outcome.status for job_id, outcome in outcomes.items()}
-
-
-def fires_as_json(app: Headway, found: Sequence[Fire]) -> list[dict[str, Any]]:
-    statuses = job_statuses(app, found)
-    return [merged(fire, job_status=statuses.get(fire.job_id or "")) for fire in found]
-
-
-def fires_table(
-    app: Headway, found: Sequence[Fire], *, zone: tzinfo | None = None, triggers: Mapping[str, str] | None = None
-) -> None:
-    """Fires, newest first: in a schedule's zone with their nominal times, or with the names of their triggers."""
-    statuses = job_statuses(app, found)
-    about = Column("EVENT", wide=110) if triggers is None else Column("TRIGGER", shrink=True)
-    columns = [
-        Column("FIRED", right=True),
-        about if zone is None else Column("NOMINAL", wide=90),
-        Column("FIRE"),
-        Column("JOB"),
-        Column("JOB STATUS", wide=110),
-        Column("ERROR", shrink=True, spare=True),
-    ]
-    table(columns, [_fire(fire, zone, triggers, statuses) for fire in found])
-
-
-def _fire(
-    fire: Fire, zone: tzinfo | None, triggers: Mapping[str, str] | None, statuses: Mapping[str, str]
-) -> list[Cell]:
-    if zone is not None:
-        about = "by hand" if fire.nominal_at is None else local(fire.nominal_at, zone)
-    else:
-        about = fire.event_id or "–" if triggers is None else triggers.get(fire.trigger_id, "(gone)")
-    gone = "–" if fire.job_id is None else "(pruned)"
-    return [
-        ago(fire.fired_at),
-        about,
-        status(fire.status),
-        fire.job_id or "–",
-        status(statuses.get(fire.job_id or "", gone)),
-        (first_line(fire.error), "red"),
-    ]

@@ -10,6 +10,7 @@ import click
 from headway.cli.program.click_classes import Group
 from headway.cli.program.failure import FAILED, WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.options import MOST, job_options, limit_option, options_of, tenant_option, yes_option
 from headway.cli.program.output import (
     COLORS,
     Cell,
@@ -27,24 +28,17 @@ from headway.cli.program.output import (
 )
 from headway.cli.program.page_parts import block, blocks, brief, heading, pretty, title, values
 from headway.cli.program.params import Duration, Json, Pair, Tenant, taken_back
+from headway.cli.triggers.fires import fires_as_json, fires_table
 from headway.cli.triggers.trigger_rows import (
-    MOST,
     delete,
     find,
-    fires_as_json,
-    fires_table,
     foreign,
-    job_options,
-    limit_option,
     next_page,
-    options_of,
     switch,
     target,
     template_names,
-    tenant_option,
     warn_of_kind,
     words,
-    yes_option,
 )
 
 if TYPE_CHECKING:
