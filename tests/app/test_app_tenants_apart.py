@@ -36,7 +36,7 @@ def test_who_paused_or_reserved_a_queue_is_not_said(app: Headway, work: Any, cal
             "somebody",
             {"queued": 1},
         )
-        assert "is paused since" in why
+        assert "was paused" in why
         assert "reserved by somebody" in why
         assert not any(word in why for word in ("ada", "globex"))
     (queue,) = call(app, "queues")

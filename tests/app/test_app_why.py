@@ -55,8 +55,8 @@ def test_queued(app: Headway, work: Any) -> None:
     with held(app, AT):
         app.pause("mail", actor="ada")
     why = app.why(second.id)
-    assert why.reasons[0] == "queue mail is paused since 2031-05-06T07:08:09+00:00 by ada: headway queues resume mail"
-    assert str(why).startswith(f"job {second.id} is queued\n- queue mail is paused")
+    assert why.reasons[0] == "queue mail was paused by ada at 2031-05-06T07:08:09+00:00: headway queues resume mail"
+    assert str(why).startswith(f"job {second.id} is queued\n- queue mail was paused")
 
 
 def test_queued_of_a_kind_that_no_worker_knows(app: Headway, work: Any) -> None:
@@ -151,7 +151,7 @@ def test_over(app: Headway, work: Any) -> None:
         drain(app)
         assert app.why(well.id).reasons == [f"it succeeded at {at}"]
         assert app.why(badly.id).reasons == [
-            f"it is dead since {at} after 1 of 1 tries: LookupError: no such user",
+            f"dead since {at}, after 1 of 1 tries: LookupError: no such user",
             f"to run it again: headway jobs retry {badly.id}",
         ]
         assert app.why(canceled.id).reasons == [

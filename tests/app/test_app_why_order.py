@@ -60,7 +60,7 @@ def test_a_car_behind_others(app: Headway, work: Any) -> None:
     jobs = [work.using(train="dest_42").enqueue() for _ in range(13)]
     assert first(app, jobs[2]) == (
         f"held behind job {jobs[0].id} (queued), third in train dest_42: headway trains show dest_42; "
-        f"to let it go before others, headway jobs move {jobs[2].id} --first"
+        f"to run it before the others, headway jobs move {jobs[2].id} --first"
     )
     assert "(queued), second in train dest_42:" in first(app, jobs[1])
     assert "(queued), 12th in train dest_42:" in first(app, jobs[11])
@@ -83,7 +83,7 @@ def test_a_train_on_hold_after_a_death(app: Headway, work: Any) -> None:
         jobs = [work.using(train="dest_42").enqueue() for _ in range(2)]
         drain(app)
     on_hold = (
-        f"train dest_42 is on hold since {SINCE} because job {bad.id} is dead: headway trains resume dest_42 "
+        f"train dest_42 has been on hold since {SINCE}, because job {bad.id} is dead: headway trains resume dest_42 "
         f"goes on without it, headway jobs retry {bad.id} with it"
     )
     assert app.why(jobs[0].id).reasons[0] == on_hold
@@ -97,7 +97,8 @@ def test_a_train_that_somebody_put_on_hold(app: Headway, work: Any) -> None:
         app.hold_train("t", reason="migration", actor="ada")
         job = work.using(train="t").enqueue()
         assert (
-            first(app, job) == f"train t is on hold since {SINCE} put there by ada (migration): headway trains resume t"
+            first(app, job)
+            == f"train t has been on hold since {SINCE}, put on hold by ada (migration): headway trains resume t"
         )
 
 
@@ -122,7 +123,7 @@ def test_a_job_that_waits_for_others(app: Headway, work: Any) -> None:
 
 def test_a_member_of_a_group_that_waits(app: Headway, work: Any) -> None:
     group = app.group([work.build(), work.build()], mode="sequential")
-    assert f"(it is of group {group.id}: headway groups show {group.id})" in first(app, group.jobs[1])
+    assert f"(it is in group {group.id}: headway groups show {group.id})" in first(app, group.jobs[1])
 
 
 def test_a_car_that_waits_for_others_too(app: Headway, work: Any) -> None:
@@ -139,7 +140,7 @@ def test_a_held_job_that_is_due_later(app: Headway, work: Any) -> None:
         work.using(train="t").enqueue()
         job = work.using(train="t", delay="5m").enqueue()
         assert app.why(job.id).reasons[1] == (
-            "once it is let go, it is scheduled for 2031-05-06T07:13:09+00:00 (in 5m 0s)"
+            "once nothing holds it, it is scheduled for 2031-05-06T07:13:09+00:00 (in 5m 0s)"
         )
 
 
@@ -226,8 +227,8 @@ def test_a_reserved_queue(app: Headway, work: Any) -> None:
         job = work.enqueue()
         with app.reserve("mail", expires="10m", holder="host:7"):
             assert first(app, job) == (
-                "queue mail is reserved by host:7 until 2031-05-06T07:18:09+00:00, unless it is renewed: it goes on "
-                "when that is given back, or has expired after the end of its process"
+                "queue mail is reserved by host:7 until 2031-05-06T07:18:09+00:00, unless it is renewed: its jobs "
+                "start again when the reservation is released, or has expired after its process ended"
             )
         assert "reserved" not in first(app, job)
 
@@ -235,4 +236,4 @@ def test_a_reserved_queue(app: Headway, work: Any) -> None:
 def test_a_fair_queue(app: Headway, work: Any) -> None:
     app.fair("mail")
     job = work.enqueue()
-    assert app.why(job.id).reasons[-1].endswith("run now (its tenants are taken in turn)")
+    assert app.why(job.id).reasons[-1].endswith("run now (its tenants are served in turn)")

@@ -73,7 +73,7 @@ def test_waiting_for_any_of_some_signals(app: Headway, checkout: type[Machine]) 
         app.signal(job.id, "refund")
         app.signal(job.id, "paymnet")
         assert app.why(job.id).reasons[1] == (
-            "its inbox has signals that it does not wait for now (refund, paymnet); they stay for a later await: "
+            "its inbox has signals that it does not await now (refund, paymnet); they stay for a later await: "
             f"headway machines inbox {job.id}"
         )
 
@@ -84,8 +84,8 @@ def test_waiting_for_all_of_some_signals(app: Headway, checkout: type[Machine]) 
         drain(app, "checkout")
         app.signal(job.id, "payment")
         assert app.why(job.id).reasons[0] == (
-            f"it waits for signals payment and stock (payment is there) since {SINCE} (0ms), without a timeout, then "
-            f"step paid runs: headway machines signal {job.id} stock"
+            f"it waits for signals payment and stock (payment has arrived) since {SINCE} (0ms), without a timeout, "
+            f"then step paid runs: headway machines signal {job.id} stock"
         )
 
 
@@ -97,7 +97,7 @@ def test_waiting_for_what_is_there(app: Headway, checkout: type[Machine]) -> Non
         assert app.get(job.id).status == "queued"  # there a signal wakes at once
         return
     assert app.why(job.id).reasons == [
-        "what it waits for is there (payment): a worker's next claim or tick lets step paid run",
+        "what it waits for has arrived (payment): a worker's next claim or tick queues step paid",
         NOBODY,
     ]
 
@@ -154,11 +154,11 @@ def test_dead(app: Headway, checkout: type[Machine]) -> None:
         assert app.why(stopped.id).reasons == [
             f"it stopped itself in step start at {SINCE}: never paid",
             f"to run step start again: headway jobs retry {stopped.id}",
-            f"to go on from an earlier one, as another machine: headway machines fork {stopped.id} --at FENCE "
+            f"to start another machine from an earlier step: headway machines fork {stopped.id} --at FENCE "
             f"(headway machines show {stopped.id})",
         ]
         assert app.why(failed.id).reasons[0] == (
-            f"it is dead since {SINCE} after 1 failed try of step start: LookupError: no such way"
+            f"dead since {SINCE}, after 1 failed try of step start: LookupError: no such way"
         )
 
 
@@ -188,8 +188,8 @@ def test_a_step_that_a_worker_does_not_know(app: Headway, checkout: type[Machine
         (claim,) = app.store.run(app.store.ops.claim(worker, "checkout", 1))
         app.store.run(app.store.ops.release([(claim.id, claim.fence)], delay_ms=0))
     assert app.why(job.id).reasons[0] == (
-        'it was given back unstarted 2 times: a worker does so that does not know step "start" of version 2 of machine '
-        "checkout, or whose State does not fit what the machine committed; its log says which. "
+        'workers gave it back unstarted 2 times: they do not know step "start" of version 2 of machine '
+        "checkout, or their State does not fit what the machine committed; their log says which. "
         "Start one whose code has it"
     )
 

@@ -1,4 +1,4 @@
-"""The façade: `Headway` and what it needs to be one."""
+"""The façade: `Headway`, and the verbs it offers."""
 
 from headway.app.headway import Headway
 from headway.app.verbs import Verbs

@@ -18,7 +18,7 @@ _EXAMPLES = "use sqlite:///file.db, sqlite+stdlib:///file.db or postgresql://use
 
 
 def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
-    """The store that a URL names; nothing is connected to yet. Raises `ConfigError`."""
+    """The store for a URL. Does not connect yet. Raises `ConfigError`."""
     if not isinstance(url, str):
         raise ConfigError(f"a database URL is a string, not {type(url).__name__}: {_EXAMPLES}")
     check_url(url)
@@ -44,7 +44,7 @@ def open_store(url: str, clock: Clock, *, timeout_s: float) -> Store:
 
 
 def same_database(one: str, other: str) -> bool:
-    """Whether two URLs mean the same database, as far as they can tell."""
+    """Whether two URLs name the same database, as far as the URLs alone can tell."""
     if one == other:
         return True
     try:
@@ -61,7 +61,7 @@ def _database(url: str) -> tuple[str, ...]:
 
 
 def check_url(url: str, source: str = "the database URL") -> str:
-    """The URL, unless it is empty: an unset variable must not send work to another database."""
+    """The URL; raises `ConfigError` if it is empty: an unset variable must not send work to another database."""
     if isinstance(url, str) and not url.strip():
         raise ConfigError(
             f"{source} is empty: {_EXAMPLES}; left out or unset, it comes from HEADWAY_URL, headway.toml, or is "
@@ -71,7 +71,7 @@ def check_url(url: str, source: str = "the database URL") -> str:
 
 
 def _file(url: str) -> tuple[str, str]:
-    """The path of a SQLite file, and the prefix of the tables in it."""
+    """The path of a SQLite file, and the prefix of its tables."""
     from headway.store.sqlite.engine.prefix import check_prefix
 
     parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""The verbs for definitions: what is stored of kinds, and what operators change of it."""
+"""The verbs of definitions: what is stored about kinds, and what operators change of it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CHANGES = tuple(DefinitionChanges.__annotations__)
 
 
 class DefinitionVerbs(VerbBase):
-    """Definitions belong to all tenants. What is changed is heard of by every process within seconds."""
+    """Definitions belong to all tenants. Every process picks up a change within seconds."""
 
     def definitions(self) -> list[Definition]:
-        """Every kind that is stored: those that workers declared, and those that operators made."""
+        """Every stored kind: those that workers declared, and those that operators created."""
         return self._run(self._store.ops.definitions(None))
 
     def get_definition(self, kind: str) -> Definition:
-        """What is stored of a kind; raises `NotFound`."""
+        """What is stored about a kind; raises `NotFound`."""
         return self._run(self._definition(kind))
 
     def change_definition(
@@ -37,15 +37,15 @@ class DefinitionVerbs(VerbBase):
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
-        What is changed no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
-        A kind that no worker has declared yet is made. Raises `InvalidJob`.
+        A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
+        A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
         changed = self._run(self._change_definition(kind, reset, actor, changes))
         self._definitions.forget()
         return changed
 
     def delete_definition(self, kind: str, *, actor: str | None = None) -> None:
-        """Forget a kind, with what was changed of it; a worker that has it writes it anew at its start."""
+        """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
         self._run(self._delete_definition(kind, actor))
         self._definitions.forget()
 

@@ -25,7 +25,7 @@ class EnqueueVerbs(VerbBase):
     def enqueue(
         self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
-        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
+        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; returns its id, status and `created`.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
         Raises `UnknownKind`, `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`,
@@ -48,7 +48,7 @@ class EnqueueVerbs(VerbBase):
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return self._put([self._mine(job)], None, conn)[0]
 
-    # how
+    # the path of every enqueue
 
     def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
@@ -100,7 +100,7 @@ class EnqueueVerbs(VerbBase):
         return self._registry.has_code if strict is None else strict
 
     def _mine(self, job: NewJob) -> NewJob:
-        """The job as one of the app's tenant; raises `NotAllowed` where it names another that the app does not see."""
+        """The job, for the app's tenant if it names none; raises `NotAllowed` if this app cannot see its tenant."""
         if not isinstance(job, NewJob):
             raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
         if job.tenant is None:

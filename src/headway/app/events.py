@@ -22,7 +22,7 @@ _OWN = "headway."
 
 
 class EventVerbs(VerbBase):
-    """An event is stored when it is emitted, and handled by any worker."""
+    """Emitting stores an event; any worker handles it."""
 
     def emit(
         self,
@@ -34,7 +34,7 @@ class EventVerbs(VerbBase):
         created_by: str | None = None,
         conn: Any = None,
     ) -> str:
-        """Publish a fact: it is stored, and each trigger on it makes a job; gives the event's id.
+        """Publish a fact: it is stored, and every trigger on it enqueues a job. Returns the event's id.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. Raises
         `InvalidJob`, `InvalidPayload`.
@@ -43,7 +43,7 @@ class EventVerbs(VerbBase):
         return self.emit_many([event], conn=conn)[0]
 
     def emit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        """Publish what `app.build_event(…)` made: one transaction, all or none; gives the ids."""
+        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids."""
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, self._look_up(refs, create=True, conn=conn))
@@ -73,7 +73,7 @@ class EventVerbs(VerbBase):
         return NewEvent(
             id=new_id(),
             tenant=owner,
-            tenant_id=self._tenants.get(owner),  # if it is known; emit_many looks it up
+            tenant_id=self._tenants.get(owner),  # or "": emit_many looks it up
             name=name,
             payload=payload_of(payload, self.payload_limit),
             correlation_id=None if correlation_id is None else check_text(correlation_id, "correlation_id"),
@@ -102,12 +102,12 @@ class EventVerbs(VerbBase):
         self._emitted.poke(None)
 
     def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
-        """Handle those of these events again that failed; gives their ids."""
+        """Handle again those of these events that failed; returns their ids."""
         done = self._run(self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._seen, actor=actor))
         self._emitted.poke(None)
         return done
 
-    # how
+    # as ops
 
     def _my_event(self, event: NewEvent) -> NewEvent:
         if not isinstance(event, NewEvent):

@@ -1,4 +1,4 @@
-"""What `app.group` gives: a group's id, its jobs, and its verbs."""
+"""What `app.group` returns: a group's id, its jobs, and its verbs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLOWEST_S = 0.25
 
 
 class BlockingGroupHandle:
-    """What `app.group` gives: the group's id, its jobs as they were enqueued, and its verbs."""
+    """What `app.group` returns: the group's id, its jobs as they were enqueued, and its verbs."""
 
     __slots__ = ("_verbs", "callback", "id", "jobs")
 
@@ -37,12 +37,12 @@ class BlockingGroupHandle:
         return f"<GroupHandle {self.id} of {len(self.jobs)} jobs>"
 
     def get(self) -> Group:
-        """The group as it is now, with how far its members are; raises `NotFound`."""
+        """The group as it is now, with its members' progress; raises `NotFound`."""
         return self._verbs.get_group(self.id)
 
     @property
     def progress(self) -> float:
-        """Which part of its members is over, from 0 to 1, asked of the database each time."""
+        """The share of its members that have ended, from 0 to 1; asks the database each time."""
         return self.get().progress
 
     def cancel(self, *, reason: str | None = None, actor: str | None = None) -> dict[str, Status]:
@@ -54,7 +54,7 @@ class BlockingGroupHandle:
         return self._verbs.retry_group(self.id, actor=actor)
 
     def wait(self, timeout: Duration | None = None) -> Group:
-        """Wait until all members and the callback are over; when the timeout passes first, gives it as it is then."""
+        """Wait until all members and the callback have ended, or the time is up; returns the group as it is then."""
         for pause_s in pauses(timeout):
             group, over = self._verbs._run(self._verbs._looked_at(self.id))
             if over or pause_s is None:
@@ -64,7 +64,7 @@ class BlockingGroupHandle:
 
 
 def pauses(timeout: Duration | None) -> Iterator[float | None]:
-    """How long to wait before the next look; None when the time is over, after which there is none."""
+    """How long to pause before each next look; None, and no more, once the time is up."""
     until = None if timeout is None else time.monotonic() + to_ms(timeout, "timeout") / 1_000
     pause_s = _FIRST_S
     while until is None or (left_s := until - time.monotonic()) > 0:

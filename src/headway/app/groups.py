@@ -20,7 +20,7 @@ from headway.store.ops import Op, Steps
 
 
 class GroupVerbs(EnqueueVerbs):
-    """A group is meant by its id, or by what `group` gave."""
+    """Name a group by its id, or by what `group` returned."""
 
     def group(
         self,
@@ -35,29 +35,29 @@ class GroupVerbs(EnqueueVerbs):
 
             group = app.group([resize.build(7), resize.build(8)], callback=publish.build(album=3))
 
-        `sequential` jobs run one after another, in this order. `callback` runs once all are over. on_failure, when one
-        ends without having succeeded: `stop` cancels the others and the callback; `continue` lets the others go on and
-        runs the callback all the same; `skip` lets them go on, and cancels the callback. Raises `InvalidJob`.
+        `sequential` jobs run one after another, in this order. `callback` runs once all have ended. If one ends without
+        success, on_failure decides: `stop` cancels the others and the callback; `continue` runs them and the callback
+        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
         """
         group, batch = self._grouped(jobs, mode, on_failure, callback)
         return GroupHandle(self, group, self._put(batch, group, conn))  # type: ignore[arg-type]  # it has both colours
 
     def get_group(self, group: str | UUID | Group | GroupHandle) -> Group:
-        """A group with how far its members are; raises `NotFound`."""
+        """A group, with its members' progress; raises `NotFound`."""
         return self._run(self._get_group(group))
 
     def cancel_group(
         self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
     ) -> dict[str, Status]:
-        """Cancel all members that are not over, and the callback (running ones are asked); gives their status now."""
+        """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
         statuses = self._run(self._cancel_group(group, reason, actor))
         self._wake.poke(None)  # what waited for them may run now
         return statuses
 
     def retry_group(self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None) -> list[str]:
-        """Run the members again that ended without having succeeded; the callback waits for them again.
+        """Run again the members that ended without success; the callback waits for them again.
 
-        Gives the ids that will run. Raises `NotFound`.
+        Returns the ids that will run. Raises `NotFound`.
         """
         ids = self._run(self._retry_group(group, actor))
         self._wake.poke(None)
@@ -91,7 +91,7 @@ class GroupVerbs(EnqueueVerbs):
         return then(op, lambda found: _missing(key) if found is None else found)
 
     def _looked_at(self, key: str) -> Op[tuple[Group, bool]]:
-        """A group, and whether it and its callback are over."""
+        """A group, and whether it and its callback have ended."""
 
         def steps() -> Steps[tuple[Group, bool]]:
             group = yield from self._get_group(key).steps()

@@ -1,4 +1,4 @@
-"""Headway: an app, which is a database, the kinds defined for it, and the workers that run them."""
+"""Headway: an app. It ties together a database, the kinds defined for it, and the workers that run them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Headway(Verbs, AsyncPruneVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
-    Nothing is read or connected to until it is used; an app can be shared by threads and survives a fork.
-    Without a URL it uses $HEADWAY_URL, the url of headway.toml, or the file ./headway.db. Raises `ConfigError` for a
-    URL or setting that cannot be, and for an empty URL: a variable that is not set must not choose the database.
+    It reads no file and opens no connection until it is used. Threads can share it, and it survives a fork. Without a
+    URL it uses $HEADWAY_URL, the url of headway.toml, or the file ./headway.db. Raises `ConfigError` for an invalid URL
+    or setting, and for an empty URL: an unset variable must not choose the database.
 
     >>> app = Headway("sqlite:///work.db")
     >>> @app.job(queue="mail", max_attempts=3, timeout="30s")
@@ -78,11 +78,11 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     @property
     def job(self) -> JobVerb:
-        """Make a kind of a function: `@app.job`, or with options `@app.job(queue="mail", max_attempts=3)`."""
+        """Turn a function into a kind: `@app.job`, or with options `@app.job(queue="mail", max_attempts=3)`."""
         return self._registry.job
 
     def machine(self, machine: M, /) -> M:
-        """Make a kind of a machine: `@app.machine class Checkout(Machine, version=2, queue="checkout")`."""
+        """Turn a machine into a kind: `@app.machine class Checkout(Machine, version=2, queue="checkout")`."""
         return self._registry.machine(machine)
 
     @property
@@ -91,12 +91,12 @@ class Headway(Verbs, AsyncPruneVerbs):
         return self._registry.schedule
 
     def include(self, registry: Registry) -> None:
-        """Add the kinds of a registry, now and later ones."""
+        """Add the kinds of a registry, including those defined on it later."""
         self._registry.include(registry)
 
     @property
     def kinds(self) -> Registry:
-        """The kinds that are defined here, by name, with the commands of headway.toml."""
+        """The kinds defined here, by name, including the commands of headway.toml."""
         self._add_commands()
         return self._registry
 
@@ -105,7 +105,7 @@ class Headway(Verbs, AsyncPruneVerbs):
     @overload
     def on(self, event: str, callback: None = None) -> Callable[[F], F]: ...
     def on(self, event: str, callback: Any = None) -> Any:
-        """Call `callback(event)` at every such event of workers in this process: `app.on("job.dead", tell)`.
+        """Call `callback(event)` whenever a worker in this process raises such an event: `app.on("job.dead", tell)`.
 
         Without a callback it decorates one: `@app.on("job.dead")`. Raises `ConfigError` for an unknown event.
         """
@@ -115,7 +115,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         return callback
 
     def on_startup(self, fn: F) -> F:
-        """Run it when a worker starts, before it claims anything."""
+        """Run it when a worker starts, before the first claim."""
         self._startup.append(fn)
         return fn
 
@@ -129,7 +129,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         self._middleware.append(fn)
         return fn
 
-    # whom it acts for
+    # for one tenant
 
     def tenant(self, tenant: str | UUID) -> Verbs:
         """The same verbs, seeing and writing only that tenant."""
@@ -144,9 +144,9 @@ class Headway(Verbs, AsyncPruneVerbs):
         concurrency: int | None = None,
         until_idle: bool = False,
     ) -> Summary:
-        """Be a worker, until SIGTERM or SIGINT; with `until_idle`, until there is nothing to do.
+        """Work until SIGTERM or SIGINT; with `until_idle`, until nothing is left to do.
 
-        Without queues it works on those that its kinds use. `{"mail": 5, "default": 20}` gives slots per queue.
+        Without queues it works on those its kinds use. `{"mail": 5, "default": 20}` sets the slots per queue.
         """
         return run_worker(self._worker(queues, concurrency), until_idle=until_idle)
 
@@ -157,11 +157,11 @@ class Headway(Verbs, AsyncPruneVerbs):
         concurrency: int | None = None,
         until_idle: bool = False,
     ) -> Summary:
-        """The same inside a running event loop; cancel the task to end it at once (its jobs are given back)."""
+        """The same inside a running event loop. Cancel the task to stop at once: its jobs go back to their queues."""
         return await self._worker(queues, concurrency).run(until_idle=until_idle)
 
     def configure(self, url: str | None = None, **settings: Unpack[SettingOptions]) -> None:
-        """Change what the constructor was given, before the app is used: the command line's flags go over the code.
+        """Change what the constructor was given, before the app is used: the command line's flags win over the code.
 
         Takes the constructor's settings by name; None leaves one as it is. Raises `ConfigError`.
         """
@@ -175,9 +175,9 @@ class Headway(Verbs, AsyncPruneVerbs):
             self.__dict__.pop(name, None)
 
     def migrate(self, to: int | None = None) -> list[str]:
-        """Bring the database's schema to this library's version, or to another; gives what was done.
+        """Bring the database's schema to this library's version, or to another; returns what was done.
 
-        A SQLite file gets its schema by itself when it is new. Safe to run from many places at once.
+        A new SQLite file gets its schema by itself. Safe to run from many places at once.
         """
         return migrations.apply(self._store, to)
 
@@ -195,7 +195,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         if "_store" in self.__dict__:
             await self._store.aclose()
 
-    # what it is made of, read and opened when first used
+    # its parts, read and opened when first used
 
     @cached_property
     def _config(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     @cached_property
     def url(self) -> str:
-        """The database's URL, wherever it came from."""
+        """The database's URL, wherever it was configured."""
         if self._url is not None:
             return str(self._url)
         return check_url(str(self._config.get("url", DEFAULT_URL)), "the URL in HEADWAY_URL or headway.toml")
@@ -242,11 +242,11 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     @cached_property
     def _vault(self) -> secrets.Vault:
-        """The secrets that this app's workers give to jobs."""
+        """The secrets that this app's workers pass to jobs."""
         return secrets.Vault(secrets.read(self._config.get("secrets", {}), str(path())))
 
     def _add_commands(self) -> None:
-        """Make kinds of the commands of headway.toml; once, when the app is first used."""
+        """Turn the commands of headway.toml into kinds; once, when the app is first used."""
         if not self._has_commands:
             self._has_commands = True
             for kind in commands.load(self._config.get("commands", {}), str(path()), binding=self._registry.binding):
@@ -254,7 +254,7 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     @property
     def store(self) -> Store:
-        """The database, for tools that go beside the app's verbs."""
+        """The database, for tools that need more than the app's verbs."""
         return self._store
 
     @cached_property
@@ -322,7 +322,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         }
 
     def _declaration(self, now: datetime) -> Declaration:
-        """What a worker of this app writes at its start."""
+        """What a worker of this app writes when it starts."""
         return Declaration(
             definitions=declarations(self._registry),
             schedules=tuple(each.row(self._own, now) for each in self._registry.schedules),
@@ -330,7 +330,7 @@ class Headway(Verbs, AsyncPruneVerbs):
 
 
 class _Tenant(Verbs):
-    """An app's verbs for one tenant alone."""
+    """An app's verbs, for one tenant only."""
 
     def __init__(self, app: Headway, tenant: str) -> None:
         self._app = app
@@ -341,7 +341,7 @@ class _Tenant(Verbs):
         self._is_narrow = True
         self._bound: tuple[Store, str, Store, Results] | None = None
 
-    # as the app is now: it may be configured, or given another clock, after this was made
+    # always the app's current ones: it may be configured, or get another clock, after this view was made
 
     @property
     def _tenants(self) -> Tenants:  # type: ignore[override]

@@ -20,7 +20,7 @@ _MOST_READS = 64  # each combination of values is a read of its own
 
 
 class JobFilters(TypedDict, total=False):
-    """What narrows `app.jobs(…)`; None is any. The first four take several values, of which a job has one."""
+    """What narrows `app.jobs(…)`; None means any. The first four take several values: a job matches if it has one."""
 
     status: Status | Collection[Status] | None
     kind: str | Collection[str] | None

@@ -27,7 +27,7 @@ PAGE = 1_000
 
 
 class JobVerbs(VerbBase):
-    """A job is meant by its id, or by filters."""
+    """Name one job by its id, many by filters."""
 
     # look
 
@@ -39,7 +39,7 @@ class JobVerbs(VerbBase):
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before. Status, kind, queue and source take several values, too: `status=("dead", "canceled")`.
+        created_before. Status, kind, queue and source also take several values: `status=("dead", "canceled")`.
         """
         return self._read(self._find(limit, before, filters))
 
@@ -50,7 +50,7 @@ class JobVerbs(VerbBase):
     def result(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
-        When the timeout passes first, the outcome has the status that the job has then. Raises `NotFound`.
+        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
         key = as_id(job_id)
         outcome = self._run(self._peek(key))
@@ -61,7 +61,7 @@ class JobVerbs(VerbBase):
         return self._run(self._peek(key)) if ended is None else ended
 
     def why(self, job_id: str | UUID) -> Why:
-        """Why a job is not running (or what it does instead), with the way out; raises `NotFound`."""
+        """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
         return self._run(self._why(job_id))
 
     def audit(self, job_id: str | UUID) -> list[AuditEntry]:
@@ -77,7 +77,7 @@ class JobVerbs(VerbBase):
         limit: int = 50,
         before: int | None = None,
     ) -> list[AuditEntry]:
-        """What people and programs did, also to queues, trains and settings, newest first.
+        """What people and programs did to jobs, queues, trains and settings, newest first.
 
         For the next page give the last one's `id` as `before`.
         """
@@ -90,13 +90,13 @@ class JobVerbs(VerbBase):
     # operate on one
 
     def cancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
-        """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
         status = self._run(self._cancel(job_id, reason, actor))
         self._wake.poke(None)  # what waited for it may run now
         return status
 
     def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
-        """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
+        """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
@@ -114,14 +114,14 @@ class JobVerbs(VerbBase):
     # operate on many
 
     def count_jobs(self, **filters: Unpack[JobFilters]) -> int:
-        """How many jobs match: what `cancel_jobs` or `retry_jobs` of the same filters would look at."""
+        """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
         count = 0
         for page in self._pages(filters):
             count += len(page)
         return count
 
     def cancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]) -> int:
-        """Cancel every job that matches; gives how many were canceled or asked to stop. Needs a filter."""
+        """Cancel every job that matches; returns how many were canceled or asked to stop. Needs a filter."""
         done = 0
         for page in self._pages(at_least_one(filters, "cancel")):
             live = [job.id for job in page if job.status not in FINISHED]
@@ -132,11 +132,11 @@ class JobVerbs(VerbBase):
         return done
 
     def retry_jobs(self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]) -> int:
-        """Retry every finished job that matches; gives how many. Needs a filter.
+        """Retry every finished job that matches; returns how many. Needs a filter.
 
-        They go to the end of the line, in their old order, so that they do not hold up the work that waits now; with
-        `keep_place`, each to its old place. A job whose unique key is taken, or which was retried already, is left as
-        it is.
+        They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
+        `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
+        as it is.
         """
         found: list[Job] = []
         for page in self._pages(at_least_one(filters, "retry")):
@@ -190,7 +190,7 @@ class JobVerbs(VerbBase):
                 page = yield from op.steps()
                 found += page
                 if isinstance(page, Page) and page.early:
-                    last = max(last, page[-1].id)  # below this, not all are known
+                    last = max(last, page[-1].id)  # older than this, some may be missing
             known = [job for job in found if job.id >= last]
             return sorted(known, key=lambda job: job.id, reverse=True)[:size]
 
@@ -249,7 +249,7 @@ class JobVerbs(VerbBase):
             checked = change
             if not isinstance(change.payload, msgspec.UnsetType):
                 job = yield from self._get(key).steps()
-                # as strict as an enqueue: what the handler cannot take would only end dead
+                # as strict as an enqueue: a payload that the handler cannot take would only end dead
                 payload = self._definitions.checked(job.kind, changes["payload"], limit=self.payload_limit)
                 checked = msgspec.structs.replace(change, payload=payload)
             op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)

@@ -21,7 +21,7 @@ _MOST_BYTES = 2**60
 
 
 class LimitVerbs(VerbBase):
-    """What operators set at run time: it goes over what the jobs carry, for all workers, from the next claim on."""
+    """Operators set limits at run time. They override what jobs carry, for all workers, from the next claim on."""
 
     def limit(
         self,
@@ -32,12 +32,12 @@ class LimitVerbs(VerbBase):
         actor: str | None = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
-        """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
+        """Set limits of one queue, kind or tenant ("*": every tenant without its own); returns those now in force.
 
         `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once. Quotas of a tenant:
         `max_pending` jobs that wait, with `max_bytes` of payload, `max_events` to be handled, `max_schedules` and
-        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None takes one back,
-        what is not given stays. Raises `InvalidJob`.
+        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None removes one; what
+        is not given stays. Raises `InvalidJob`.
         """
         limit = self._run(self._limit(queue, kind, tenant, limits, actor))
         self._wake.poke(queue)
@@ -48,7 +48,7 @@ class LimitVerbs(VerbBase):
         return self._run(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
     def fair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
-        """Let a queue take its tenants in turn, whatever their backlogs; False: whoever comes first, as usual."""
+        """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
         self._run(self._fair(queue, fair, actor))
 
     # as ops
@@ -77,7 +77,7 @@ class LimitVerbs(VerbBase):
         return self._for_all_tenants("set limits", Op(steps, writes=True, atomic=True))
 
     def _limited(self, queue: str | None, kind: str | None, tenant: str | UUID | None) -> tuple[Scope, str]:
-        """Whose limit it is: a queue's, a kind's, or a tenant's, by its id."""
+        """What is limited: a queue, a kind, or a tenant, by its id."""
         match queue, kind, tenant:
             case str(), None, None:
                 return "queue", checks.name(queue, "queue")

@@ -1,4 +1,4 @@
-"""The verbs for machines: signals, their inbox, children, history, and forks."""
+"""The verbs of machines: signals, their inbox, children, history, and forks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COPIED = (
 
 
 class MachineVerbs(VerbBase):
-    """A machine is meant by its job's id; `Checkout.signal(unique_key, …)` means one by its unique key."""
+    """Name a machine by its job's id; `Checkout.signal(unique_key, …)` names one by its unique key."""
 
     def signal(
         self,
@@ -40,10 +40,10 @@ class MachineVerbs(VerbBase):
         dedup_key: str | None = None,
         conn: Any = None,
     ) -> Sent:
-        """Put a signal into a machine's inbox; gives its `id`, and `created`: False for a dedup_key that it has had.
+        """Put a signal into a machine's inbox; returns its `id`, and `created`: False if its dedup_key is known.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. It may come
-        before the machine awaits it. Raises `NotFound`, `NotAllowed` (the machine is over, or the job is none),
+        before the machine awaits it. Raises `NotFound`, `NotAllowed` (it has ended, or is not a machine),
         `InvalidJob`, `InvalidPayload`.
         """
         return self.signal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
@@ -82,15 +82,15 @@ class MachineVerbs(VerbBase):
     def fork(
         self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
     ) -> Enqueued:
-        """Start a new machine from a step of another: with the step that the execution `at` (a fence; the last one
-        without it) ran, and the state that it began with, or this one. It sees the signals and children that the step
-        saw. The other goes on as it does. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
+        with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
+        machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
         """
         enqueued, queue = self._run(self._fork(job_id, at, state, actor))
         self._wake.poke(queue)
         return enqueued
 
-    # how
+    # as ops
 
     def _signaling(self, signals: Iterable[NewSignal]) -> Op[list[Sent]]:
         addressed = [self._addressed(signal) for signal in signals]
@@ -179,7 +179,7 @@ class MachineVerbs(VerbBase):
         return Op(steps, writes=True, atomic=True)
 
     def _copy(self, job: Job, fence: int) -> NewJob:
-        """A job like that one, free of what only one can have: its keys, its train, its group."""
+        """A job like that one, without what only one job can have: its keys, its train, its group."""
         return NewJob(
             id=new_id(),
             tenant=job.tenant,

@@ -1,4 +1,4 @@
-"""What people read of payloads and states: the fields that are secret, by their name or their schema, are not shown."""
+"""Masks the secret fields of payloads and states that people read, known by their name or their schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def masked(value: T, definitions: Definitions) -> T:
-    """What was read, or each of it, without its secrets; the same object where there are none."""
+    """The value, or each of a list, with its secrets masked; the same object if it has none."""
     shown: Any = value
     match value:
         case list():
@@ -49,7 +49,7 @@ def masked(value: T, definitions: Definitions) -> T:
 
 
 def _masked_paths(when: dict[str, Any]) -> dict[str, Any]:
-    """Conditions by path, without the values of those that lead to a secret."""
+    """Conditions by path, with the values of secret fields masked."""
     if not any(is_secret_name(path.rpartition(".")[2]) for path in when):
         return when
     return {path: REDACTED if is_secret_name(path.rpartition(".")[2]) else value for path, value in when.items()}

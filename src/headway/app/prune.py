@@ -1,4 +1,4 @@
-"""Deleting what is old, and counting it first: what workers do every few minutes, at once and in full."""
+"""The verbs that delete what is older than its retention, which workers also do every few minutes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from headway.worker.prune import BATCH, prunes
 
 
 class PruneVerbs(VerbBase):
-    """For the database as a whole: retention is not a tenant's."""
+    """They act on the whole database: retention is the same for every tenant."""
 
     def prune(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        """Delete what is older than the app's retention, or than another one; gives how many of each were deleted.
+        """Delete what is older than the app's retention, or than this one; returns how many of each were deleted.
 
-        `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune by
-        themselves.
+        `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune
+        without being asked.
         """
         found = {}
         for name, op in prunes(self._store.ops, self._kept(retention)).items():
@@ -29,7 +29,7 @@ class PruneVerbs(VerbBase):
         return found
 
     def prunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        """How many of each `prune` would delete."""
+        """How many of each `prune` would delete now."""
         return self._run(self._store.ops.prunable(self._kept(retention)))
 
     def _kept(self, retention: Mapping[str, Duration] | None) -> Mapping[str, int]:

@@ -20,11 +20,11 @@ class QueueVerbs(VerbBase):
         return self._run(self._store.ops.workers())
 
     def pause(self, queue: str, *, actor: str | None = None) -> None:
-        """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
+        """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
         self._run(self._pause(queue, actor))
 
     def resume(self, queue: str, *, actor: str | None = None) -> None:
-        """Let a paused queue go on."""
+        """Allow claims from a paused queue again."""
         self._run(self._resume(queue, actor))
         self._wake.poke(queue)
 

@@ -32,17 +32,17 @@ _FIRST_S = 0.05
 _SLOWEST_S = 0.5
 _AGAIN_S = 0.5
 
-# what the current thread or task is inside of
+# the reservations that the current thread or task holds
 _inside: ContextVar[tuple[BlockingReserved, ...]] = ContextVar("headway_reserved", default=())
 
 
 def reservation_of(store: Store, queue: str) -> BlockingReserved | None:
-    """The reservation of this queue that the current thread or task is inside of."""
+    """The reservation of this queue that the current thread or task holds."""
     return next((each for each in _inside.get() if each.stands_on(store, queue)), None)
 
 
 class BlockingReserved:
-    """What `app.reserve` gives: a reservation while its block lasts. `lost` is True once others may work there."""
+    """What `app.reserve` returns: holds the queue while its block lasts. `lost` is True once others may work on it."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class BlockingReserved:
         self._timeout_s = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         self._drain = drain
         self._holder = check_actor(holder, "holder") or as_actor(f"{hostname()}:{os.getpid()}")
-        self._discreet = discreet  # who else has the queue is not said
+        self._discreet = discreet  # do not say who holds the queue: it may be another tenant's
         self._standing: Reservation | None = None
         self._renewed_at = 0.0
         self._over = threading.Event()
@@ -79,13 +79,13 @@ class BlockingReserved:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it ends if it is not renewed; None outside of its block."""
+        """When it ends unless it is renewed; None outside its block."""
         return self._standing.expires_at if self._standing else None
 
     def stands_on(self, store: Store, queue: str) -> bool:
         return self._standing is not None and self._store is store and self.queue == queue
 
-    # both colours
+    # the context manager
 
     def __enter__(self) -> Self:
         self._begin()
@@ -112,7 +112,7 @@ class BlockingReserved:
     ) -> None:
         self._leave()
 
-    # in
+    # entering
 
     def _begin(self) -> None:
         if self._standing is not None:
@@ -151,7 +151,7 @@ class BlockingReserved:
         return not running
 
     def _pauses(self, *, forever: bool) -> Iterator[float | None]:
-        """How long to wait before each look but the last, for which it is None."""
+        """How long to pause after each look; None after the last."""
         pause_s = _FIRST_S
         while forever or (left_s := self._until - time.monotonic()) > 0:
             yield pause_s if forever else min(pause_s, left_s)
@@ -160,12 +160,12 @@ class BlockingReserved:
 
     def _enter(self) -> None:
         self._over = threading.Event()
-        # a thread in either colour: it renews although the event loop is held up
+        # a thread, even for async code: it must renew while the event loop is busy
         self._renewing = threading.Thread(target=self._renew, name=f"headway-reserve-{self.queue}", daemon=True)
         self._renewing.start()
         _inside.set((*(each for each in _inside.get() if each._standing is not None), self))
 
-    # while it is held
+    # holding
 
     def _renew(self) -> None:
         pause_s = every_s = self._expires_ms / 3_000
@@ -194,7 +194,7 @@ class BlockingReserved:
         self.lost = True
         log.warning(f"the reservation of queue {self.queue} was lost: {why}", queue=self.queue)
 
-    # out
+    # leaving
 
     def _leave(self) -> None:
         self._over.set()
@@ -207,7 +207,7 @@ class BlockingReserved:
 
     def _join_renewing(self) -> None:
         if self._renewing is not None:
-            self._renewing.join()  # else it might renew what was just given back
+            self._renewing.join()  # or it might renew what was just given back
 
     async def _ajoin_renewing(self) -> None:
         if self._renewing is not None:
@@ -219,7 +219,7 @@ class BlockingReserved:
         return self._store.ops.unreserve(self.queue, self.id)
 
     def _complain(self, error: HeadwayError) -> None:
-        # what was done inside is done: no reason to fail it
+        # the work inside the block is done and must not fail because of this
         log.warning(
             f"the reservation of queue {self.queue} could not be given back: it expires by itself",
             queue=self.queue,

@@ -19,11 +19,11 @@ class ReservationVerbs(VerbBase):
         drain: bool = False,
         holder: str | None = None,
     ) -> Reserved:
-        """Have a queue to oneself: `with app.reserve("gpu"):`, or `async with`. Inside, no worker claims from it.
+        """Hold a queue exclusively: `with app.reserve("gpu"):`, or `async with`. No worker claims from it meanwhile.
 
-        Jobs that run there go on; `drain=True` waits for them. If somebody else has the queue it waits for up to
-        `timeout` (None: not at all) and raises `ReservationBusy`. It is renewed while it is held, given back at the end
-        of the block, and `expires` after a crash. `run_now` runs a job inside.
+        Jobs that are running there go on; `drain=True` waits for them to end. If somebody else holds the queue, this
+        waits for up to `timeout` (None: not at all), then raises `ReservationBusy`. It is renewed while held, released
+        at the end of the block, and expires after `expires` if the process crashes. `run_now` runs a job inside it.
         """
         if self._is_narrow:
             raise NotAllowed(

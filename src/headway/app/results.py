@@ -1,4 +1,4 @@
-"""Waits for jobs to end: all waiters of an app share one query."""
+"""Waits for jobs to end. All waiters of an app share one query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SLOWEST = 0.25
 
 
 class Results:
-    """Polls for all outcomes that are waited for in one thread, which ends when nobody waits."""
+    """Polls for all awaited outcomes in one thread, which ends when nobody waits."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Results:
         self._thread: threading.Thread | None = None
 
     def outcome(self, job_id: str, timeout_s: float | None) -> Outcome | None:
-        """Wait for the job to end; None when the time is over first."""
+        """Wait for the job to end; None if the time is up first."""
         future = self._future(job_id)
         try:
             return future.result(timeout_s)

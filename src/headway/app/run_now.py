@@ -1,4 +1,4 @@
-"""run_now: a job executed here and now, under a reservation of its queue, and recorded like any other."""
+"""run_now: executes a job in this process, under a reservation of its queue, and records it like any other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ACTOR = "run_now"
 
 
 class RunNowVerbs(EnqueueVerbs):
-    """A job is executed here and now, under a reservation of its queue."""
+    """Runs a job in this process, now."""
 
     def run_now(
         self,
@@ -36,13 +36,13 @@ class RunNowVerbs(EnqueueVerbs):
         timeout: Duration | None = None,
         **options: Any,
     ) -> Outcome:
-        """Enqueue a job and execute it in this process, before anybody else's; gives how it ended.
+        """Enqueue a job and execute it in this process, ahead of all others in its queue; returns how it ended.
 
-        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless it is called in a
-        reservation of it. The job is stored, leased, timed and settled as by any worker: when its try fails, its policy
-        lets the ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
-        `using()`, but for `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
-        that may not run now (held in a train, over a limit), which is canceled again.
+        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless the caller has
+        reserved it. The job is stored, leased, timed and settled as by any worker: if this try fails, its policy
+        lets ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
+        `using()`, except `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
+        that may not run now (held in a train, over a limit), which is then canceled.
         """
         refuse_in_event_loop()
         job = self._checked(kind, payload, options)
@@ -53,10 +53,10 @@ class RunNowVerbs(EnqueueVerbs):
             return self._execute(job, reserved)
 
     def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
-        """A worker for this job alone."""
+        """A worker that runs this job only."""
         raise NotImplementedError
 
-    # how
+    # as ops
 
     def _checked(
         self, kind: str | Kind[..., Any] | type[Machine] | NewJob, payload: Mapping[str, Any] | None, options: Any
@@ -114,7 +114,7 @@ class RunNowVerbs(EnqueueVerbs):
             try:
                 await worker.run(until_idle=True)
             finally:
-                await worker.leave_loop()  # this loop ends here, and with it what was opened on it
+                await worker.leave_loop()  # this loop ends here: close what was opened on it
 
         with asyncio.Runner() as runner:
             runner.run(perform())
@@ -126,13 +126,13 @@ class RunNowVerbs(EnqueueVerbs):
         return then(self._get(job_id), lambda job: Outcome(job.status, job.result, job.error))
 
     def _give_up(self, job: NewJob) -> Op[str]:
-        """Cancel what may not run now; gives why it may not."""
+        """Cancel a job that may not run now; returns why it may not."""
         ops = self._store.ops
 
         def steps() -> Steps[str]:
             found = yield from self._get(job.id).steps()
             reason = yield from in_the_way(ops, found, tenant_id=self._seen)
-            # a car that is canceled may put its train on hold, one that is skipped never does
+            # canceling a car may put its train on hold; skipping it never does
             if job.train is not None:
                 yield from ops.skip(job.id, tenant_id=self._seen, actor=_ACTOR).steps()
             else:
@@ -144,7 +144,7 @@ class RunNowVerbs(EnqueueVerbs):
 
 
 def finished_before(enqueued: Enqueued) -> str:
-    """The id of the job that was there before; raises `Duplicate` if it is not over."""
+    """The id of the existing job; raises `Duplicate` if it has not ended."""
     if enqueued.status not in FINISHED:
         raise Duplicate(
             f"job {enqueued.id} of the same key is {enqueued.status} already, so nothing was enqueued: "

@@ -1,4 +1,4 @@
-"""The verbs for schedules: what enqueues jobs by the clock, made at run time or declared in the code."""
+"""The verbs of schedules, which enqueue jobs by the clock: created at run time, or declared in the code."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MOST_TIMES = 10_000
 
 
 class ScheduleVerbs(TriggerRows):
-    """A schedule is meant by its name, in this app's tenant or the one that is given."""
+    """Name a schedule by its name, in this app's tenant or the given one."""
 
     def create_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
-        `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
-        `InvalidJob`, `NotFound` (the template).
+        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. Raises
+        `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         return self._read(self._create_schedule(name, cron, options))
 
@@ -45,21 +45,21 @@ class ScheduleVerbs(TriggerRows):
         return self._read(self._trigger_rows("schedule", tenant, None, limit, after))
 
     def change_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
-        """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
-        code, and only `enabled` can be changed (`NotAllowed`)."""
+        """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
+        `enabled` can be changed (`NotAllowed`): the rest follows the code."""
         return self._read(self._change_trigger_row("schedule", name, changes))
 
     def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
-        due meanwhile."""
+        """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
+        that come due meanwhile."""
         return self.change_schedule(name, tenant=tenant, actor=actor, enabled=False)
 
     def resume_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire again, from its next time on."""
+        """Fire it again, from its next time on."""
         return self.change_schedule(name, tenant=tenant, actor=actor, enabled=True)
 
     def delete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
+        """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         self._run(self._delete_trigger_row("schedule", name, tenant, actor))
 
     def run_schedule(
@@ -70,9 +70,9 @@ class ScheduleVerbs(TriggerRows):
         tenant: str | UUID | None = None,
         actor: str | None = None,
     ) -> Fire:
-        """Fire it once, now, whatever its times, with these fields over its payload; gives the fire, with its `job_id`.
+        """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time stays.
+        Its next time does not change.
         """
         self.learn(None)
         fire, queue = self._run(self._run_schedule(name, payload, tenant, actor))
@@ -90,7 +90,7 @@ class ScheduleVerbs(TriggerRows):
         after: datetime | None = None,
         tenant: str | UUID | None = None,
     ) -> list[datetime]:
-        """The next times of a stored schedule, or of a cron expression or interval that is not stored, in its zone.
+        """The next times, in its zone, of a stored schedule, or of a cron expression or interval.
 
         Each carries its zone: `.astimezone(UTC)` gives it in UTC.
         """

@@ -1,4 +1,4 @@
-"""Turns what people wrote (arguments, environment, file) into `Settings`."""
+"""Turns arguments, environment variables and headway.toml into checked `Settings`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
 
 def _duration(name: str, value: Duration) -> int:
     if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
-        value = float(value)  # a variable has no numbers
+        value = float(value)  # environment variables are text
     try:
         ms = to_ms(value, name)
     except InvalidJob as error:
@@ -102,7 +102,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def _switch(name: str, value: Any) -> bool:
-    """True or false; a variable says it as text."""
+    """True or false; an environment variable has it as text."""
     named = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
     found = named.get(value.strip().lower()) if isinstance(value, str) else value
     if not isinstance(found, bool):
@@ -111,9 +111,9 @@ def _switch(name: str, value: Any) -> bool:
 
 
 def ages(value: Any) -> dict[str, int]:
-    """Milliseconds by name, of a retention as people write it; raises `ConfigError`."""
+    """A retention as people write it, in milliseconds by name; raises `ConfigError`."""
     if isinstance(value, str):
-        # as a variable says it: succeeded=1d,dead=30d
+        # as in an environment variable: succeeded=1d,dead=30d
         value = {name.strip(): age for name, _, age in (part.partition("=") for part in value.split(","))}
     if not isinstance(value, Mapping) or not set(value) <= set(_DEFAULTS.retention_ms):
         raise ConfigError(

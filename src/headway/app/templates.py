@@ -1,4 +1,4 @@
-"""The verbs for templates: a kind, a payload and options under a name."""
+"""The verbs of templates: a kind, a payload and options, stored under a name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONS_LIMIT = 65_536
 
 
 class TemplateVerbs(EnqueueVerbs):
-    """A template is meant by its name, in this app's tenant or the one that is given."""
+    """Name a template by its name, in this app's tenant or the given one."""
 
     def create_template(
         self,
@@ -42,7 +42,7 @@ class TemplateVerbs(EnqueueVerbs):
     ) -> Template:
         """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
 
-        The payload may be incomplete: it is validated when a job is made of it.
+        The payload may be incomplete: it is validated when a job is made from it.
         """
         return self._read(self._create_template(name, kind, payload, options, description, tenant, actor))
 
@@ -68,15 +68,15 @@ class TemplateVerbs(EnqueueVerbs):
         return self._read(self._change_template(name, tenant, actor, changes))
 
     def delete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger points at it."""
+        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         self._run(self._delete_template(name, tenant, actor))
 
     def run_template(
         self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
-        """Enqueue a job of a template, with these fields over its payload and these options over its own.
+        """Enqueue a job from a template, with these fields over its payload and these options over its own.
 
-        The job keeps the template's id and revision; later changes of the template do not touch it.
+        The job keeps the template's id and revision; later changes of the template do not affect it.
         """
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)

@@ -1,4 +1,4 @@
-"""Which tenant a name means: looked up in the database, and remembered for a few seconds."""
+"""Finds the tenant of a name: looked up in the database, and remembered for a few seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from headway.model.ids import NOBODY, is_id, known_id
 from headway.store.ops import Op
 from headway.store.run import Store
 
-_REMEMBERED_S = 5.0  # how long a renamed tenant is still found by its old name
-_MOST = 10_000
+_REMEMBERED_S = 5.0  # for this long a renamed tenant is still found by its old name
+_MOST = 10_000  # names remembered; a loop over invented names must not fill the memory
 
 
 class Tenants:
@@ -23,7 +23,7 @@ class Tenants:
         self._found: dict[str, tuple[str, float]] = {}
 
     def get(self, ref: str) -> str:
-        """The id, if that was looked up lately; else ""."""
+        """The id, if it is known; else ""."""
         found = known_id(ref)
         if found:
             return found
@@ -66,11 +66,11 @@ class TenantLookup:
     def _look_up(self, refs: Iterable[str], *, create: bool, conn: Any = None) -> Mapping[str, str]:
         op = self._naming(refs, create)
         if conn is None or self._whole.dialect == "postgres":
-            # not in the caller's transaction: it would hold the name until its end
+            # outside the caller's transaction, which would lock the new name until it ends
             ids = self._whole.run(op)
             self._tenants.hear(ids)
             return ids
-        return self._whole.run_in(conn, op)  # which may be rolled back, so nothing is remembered
+        return self._whole.run_in(conn, op)  # it may be rolled back, so do not remember the ids
 
     def _naming(self, refs: Iterable[str], create: bool) -> Op[dict[str, str]]:
         return self._whole.ops.tenants_named(sorted(refs), create=create)

@@ -16,7 +16,7 @@ from headway.store.ops import Op
 
 
 class TrainVerbs(VerbBase):
-    """A train is meant by its name, and is one of the tenant that this app acts for; a car by its job's id."""
+    """Name a train by its name, in the tenant that this app acts for, and a car by its job's id."""
 
     def trains(
         self,
@@ -33,28 +33,28 @@ class TrainVerbs(VerbBase):
         return self._run(self._trains(blocked, tenant, limit, after))
 
     def train(self, train: str, *, limit: int = 1_000) -> list[Job]:
-        """The unfinished cars of a train in their order, the locomotive first; none where there is no such train."""
+        """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
         return self._read(self._cars(train, limit))
 
     def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
-        """Let no further car of the train start until it is resumed; the one that runs goes on to its end."""
+        """Start no further car of the train until it is resumed; the running one goes on to its end."""
         self._run(self._hold_train(train, reason, actor))
 
     def resume_train(self, train: str, *, actor: str | None = None) -> bool:
-        """End a train's hold and let its next car go; False if it was not on hold."""
+        """End a train's hold, so that its next car may start; False if it was not on hold."""
         resumed = self._run(self._resume_train(train, actor))
         self._wake.poke(None)
         return resumed
 
     def clear_train(self, train: str, *, actor: str | None = None) -> list[str]:
-        """Cancel all cars of a train but the running one, and end its hold; gives the ids of the canceled."""
+        """Cancel all cars of a train but the running one, and end its hold; returns the ids of the canceled."""
         ids = self._run(self._clear_train(train, actor))
         self._wake.poke(None)  # what waited for them may run now
         return ids
 
     def skip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
-        """Take a car out of its train, which goes on: one that waits ends canceled; the finished one that put its train
-        on hold stays as it is. Gives its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
+        """Take a car out of its train, which then goes on: a waiting car is canceled; a finished one that put its train
+        on hold stays as it is. Returns its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
         status = self._run(self._skip(job_id, actor))
         self._wake.poke(None)
@@ -70,10 +70,10 @@ class TrainVerbs(VerbBase):
         last: bool = False,
         actor: str | None = None,
     ) -> Moved:
-        """Move a waiting job: `before` or `after` another one, or `first` or `last`; gives where it stands then.
+        """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
 
-        A car moves among the waiting cars of its train, any other job among the queued ones of its queue, where it
-        takes its new neighbour's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
+        A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it
+        takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
         return self._run(self._move(job_id, before, after, first, last, actor))
 

@@ -1,4 +1,4 @@
-"""What schedules and event triggers have in common: found by name, changed, deleted, fired by hand."""
+"""What schedules and event triggers share: both are rows of one table, found by name, changed, deleted, fired."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headway.store.ops import Op, Steps
 
 
 class TriggerRows(VerbBase):
-    """One table holds both; a name means one of its tenant and type."""
+    """A name is unique per tenant and type."""
 
     def fires(
         self,
@@ -87,7 +87,7 @@ class TriggerRows(VerbBase):
         return Op(steps, writes=True, refusable=True, atomic=True)
 
     def _check_schedule(self, schedule: Trigger, now: datetime) -> Steps[None]:
-        """Raise now what its fires would fail with later; not what only a process with its kind's code can tell."""
+        """Raise now what its fires would fail with later, except what only a process with the kind's code can tell."""
         if schedule.type != "schedule":
             return
         template = yield from self._template_of(schedule)
@@ -149,14 +149,14 @@ class TriggerRows(VerbBase):
     def _fire_now(
         self, trigger: Trigger, payload: Mapping[str, Any] | None, actor: str | None
     ) -> Steps[tuple[Fire, str]]:
-        """Fire a schedule by hand: the job, and the queue that it went to."""
+        """Fire a schedule by hand; returns the fire and its job's queue."""
         now = yield from self._store.ops.now().steps()
         if payload is not None:
             trigger = msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
         resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
         job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
         job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
-        # no nominal time of its own: it must not take the place of one that comes at this very moment
+        # without a nominal time: it must not replace a regular fire of this very moment
         fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)
         op = self._store.ops.run_trigger(fire, tenant_id=trigger.tenant_id, actor=actor)
         written = yield from op.steps()

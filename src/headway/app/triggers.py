@@ -1,4 +1,4 @@
-"""The verbs of event triggers: what makes jobs of events."""
+"""The verbs of event triggers, which enqueue jobs when events arrive."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from headway.store.ops import Op, Steps
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trigger would make of an event: nothing is stored."""
+    """What a trigger would do with an event; nothing is stored."""
 
-    met: bool  # whether the event is its own, and fulfils its `when`
+    met: bool  # whether the event has its name and meets its `when`
     kind: str | None = None
     queue: str | None = None
     payload: Any = None
@@ -33,15 +33,15 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TriggerVerbs(TriggerRows):
-    """A trigger is meant by its name, in this app's tenant or the one that is given."""
+    """Name a trigger by its name, in this app's tenant or the given one."""
 
     def create_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
-        `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
-        `{"event.kind": ["checkout"]}`. The same payload is enqueued once in `dedupe_window`: the same `dedupe_key`
-        where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
-        `NotFound` (the template).
+        `payload` may have placeholders: `{"folder": "{{event.folder.id}}"}`. `when` selects events:
+        `{"event.kind": ["checkout"]}`. Within `dedupe_window`, events with the same `dedupe_key` enqueue one job;
+        without a key, events with the same rendered payload do, unless the payload uses nothing of the event. Raises
+        `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         return self._read(self._create_trigger(name, event, options))
 
@@ -65,11 +65,11 @@ class TriggerVerbs(TriggerRows):
         return self._read(self._change_trigger_row("event", name, changes))
 
     def enable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire, also for events that were emitted before and are pending still."""
+        """Let it fire again, including for events that are still pending."""
         return self.change_trigger(name, tenant=tenant, actor=actor, enabled=True)
 
     def disable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
-        """Let it fire no more, also for events that are pending; what is handled meanwhile is not made up for."""
+        """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
         return self.change_trigger(name, tenant=tenant, actor=actor, enabled=False)
 
     def delete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
@@ -79,7 +79,7 @@ class TriggerVerbs(TriggerRows):
     def test_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
-        """What the trigger would make of an event with this payload: the rendered payload, or the error. A dry run."""
+        """A dry run: what the trigger would enqueue for an event with this payload, or the error."""
         self.learn(None)
         return self._run(self._rehearse(name, payload, event, tenant))
 

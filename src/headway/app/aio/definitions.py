@@ -15,12 +15,12 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
     """The async twins of the verbs of `DefinitionVerbs`."""
 
     async def adefinitions(self) -> list[Definition]:
-        """Every kind that is stored: those that workers declared, and those that operators made."""
+        """Every stored kind: those that workers declared, and those that operators created."""
         await self._aknow(self._own)
         return await self._arun(self._store.ops.definitions(None))
 
     async def aget_definition(self, kind: str) -> Definition:
-        """What is stored of a kind; raises `NotFound`."""
+        """What is stored about a kind; raises `NotFound`."""
         await self._aknow(self._own)
         return await self._arun(self._definition(kind))
 
@@ -29,8 +29,8 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
-        What is changed no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
-        A kind that no worker has declared yet is made. Raises `InvalidJob`.
+        A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
+        A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
         await self._aknow(self._own)
         changed = await self._arun(self._change_definition(kind, reset, actor, changes))
@@ -38,7 +38,7 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         return changed
 
     async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
-        """Forget a kind, with what was changed of it; a worker that has it writes it anew at its start."""
+        """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
         await self._aknow(self._own)
         await self._arun(self._delete_definition(kind, actor))
         self._definitions.forget()

@@ -18,7 +18,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
     async def aenqueue(
         self, kind: str | NewJob, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
-        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; gives its id, status and `created`.
+        """Enqueue one job, by its kind's name or as `kind.build(…)` made it; returns its id, status and `created`.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits.
         Raises `UnknownKind`, `InvalidJob`, `InvalidPayload`, `Duplicate` (on_conflict="raise"), `QueueFull`,

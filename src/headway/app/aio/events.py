@@ -25,7 +25,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         created_by: str | None = None,
         conn: Any = None,
     ) -> str:
-        """Publish a fact: it is stored, and each trigger on it makes a job; gives the event's id.
+        """Publish a fact: it is stored, and every trigger on it enqueues a job. Returns the event's id.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. Raises
         `InvalidJob`, `InvalidPayload`.
@@ -34,7 +34,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         return (await self.aemit_many([event], conn=conn))[0]
 
     async def aemit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        """Publish what `app.build_event(…)` made: one transaction, all or none; gives the ids."""
+        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids."""
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
@@ -69,7 +69,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         self._emitted.poke(None)
 
     async def aretry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
-        """Handle those of these events again that failed; gives their ids."""
+        """Handle again those of these events that failed; returns their ids."""
         await self._aknow(self._own)
         done = await self._arun(
             self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._seen, actor=actor)

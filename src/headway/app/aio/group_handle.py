@@ -11,14 +11,14 @@ from headway.model.status import Status
 
 
 class GroupHandle(BlockingGroupHandle):
-    """What `app.group` gives: the group's id, its jobs as they were enqueued, and its verbs."""
+    """What `app.group` returns: the group's id, its jobs as they were enqueued, and its verbs."""
 
     async def aget(self) -> Group:
-        """The group as it is now, with how far its members are; raises `NotFound`."""
+        """The group as it is now, with its members' progress; raises `NotFound`."""
         return await self._verbs.aget_group(self.id)
 
     async def aprogress(self) -> float:
-        """Which part of its members is over, from 0 to 1, asked of the database each time."""
+        """The share of its members that have ended, from 0 to 1; asks the database each time."""
         return (await self.aget()).progress
 
     async def acancel(self, *, reason: str | None = None, actor: str | None = None) -> dict[str, Status]:
@@ -30,7 +30,7 @@ class GroupHandle(BlockingGroupHandle):
         return await self._verbs.aretry_group(self.id, actor=actor)
 
     async def await_(self, timeout: Duration | None = None) -> Group:
-        """Wait until all members and the callback are over; when the timeout passes first, gives it as it is then."""
+        """Wait until all members and the callback have ended, or the time is up; returns the group as it is then."""
         for pause_s in pauses(timeout):
             group, over = await self._verbs._arun(self._verbs._looked_at(self.id))
             if over or pause_s is None:

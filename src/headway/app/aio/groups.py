@@ -30,32 +30,32 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
 
             group = app.group([resize.build(7), resize.build(8)], callback=publish.build(album=3))
 
-        `sequential` jobs run one after another, in this order. `callback` runs once all are over. on_failure, when one
-        ends without having succeeded: `stop` cancels the others and the callback; `continue` lets the others go on and
-        runs the callback all the same; `skip` lets them go on, and cancels the callback. Raises `InvalidJob`.
+        `sequential` jobs run one after another, in this order. `callback` runs once all have ended. If one ends without
+        success, on_failure decides: `stop` cancels the others and the callback; `continue` runs them and the callback
+        anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
         """
         await self._aknow(self._own)
         group, batch = self._grouped(jobs, mode, on_failure, callback)
         return GroupHandle(self, group, await self._aput(batch, group, conn))
 
     async def aget_group(self, group: str | UUID | Group | GroupHandle) -> Group:
-        """A group with how far its members are; raises `NotFound`."""
+        """A group, with its members' progress; raises `NotFound`."""
         await self._aknow(self._own)
         return await self._arun(self._get_group(group))
 
     async def acancel_group(
         self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
     ) -> dict[str, Status]:
-        """Cancel all members that are not over, and the callback (running ones are asked); gives their status now."""
+        """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
         await self._aknow(self._own)
         statuses = await self._arun(self._cancel_group(group, reason, actor))
         self._wake.poke(None)
         return statuses
 
     async def aretry_group(self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None) -> list[str]:
-        """Run the members again that ended without having succeeded; the callback waits for them again.
+        """Run again the members that ended without success; the callback waits for them again.
 
-        Gives the ids that will run. Raises `NotFound`.
+        Returns the ids that will run. Raises `NotFound`.
         """
         await self._aknow(self._own)
         ids = await self._arun(self._retry_group(group, actor))

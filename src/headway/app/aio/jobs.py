@@ -32,7 +32,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before. Status, kind, queue and source take several values, too: `status=("dead", "canceled")`.
+        created_before. Status, kind, queue and source also take several values: `status=("dead", "canceled")`.
         """
         await self._aknow(self._own, filters.get("tenant"))
         return await self._aread(self._find(limit, before, filters))
@@ -45,7 +45,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     async def aresult(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
-        When the timeout passes first, the outcome has the status that the job has then. Raises `NotFound`.
+        If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
         await self._aknow(self._own)
         key = as_id(job_id)
@@ -57,7 +57,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return await self._arun(self._peek(key)) if ended is None else ended
 
     async def awhy(self, job_id: str | UUID) -> Why:
-        """Why a job is not running (or what it does instead), with the way out; raises `NotFound`."""
+        """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
         await self._aknow(self._own)
         return await self._arun(self._why(job_id))
 
@@ -75,7 +75,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         limit: int = 50,
         before: int | None = None,
     ) -> list[AuditEntry]:
-        """What people and programs did, also to queues, trains and settings, newest first.
+        """What people and programs did to jobs, queues, trains and settings, newest first.
 
         For the next page give the last one's `id` as `before`.
         """
@@ -88,14 +88,14 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return await self._arun(self._store.ops.counts(tenant_id=self._seen))
 
     async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
-        """Cancel a job: at once, or, if it is running, by asking it; gives its status now. Raises `NotFound`."""
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
         await self._aknow(self._own)
         status = await self._arun(self._cancel(job_id, reason, actor))
         self._wake.poke(None)
         return status
 
     async def aretry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
-        """Run a finished job again, with a full budget; gives the id that will run (a new one for at_most_once).
+        """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
@@ -113,7 +113,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return await self._arun(self._change(job_id, actor, changes))
 
     async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
-        """How many jobs match: what `cancel_jobs` or `retry_jobs` of the same filters would look at."""
+        """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
         await self._aknow(self._own, filters.get("tenant"))
         count = 0
         async for page in self._apages(filters):
@@ -123,7 +123,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     async def acancel_jobs(
         self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]
     ) -> int:
-        """Cancel every job that matches; gives how many were canceled or asked to stop. Needs a filter."""
+        """Cancel every job that matches; returns how many were canceled or asked to stop. Needs a filter."""
         await self._aknow(self._own, filters.get("tenant"))
         done = 0
         async for page in self._apages(at_least_one(filters, "cancel")):
@@ -137,11 +137,11 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     async def aretry_jobs(
         self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]
     ) -> int:
-        """Retry every finished job that matches; gives how many. Needs a filter.
+        """Retry every finished job that matches; returns how many. Needs a filter.
 
-        They go to the end of the line, in their old order, so that they do not hold up the work that waits now; with
-        `keep_place`, each to its old place. A job whose unique key is taken, or which was retried already, is left as
-        it is.
+        They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
+        `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
+        as it is.
         """
         await self._aknow(self._own, filters.get("tenant"))
         found: list[Job] = []

@@ -23,12 +23,12 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         actor: str | None = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
-        """Set limits of one queue, kind or tenant ("*": each tenant without limits of its own); gives those that stand.
+        """Set limits of one queue, kind or tenant ("*": every tenant without its own); returns those now in force.
 
         `max_running` at once; `rate="100/min"` starts of a kind, with a `burst` at once. Quotas of a tenant:
         `max_pending` jobs that wait, with `max_bytes` of payload, `max_events` to be handled, `max_schedules` and
-        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None takes one back,
-        what is not given stays. Raises `InvalidJob`.
+        triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None removes one; what
+        is not given stays. Raises `InvalidJob`.
         """
         await self._aknow(self._own, tenant, create=True)
         limit = await self._arun(self._limit(queue, kind, tenant, limits, actor))
@@ -41,6 +41,6 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         return await self._arun(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
     async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
-        """Let a queue take its tenants in turn, whatever their backlogs; False: whoever comes first, as usual."""
+        """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
         await self._aknow(self._own)
         await self._arun(self._fair(queue, fair, actor))

@@ -19,10 +19,10 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
     async def asignal(
         self, job_id: str | UUID, name: str, payload: Any = None, *, dedup_key: str | None = None, conn: Any = None
     ) -> Sent:
-        """Put a signal into a machine's inbox; gives its `id`, and `created`: False for a dedup_key that it has had.
+        """Put a signal into a machine's inbox; returns its `id`, and `created`: False if its dedup_key is known.
 
         It is durable when this returns; with `conn=`, exactly if that connection's transaction commits. It may come
-        before the machine awaits it. Raises `NotFound`, `NotAllowed` (the machine is over, or the job is none),
+        before the machine awaits it. Raises `NotFound`, `NotAllowed` (it has ended, or is not a machine),
         `InvalidJob`, `InvalidPayload`.
         """
         await self._aknow(self._own)
@@ -63,9 +63,9 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
     async def afork(
         self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
     ) -> Enqueued:
-        """Start a new machine from a step of another: with the step that the execution `at` (a fence; the last one
-        without it) ran, and the state that it began with, or this one. It sees the signals and children that the step
-        saw. The other goes on as it does. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
+        with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
+        machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
         """
         await self._aknow(self._own)
         enqueued, queue = await self._arun(self._fork(job_id, at, state, actor))

@@ -14,10 +14,10 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
     """The async twins of the verbs of `PruneVerbs`."""
 
     async def aprune(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        """Delete what is older than the app's retention, or than another one; gives how many of each were deleted.
+        """Delete what is older than the app's retention, or than this one; returns how many of each were deleted.
 
-        `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune by
-        themselves.
+        `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune
+        without being asked.
         """
         await self._aknow(self._own)
         found = {}
@@ -30,6 +30,6 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
         return found
 
     async def aprunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
-        """How many of each `prune` would delete."""
+        """How many of each `prune` would delete now."""
         await self._aknow(self._own)
         return await self._arun(self._store.ops.prunable(self._kept(retention)))

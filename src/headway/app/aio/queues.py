@@ -21,12 +21,12 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         return await self._arun(self._store.ops.workers())
 
     async def apause(self, queue: str, *, actor: str | None = None) -> None:
-        """Stop claims from a queue, on all machines; once this returned, none begins. Running jobs go on."""
+        """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
         await self._aknow(self._own)
         await self._arun(self._pause(queue, actor))
 
     async def aresume(self, queue: str, *, actor: str | None = None) -> None:
-        """Let a paused queue go on."""
+        """Allow claims from a paused queue again."""
         await self._aknow(self._own)
         await self._arun(self._resume(queue, actor))
         self._wake.poke(queue)

@@ -11,7 +11,7 @@ from headway.errors import HeadwayError
 
 
 class Reserved(BlockingReserved):
-    """What `app.reserve` gives: a reservation while its block lasts. `lost` is True once others may work there."""
+    """What `app.reserve` returns: holds the queue while its block lasts. `lost` is True once others may work on it."""
 
     async def __aenter__(self) -> Self:
         self._begin()

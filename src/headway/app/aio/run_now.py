@@ -28,13 +28,13 @@ class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
         timeout: Duration | None = None,
         **options: Any,
     ) -> Outcome:
-        """Enqueue a job and execute it in this process, before anybody else's; gives how it ended.
+        """Enqueue a job and execute it in this process, ahead of all others in its queue; returns how it ended.
 
-        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless it is called in a
-        reservation of it. The job is stored, leased, timed and settled as by any worker: when its try fails, its policy
-        lets the ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
-        `using()`, but for `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
-        that may not run now (held in a train, over a limit), which is canceled again.
+        It reserves the job's queue (`expires`, and `timeout` to wait for it, as in `reserve`), unless the caller has
+        reserved it. The job is stored, leased, timed and settled as by any worker: if this try fails, its policy
+        lets ordinary workers try again, and the outcome has status "scheduled" and the error. Options are those of
+        `using()`, except `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
+        that may not run now (held in a train, over a limit), which is then canceled.
         """
         await self._aknow(self._own, options.get("tenant"))
         job = self._checked(kind, payload, options)

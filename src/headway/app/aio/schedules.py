@@ -21,8 +21,8 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
     async def acreate_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
-        `payload` may look up `{{schedule.nominal_at}}` and its like; it goes over the template's. Raises `Duplicate`,
-        `InvalidJob`, `NotFound` (the template).
+        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. Raises
+        `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aknow(self._own, options.get("tenant"), create=True)
         return await self._aread(self._create_schedule(name, cron, options))
@@ -40,28 +40,28 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         return await self._aread(self._trigger_rows("schedule", tenant, None, limit, after))
 
     async def achange_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
-        """Change what `create_schedule` takes (`new_name=` for the name). One that is declared in the code follows the
-        code, and only `enabled` can be changed (`NotAllowed`)."""
+        """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
+        `enabled` can be changed (`NotAllowed`): the rest follows the code."""
         await self._aknow(self._own, changes.get("tenant"))
         return await self._aread(self._change_trigger_row("schedule", name, changes))
 
     async def apause_schedule(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
-        """Let it fire no more, until it is resumed. What was due and has not fired yet is given up, as is what would be
-        due meanwhile."""
+        """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
+        that come due meanwhile."""
         await self._aknow(self._own, tenant)
         return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
 
     async def aresume_schedule(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
-        """Let it fire again, from its next time on."""
+        """Fire it again, from its next time on."""
         await self._aknow(self._own, tenant)
         return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
 
     async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        """Delete a schedule; its jobs stay. One of the code comes back with the next worker that declares it."""
+        """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         await self._aknow(self._own, tenant)
         await self._arun(self._delete_trigger_row("schedule", name, tenant, actor))
 
@@ -73,9 +73,9 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         tenant: str | UUID | None = None,
         actor: str | None = None,
     ) -> Fire:
-        """Fire it once, now, whatever its times, with these fields over its payload; gives the fire, with its `job_id`.
+        """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
-        Its next time stays.
+        Its next time does not change.
         """
         await self._aknow(self._own, tenant)
         await self.alearn(None)
@@ -94,7 +94,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         after: datetime | None = None,
         tenant: str | UUID | None = None,
     ) -> list[datetime]:
-        """The next times of a stored schedule, or of a cron expression or interval that is not stored, in its zone.
+        """The next times, in its zone, of a stored schedule, or of a cron expression or interval.
 
         Each carries its zone: `.astimezone(UTC)` gives it in UTC.
         """

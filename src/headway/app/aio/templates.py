@@ -29,7 +29,7 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
     ) -> Template:
         """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
 
-        The payload may be incomplete: it is validated when a job is made of it.
+        The payload may be incomplete: it is validated when a job is made from it.
         """
         await self._aknow(self._own, tenant, create=True)
         return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
@@ -59,16 +59,16 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         return await self._aread(self._change_template(name, tenant, actor, changes))
 
     async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
-        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger points at it."""
+        """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         await self._aknow(self._own, tenant)
         await self._arun(self._delete_template(name, tenant, actor))
 
     async def arun_template(
         self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
-        """Enqueue a job of a template, with these fields over its payload and these options over its own.
+        """Enqueue a job from a template, with these fields over its payload and these options over its own.
 
-        The job keeps the template's id and revision; later changes of the template do not touch it.
+        The job keeps the template's id and revision; later changes of the template do not affect it.
         """
         await self._aknow(self._own, options.get("tenant"))
         conn = options.pop("conn", None)

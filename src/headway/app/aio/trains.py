@@ -30,32 +30,32 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         return await self._arun(self._trains(blocked, tenant, limit, after))
 
     async def atrain(self, train: str, *, limit: int = 1000) -> list[Job]:
-        """The unfinished cars of a train in their order, the locomotive first; none where there is no such train."""
+        """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
         await self._aknow(self._own)
         return await self._aread(self._cars(train, limit))
 
     async def ahold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
-        """Let no further car of the train start until it is resumed; the one that runs goes on to its end."""
+        """Start no further car of the train until it is resumed; the running one goes on to its end."""
         await self._aknow(self._own, create=True)
         await self._arun(self._hold_train(train, reason, actor))
 
     async def aresume_train(self, train: str, *, actor: str | None = None) -> bool:
-        """End a train's hold and let its next car go; False if it was not on hold."""
+        """End a train's hold, so that its next car may start; False if it was not on hold."""
         await self._aknow(self._own)
         resumed = await self._arun(self._resume_train(train, actor))
         self._wake.poke(None)
         return resumed
 
     async def aclear_train(self, train: str, *, actor: str | None = None) -> list[str]:
-        """Cancel all cars of a train but the running one, and end its hold; gives the ids of the canceled."""
+        """Cancel all cars of a train but the running one, and end its hold; returns the ids of the canceled."""
         await self._aknow(self._own)
         ids = await self._arun(self._clear_train(train, actor))
         self._wake.poke(None)
         return ids
 
     async def askip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
-        """Take a car out of its train, which goes on: one that waits ends canceled; the finished one that put its train
-        on hold stays as it is. Gives its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
+        """Take a car out of its train, which then goes on: a waiting car is canceled; a finished one that put its train
+        on hold stays as it is. Returns its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
         await self._aknow(self._own)
         status = await self._arun(self._skip(job_id, actor))
@@ -72,10 +72,10 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         last: bool = False,
         actor: str | None = None,
     ) -> Moved:
-        """Move a waiting job: `before` or `after` another one, or `first` or `last`; gives where it stands then.
+        """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
 
-        A car moves among the waiting cars of its train, any other job among the queued ones of its queue, where it
-        takes its new neighbour's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
+        A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it
+        takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
         await self._aknow(self._own)
         return await self._arun(self._move(job_id, before, after, first, last, actor))

@@ -17,10 +17,10 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def acreate_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
-        `payload` is a template: `{"folder": "{{event.folder.id}}"}`. `when` says which events it means:
-        `{"event.kind": ["checkout"]}`. The same payload is enqueued once in `dedupe_window`: the same `dedupe_key`
-        where there is one, and the same event where nothing of it is in the payload. Raises `Duplicate`, `InvalidJob`,
-        `NotFound` (the template).
+        `payload` may have placeholders: `{"folder": "{{event.folder.id}}"}`. `when` selects events:
+        `{"event.kind": ["checkout"]}`. Within `dedupe_window`, events with the same `dedupe_key` enqueue one job;
+        without a key, events with the same rendered payload do, unless the payload uses nothing of the event. Raises
+        `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aknow(self._own, options.get("tenant"), create=True)
         return await self._aread(self._create_trigger(name, event, options))
@@ -50,14 +50,14 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def aenable_trigger(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
-        """Let it fire, also for events that were emitted before and are pending still."""
+        """Let it fire again, including for events that are still pending."""
         await self._aknow(self._own, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=True)
 
     async def adisable_trigger(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
-        """Let it fire no more, also for events that are pending; what is handled meanwhile is not made up for."""
+        """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
         await self._aknow(self._own, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=False)
 
@@ -69,7 +69,7 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def atest_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
-        """What the trigger would make of an event with this payload: the rendered payload, or the error. A dry run."""
+        """A dry run: what the trigger would enqueue for an event with this payload, or the error."""
         await self._aknow(self._own, tenant)
         await self.alearn(None)
         return await self._arun(self._rehearse(name, payload, event, tenant))

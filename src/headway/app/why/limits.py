@@ -11,11 +11,11 @@ from headway.model.limit import EVERY_TENANT, Limit, Scope, concurrency_key, par
 from headway.model.rate import show_rate
 from headway.store.ops import Ops, Steps
 
-_LOOKED_AT = 1_000  # of the jobs that run now, the latest
+_LOOKED_AT = 1_000  # of the running jobs, the newest
 
 
 def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> Steps[str]:
-    """What the limit of this key means for a queued job; a tenant hears no number of others' jobs."""
+    """What the limit of this key means for a queued job; tenants are not told how many jobs others have."""
     usage = yield from ops.usage(key, tenant_id=tenant_id).steps()
     limits = yield from ops.limits().steps()
     set_for = {(limit.scope, limit.name): limit for limit in limits}
@@ -34,7 +34,7 @@ def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> St
             )
         case "k" if tenant_id is not None:
             return (
-                f"limited: {_most(job, 'k', set_for)} jobs of kind {job.kind} run at once, those of others too; "
+                f"limited: {_most(job, 'k', set_for)} jobs of kind {job.kind} run at once, other tenants' included; "
                 f"{usage.running:,} of tenant {job.tenant} run now{wait}: it runs when one has ended"
             )
         case "k":
@@ -53,7 +53,7 @@ def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> St
 
 
 def full_key(ops: Ops, job: Job) -> Steps[str | None]:
-    """The first limit that has no room for the job, in the order in which claims look."""
+    """The first limit without room for the job, in the order in which claims check them."""
     limits = yield from ops.limits().steps()
     set_for = {(limit.scope, limit.name): limit for limit in limits}
     keys = {"k": concurrency_key(job.tenant_id, job.kind, None), "t": tenant_key(job.tenant_id)}
@@ -65,7 +65,7 @@ def full_key(ops: Ops, job: Job) -> Steps[str | None]:
         most = _most(job, letter, set_for)
         if most is not None and (yield from ops.usage(key).steps()).running >= most:
             return key
-    # how many starts a rate leaves is not to be seen: it must be that, where there is one
+    # how many starts a rate still allows is not stored where this can see it: if there is a rate, that must be it
     limit = set_for.get(("kind", job.kind))
     rated = job.rate_count is not None or (limit is not None and limit.rate_count is not None)
     return rate_key(job.tenant_id, job.kind, job.rate_key) if rated else None
@@ -94,7 +94,7 @@ def _rate(job: Job, limit: Limit | None, wait: str) -> str:
     of = f"kind {job.kind}" + ("" if job.rate_key is None else f" with key {job.rate_key}")
     if count is None or period_ms is None:
         return f"the rate of {of} was used up{wait}: it starts at a worker's next tick"
-    # a limit of the kind does not reach its keys
+    # a kind's limit does not apply to its keys
     way_out = "rate= of the kind" if job.rate_key is not None else f"headway limits set --kind {job.kind} --rate N/min"
     if policy.rate_burst is None:
         when = f"the next may start {show_ms(period_ms)} after the oldest start of that time"
@@ -104,7 +104,7 @@ def _rate(job: Job, limit: Limit | None, wait: str) -> str:
 
 
 def _busy_with(ops: Ops, job: Job) -> Steps[str]:
-    """The job that has the partition, where it is among the latest that run."""
+    """The job that occupies the partition, if it is among the latest that run."""
     where = Filter(tenant_id=job.tenant_id, status="running")
     running = yield from ops.find(where, limit=_LOOKED_AT, before_id=None).steps()
     busy = next((each for each in running if each.partition == job.partition), None)

@@ -1,4 +1,4 @@
-"""What a machine waits for, in words: signals, children, time, or a worker that knows its version and step."""
+"""What a machine waits for: signals, children, time, or a worker that knows its version and step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.store.ops import Ops, Steps
 _SHOWN = 5
 
 
-def parked(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> Steps[list[str]]:
+def waiting(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> Steps[list[str]]:
     """Why a waiting machine waits."""
     ended = attempts[-1].finished_at if attempts else None
     since = "" if ended is None else f" since {at(ended)} ({elapsed(ended, now)})"
@@ -26,7 +26,7 @@ def parked(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> St
     children = yield from ops.children(job.id, fence=None, tenant_id=job.tenant_id).steps()
     left = [child for child in children if child.status not in FINISHED]
     if not left:
-        return [f"its children are over: a worker's next claim or tick lets step {job.step} run"]
+        return [f"its children have ended: a worker's next claim or tick queues step {job.step}"]
     shown = ", ".join(f"{child.id} ({child.kind}, {child.status})" for child in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     of = f"{len(left):,} of {len(children):,} children" if len(children) > 1 else "its child"
@@ -45,10 +45,10 @@ def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[st
     reasons: list[str] = []
     if satisfied(job.awaiting, job.match, pending):
         reasons.append(
-            f"what it waits for is there ({', '.join(there)}): a worker's next claim or tick lets step {job.step} run"
+            f"what it waits for has arrived ({', '.join(there)}): a worker's next claim or tick queues step {job.step}"
         )
     else:
-        got = f" ({', '.join(there)} is there)" if there else ""
+        got = f" ({', '.join(there)} has arrived)" if there else ""
         noun = "signal" if len(job.awaiting) == 1 or job.match == "any" else "signals"
         reasons.append(
             f"it waits for {noun} {word.join(job.awaiting)}{got}{since}{_until(job, now)}, then step {job.step} runs: "
@@ -58,7 +58,7 @@ def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[st
     if others:
         named = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
         reasons.append(
-            f"its inbox has signals that it does not wait for now ({named}); they stay for a later await: "
+            f"its inbox has signals that it does not await now ({named}); they stay for a later await: "
             f"headway machines inbox {job.id}"
         )
     return reasons
@@ -72,8 +72,8 @@ def _until(job: Job, now: datetime) -> str:
     return f", until {at(job.deadline_at)} ({due})"
 
 
-def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
-    """Why a scheduled machine is scheduled; None where its last execution did not say so."""
+def sleeping(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
+    """Why a scheduled machine is scheduled; None if its last execution did not ask for it."""
     last = attempts[-1] if attempts else None
     if last is None or job.scheduled_for is None or last.outcome not in ("sleep", "replay"):
         return None
@@ -88,18 +88,18 @@ def asleep(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None:
 
 
 def ended(job: Job, attempts: Sequence[Attempt], died: str) -> list[str]:
-    """What a machine died of (`died`, unless it stopped itself), and how it goes on."""
+    """How a machine ended (`died`, unless it stopped itself), and how to go on."""
     stopped = bool(attempts) and attempts[-1].outcome == "stop"
     return [
         f"it stopped itself in step {job.step} at {at(job.finished_at)}: {first_line(job.error)}" if stopped else died,
         f"to run step {job.step} again: headway jobs retry {job.id}",
-        f"to go on from an earlier one, as another machine: headway machines fork {job.id} --at FENCE "
+        f"to start another machine from an earlier step: headway machines fork {job.id} --at FENCE "
         f"(headway machines show {job.id})",
     ]
 
 
-def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
-    """That workers on its queue know its kind, but not its version, or not its step."""
+def unknown_to_workers(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
+    """That the workers on its queue know its kind, but cannot run its version, its step or its payload."""
     versions = sorted(
         int(version)
         for kind, at, version in (known.partition("@") for known in queue.kinds)
@@ -108,8 +108,8 @@ def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
     returned = max(0, job.fence - (attempts[-1].fence if attempts else 0))
     if job.step is None and returned:
         return [
-            f"it was given back unstarted {_times(returned)}: a worker does so that cannot read its payload, because "
-            "another release of the code enqueued it; its log names the parameter"
+            f"workers gave it back unstarted {_times(returned)}: they cannot read its payload, because another release "
+            "of the code enqueued it; their log names the parameter"
         ]
     if job.version is None or not versions:
         return []
@@ -118,9 +118,9 @@ def unknown(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
             []
             if not returned
             else [
-                f"it was given back unstarted {_times(returned)}: a worker does so that does not know step "
-                f'"{job.step or START}" of version {job.version} of machine {job.kind}, or whose State does not fit '
-                "what the machine committed; its log says which. Start one whose code has it"
+                f"workers gave it back unstarted {_times(returned)}: they do not know step "
+                f'"{job.step or START}" of version {job.version} of machine {job.kind}, or their State does not fit '
+                "what the machine committed; their log says which. Start one whose code has it"
             ]
         )
     known = ", ".join(map(str, versions))

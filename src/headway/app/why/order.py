@@ -19,7 +19,7 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
         awaited = yield from ops.awaited(job.id, tenant_id=job.tenant_id).steps()
         reasons.append(_awaits(awaited, job))
     if job.train is None:
-        return reasons or ["it is held, and nothing holds it: a worker's next tick lets it go"]
+        return reasons or ["it is held although nothing holds it: a worker's next tick queues it"]
     trains = yield from ops.trains(tenant_id=job.tenant_id, train=job.train, blocked=None, limit=1, after=None).steps()
     ahead, locomotive = yield from ops.train_place(job.id).steps()
     train = trains[0] if trains else None
@@ -34,9 +34,9 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
 
 
 def _awaits(awaited: list[tuple[str, Status | None]], job: Job) -> str:
-    of = f" (it is of group {job.group_id}: headway groups show {job.group_id})" if job.group_id else ""
+    of = f" (it is in group {job.group_id}: headway groups show {job.group_id})" if job.group_id else ""
     if not awaited:
-        return f"the jobs that it waited for are over: a worker's next claim or tick lets it go{of}"
+        return f"the jobs it waited for have ended: a worker's next claim or tick queues it{of}"
     shown = ", ".join(f"{id_} ({status or 'gone'})" for id_, status in awaited[:_SHOWN])
     more = f" and {len(awaited) - _SHOWN:,} more" if len(awaited) > _SHOWN else ""
     first = next((id_ for id_, status in awaited if status is not None), awaited[0][0])
@@ -55,14 +55,14 @@ def _on_hold(job: Job, hold: Hold, status: Status | None) -> str:
             ways += f" goes on without it, headway jobs retry {hold.job_id} with it"
     else:
         by = f" by {hold.actor}" if hold.actor else ""
-        because = f"put there{by}" + (f" ({hold.reason})" if hold.reason else "")
-    return f"train {name} is on hold since {at(hold.since)} {because}: {ways}"
+        because = f"put on hold{by}" + (f" ({hold.reason})" if hold.reason else "")
+    return f"train {name} has been on hold since {at(hold.since)}, {because}: {ways}"
 
 
 def _place(job: Job, train: Train | None, ahead: int, before: str | None, status: Status | None) -> str:
     name, flag = job.train, _flag(job)
     if not ahead:
-        return f"it is the next of train {name}: a worker's next claim lets it go"
+        return f"it is the next of train {name}: a worker's next claim queues it"
     place = f"after at least {ahead:,} others" if ahead >= 10_000 else ordinal(ahead + 1)
     behind = ""
     if before is not None:
@@ -70,7 +70,7 @@ def _place(job: Job, train: Train | None, ahead: int, before: str | None, status
         how = " (which waits for other jobs)" if waits else f" ({status})" if status else ""
         behind = f" behind job {before}{how}"
     return (
-        f"held{behind}, {place} in train {name}: headway trains show {name}{flag}; to let it go before others, "
+        f"held{behind}, {place} in train {name}: headway trains show {name}{flag}; to run it before the others, "
         f"headway jobs move {job.id} --first"
     )
 
@@ -83,5 +83,5 @@ def _status_of(ops: Ops, job_id: str | None) -> Steps[Status | None]:
 
 
 def _flag(job: Job) -> str:
-    """What a train's command needs where it is not the default tenant's."""
+    """The flag that a train's command needs unless it is the default tenant's."""
     return "" if job.tenant_id == DEFAULT_TENANT_ID else f" --tenant {job.tenant}"

@@ -1,27 +1,29 @@
-"""Why a queue gives nothing now: it is paused, reserved, full, or nobody works on it."""
+"""Why a queue starts nothing, or not this job: paused, reserved, full, no worker that can run it, others first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from headway.app.why import machines
 from headway.app.why.words import at
 from headway.model.fleet import Queue
-from headway.model.job import Job
+from headway.model.job import Attempt, Job
+
+_COUNTED = 10_000  # the store counts no further
 
 
-def queue_obstacles(job: Job, queue: Queue | None) -> list[str]:
-    """Why its queue gives nothing now."""
+def queue_obstacles(job: Job, queue: Queue | None, attempts: Sequence[Attempt], *, tenant_id: str | None) -> list[str]:
+    """What keeps its queue from starting it; `tenant_id` is that of a reader who sees one tenant only."""
     if queue is None:
-        return []
-    reasons = full(queue)
-    if queue.reserved_by is not None:
-        reasons.insert(
-            0,
-            f"queue {job.queue} is reserved by {queue.reserved_by} until {at(queue.reserved_until)}, unless it is "
-            "renewed: it goes on when that is given back, or has expired after the end of its process",
-        )
+        return [_nobody_listens(job)]
+    reasons = [*_paused(queue), *_reserved(queue), *full(queue), *_unknown_to_workers(job, queue, attempts)]
+    if tenant_id is not None and queue.max_running is not None:
+        reasons.append(f"queue {queue.name} runs at most {queue.max_running:,} jobs at once, other tenants' included")
     return reasons
 
 
 def full(queue: Queue) -> list[str]:
+    """That as many of its jobs run as may, if that is so."""
     running = queue.counts.get("running", 0)
     if queue.max_running is None or running < queue.max_running:
         return []
@@ -29,3 +31,46 @@ def full(queue: Queue) -> list[str]:
         f"queue {queue.name} is at its limit, {running:,} of {queue.max_running:,} jobs run now: "
         f"headway queues set {queue.name} --max-running N"
     ]
+
+
+def place_in_queue(job: Job, queue: Queue | None, ahead: int) -> str:
+    """How many jobs come before it."""
+    running = queue.counts.get("running", 0) if queue else 0
+    turns = " (its tenants are served in turn)" if queue is not None and queue.fair else ""
+    if not ahead:
+        return f"it is next in queue {job.queue}; {running:,} of its jobs run now{turns}"
+    many = f"at least {_COUNTED:,} jobs" if ahead >= _COUNTED else "1 job" if ahead == 1 else f"{ahead:,} jobs"
+    comes = "comes" if ahead == 1 else "come"
+    return f"{many} of queue {job.queue} {comes} before it, {running:,} run now{turns}"
+
+
+def _paused(queue: Queue) -> list[str]:
+    if not queue.paused:
+        return []
+    by = f" by {queue.paused_by}" if queue.paused_by else ""
+    return [f"queue {queue.name} was paused{by} at {at(queue.paused_at)}: headway queues resume {queue.name}"]
+
+
+def _reserved(queue: Queue) -> list[str]:
+    if queue.reserved_by is None:
+        return []
+    return [
+        f"queue {queue.name} is reserved by {queue.reserved_by} until {at(queue.reserved_until)}, unless it is "
+        "renewed: its jobs start again when the reservation is released, or has expired after its process ended"
+    ]
+
+
+def _unknown_to_workers(job: Job, queue: Queue, attempts: Sequence[Attempt]) -> list[str]:
+    if queue.workers == 0:
+        return [_nobody_listens(job)]
+    if job.kind not in queue.kinds:
+        known = ", ".join(kind for kind in queue.kinds if "@" not in kind) or "nothing"
+        return [
+            f"no worker on queue {job.queue} knows kind {job.kind}: start one whose app defines it "
+            f"(known there: {known})"
+        ]
+    return machines.unknown_to_workers(job, queue, attempts) if job.status in ("queued", "scheduled") else []
+
+
+def _nobody_listens(job: Job) -> str:
+    return f"no worker listens to queue {job.queue}: start one with headway worker module:app --queues {job.queue}"

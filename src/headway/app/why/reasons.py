@@ -1,4 +1,4 @@
-"""Answers "why is this job not running?" from what is stored: reasons in order of weight, each with the way out."""
+"""Answers "why is this job not running?" from what is stored: the main reason first, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import msgspec
 from headway.app.why import machines
 from headway.app.why.limits import limiter
 from headway.app.why.order import holders
-from headway.app.why.queue import queue_obstacles
+from headway.app.why.queue import place_in_queue, queue_obstacles
+from headway.app.why.running import running
 from headway.app.why.words import at, first_line, left_until
 from headway.model.duration import show_ms
-from headway.model.fleet import Queue, Worker
+from headway.model.fleet import Queue
 from headway.model.job import Attempt, Job
 from headway.model.status import Status
 from headway.store.ops import Op, Ops, Steps
 
 
 class Why(msgspec.Struct, frozen=True):
-    """A job's status and the reasons for it, the weightiest first."""
+    """A job's status and the reasons for it, the main one first."""
 
     job_id: str
     status: Status
@@ -44,61 +45,62 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         attempts: list[Attempt] = []
         if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
-        obstacles = _waiting(job, queue, attempts)
-        if tenant_id is not None and queue is not None and queue.max_running is not None:
-            obstacles.append(f"queue {queue.name} runs at most {queue.max_running:,} jobs at once, those of others too")
-        if job.status == "held":
-            reasons = yield from holders(ops, job)
-            return Why(job.id, job.status, [*reasons, *_later(job, now), *obstacles])
-        if job.status == "waiting":
-            reasons = yield from machines.parked(ops, job, attempts, now)
-            return Why(job.id, job.status, [*reasons, *obstacles])
-        if job.status == "queued" and job.limited_by is not None:
-            reason = yield from limiter(ops, job, job.limited_by, tenant_id=tenant_id)
-            return Why(job.id, job.status, [reason, *obstacles])
-        if job.status == "running":
-            workers = yield from ops.workers().steps()
-            worker = next((each for each in workers if each.id == job.worker_id), None)
-            return Why(job.id, job.status, [*_silent(job, worker, now), *_reasons(job, queue, 0, now, attempts, [])])
-        ahead = 0
-        if job.status == "queued":
-            ahead = yield from ops.ahead(job.id, tenant_id=tenant_id).steps()
-        return Why(job.id, job.status, _reasons(job, queue, ahead, now, attempts, obstacles))
+        reasons = yield from _reasons(ops, job, queue, attempts, now, tenant_id)
+        return Why(job.id, job.status, reasons)
 
     return Op(steps, writes=False)
 
 
 def _reasons(
-    job: Job, queue: Queue | None, ahead: int, now: datetime, attempts: Sequence[Attempt], obstacles: Sequence[str]
-) -> list[str]:
+    ops: Ops, job: Job, queue: Queue | None, attempts: Sequence[Attempt], now: datetime, tenant_id: str | None
+) -> Steps[list[str]]:
+    obstacles = queue_obstacles(job, queue, attempts, tenant_id=tenant_id)
     match job.status:
+        case "held":
+            held = yield from holders(ops, job)
+            return [*held, *_scheduled_later(job, now), *obstacles]
+        case "waiting":
+            return [*(yield from machines.waiting(ops, job, attempts, now)), *obstacles]
+        case "queued" if job.limited_by is not None:
+            return [(yield from limiter(ops, job, job.limited_by, tenant_id=tenant_id)), *obstacles]
         case "queued":
-            return [*obstacles, _place(job, queue, ahead)]
+            ahead = yield from ops.ahead(job.id, tenant_id=tenant_id).steps()
+            return [*obstacles, place_in_queue(job, queue, ahead)]
         case "scheduled":
-            assert job.scheduled_for is not None
-            asleep = machines.asleep(job, attempts, now)
-            if asleep is not None:
-                return [asleep, *obstacles]
-            left = left_until(job.scheduled_for, now)
-            due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
-            again = f" after {_failures(job)}: {first_line(job.error)}" if job.error and job.fence else ""
-            keeps = f"; train {job.train} waits for it" if job.train is not None else ""
-            return [
-                f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}",
-                *obstacles,
-            ]
+            return [_scheduled(job, attempts, now), *obstacles]
         case "running":
-            assert job.attempt_started_at is not None
-            since = show_ms((now - job.attempt_started_at).total_seconds() * 1_000)
-            asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
-            progress = f", {job.progress:.0%} done" if job.progress is not None else ""
-            note = f" ({job.progress_note})" if job.progress_note else ""
-            what = "it" if job.step is None else f"step {job.step}"
-            return [*asked, f"{what} has been running for {since} on worker {job.worker_id}{progress}{note}"]
+            workers = yield from ops.workers().steps()
+            return running(job, next((each for each in workers if each.id == job.worker_id), None), now)
+    return _ended(job, attempts)
+
+
+def _scheduled(job: Job, attempts: Sequence[Attempt], now: datetime) -> str:
+    assert job.scheduled_for is not None
+    sleeping = machines.sleeping(job, attempts, now)
+    if sleeping is not None:
+        return sleeping
+    left = left_until(job.scheduled_for, now)
+    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
+    again = f" after {_failures(job)}: {first_line(job.error)}" if job.error and job.fence else ""
+    keeps = f"; train {job.train} waits for it" if job.train is not None else ""
+    return f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}"
+
+
+def _scheduled_later(job: Job, now: datetime) -> list[str]:
+    """A held job that could not run yet even if nothing held it."""
+    if job.scheduled_for is None or job.scheduled_for <= now:
+        return []
+    left = show_ms(left_until(job.scheduled_for, now))
+    return [f"once nothing holds it, it is scheduled for {job.scheduled_for.isoformat()} (in {left})"]
+
+
+def _ended(job: Job, attempts: Sequence[Attempt]) -> list[str]:
+    ended, error = at(job.finished_at), first_line(job.error)
+    match job.status:
         case "succeeded":
-            return [f"it succeeded at {at(job.finished_at)}"]
+            return [f"it succeeded at {ended}"]
         case "dead":
-            died = f"it is dead since {at(job.finished_at)} after {_failures(job)}: {first_line(job.error)}"
+            died = f"dead since {ended}, after {_failures(job)}: {error}"
             if job.step is None:
                 return [died, f"to run it again: headway jobs retry {job.id}"]
             return machines.ended(job, attempts, died)
@@ -106,91 +108,21 @@ def _reasons(
             return machines.ended(job, attempts, "")
         case "failed":
             return [
-                f"it failed at {at(job.finished_at)}: {first_line(job.error)}",
+                f"it failed at {ended}: {error}",
                 "it is at_most_once, so a new job retries it: headway jobs list --retry-of " + job.id,
             ]
         case "canceled":
-            return [
-                f"it was canceled at {at(job.finished_at)}: {first_line(job.error)}",
-                f"to run it again: headway jobs retry {job.id}",
-            ]
-        case _:
-            return [f"it is {job.status}"]
-
-
-def _silent(job: Job, worker: Worker | None, now: datetime) -> list[str]:
-    """That nothing is heard of the worker that runs it."""
-    if worker is None:
-        return [
-            f"its worker {job.worker_id} is not registered any more: a live worker's sweep takes the job over; "
-            "if none is running, start one"
-        ]
-    host = f"its worker on {worker.hostname} (pid {worker.pid})"
-    silent = show_ms((now - worker.heartbeat_at).total_seconds() * 1_000)
-    left = (worker.lease_expires_at - now).total_seconds() * 1_000
-    if left <= 0:
-        return [
-            f"{host} has been silent for {silent} and its lease is over: a live worker takes the job over in its next "
-            "round; if none is running, start one"
-        ]
-    lease_ms = left + (now - worker.heartbeat_at).total_seconds() * 1_000
-    if left < lease_ms / 2:
-        return [f"{host} has been silent for {silent}: if it stays so, its lease ends in {show_ms(left)}"]
-    return []
-
-
-def _later(job: Job, now: datetime) -> list[str]:
-    """That a held job would not run yet either."""
-    if job.scheduled_for is None or job.scheduled_for <= now:
-        return []
-    left = left_until(job.scheduled_for, now)
-    return [f"once it is let go, it is scheduled for {job.scheduled_for.isoformat()} (in {show_ms(left)})"]
-
-
-def _waiting(job: Job, queue: Queue | None, attempts: Sequence[Attempt]) -> list[str]:
-    reasons: list[str] = []
-    if queue is not None and queue.paused:
-        by = f" by {queue.paused_by}" if queue.paused_by else ""
-        reasons.append(
-            f"queue {job.queue} is paused since {at(queue.paused_at)}{by}: headway queues resume {job.queue}"
-        )
-    reasons += queue_obstacles(job, queue)
-    if queue is None or queue.workers == 0:
-        reasons.append(
-            f"no worker listens to queue {job.queue}: start one with headway worker module:app --queues {job.queue}"
-        )
-    elif job.kind not in queue.kinds:
-        reasons.append(
-            f"no worker on queue {job.queue} knows kind {job.kind}: start one whose app defines it "
-            f"(known there: {', '.join(kind for kind in queue.kinds if '@' not in kind) or 'nothing'})"
-        )
-    elif job.status in ("queued", "scheduled"):
-        reasons += machines.unknown(job, queue, attempts)
-    return reasons
-
-
-def _place(job: Job, queue: Queue | None, ahead: int) -> str:
-    many = "at least 10,000 jobs" if ahead >= 10_000 else "1 job" if ahead == 1 else f"{ahead:,} jobs"
-    comes = "comes" if ahead == 1 else "come"
-    running = queue.counts.get("running", 0) if queue else 0
-    turns = " (its tenants are taken in turn)" if queue is not None and queue.fair else ""
-    return (
-        f"{many} of queue {job.queue} {comes} before it, {running:,} run now{turns}"
-        if ahead
-        else (f"it is next in queue {job.queue}; {running:,} of its jobs run now{turns}")
-    )
+            return [f"it was canceled at {ended}: {error}", f"to run it again: headway jobs retry {job.id}"]
+    return [f"it is {job.status}"]
 
 
 def _failures(job: Job) -> str:
     parts = []
     if job.tries:
-        # a machine's are those of its step, which may have a budget of its own
-        parts.append(f"{job.tries} of {job.max_attempts} tries" if job.step is None else _failed(job.tries))
+        # a machine's tries are those of its step, which may have a budget of its own
+        failed = "1 failed try" if job.tries == 1 else f"{job.tries} failed tries"
+        parts.append(f"{job.tries} of {job.max_attempts} tries" if job.step is None else failed)
     if job.losses:
         parts.append(f"{job.losses} of {job.max_losses} losses")
     of = "" if job.step is None else f" of step {job.step}"
     return (" and ".join(parts) or "no try") + of
-
-
-def _failed(tries: int) -> str:
-    return "1 failed try" if tries == 1 else f"{tries} failed tries"

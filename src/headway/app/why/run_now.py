@@ -10,7 +10,7 @@ from headway.store.ops import Ops, Steps
 
 
 def in_the_way(ops: Ops, job: Job, *, tenant_id: str | None) -> Steps[str]:
-    """Why a job cannot be taken now by somebody who has its queue reserved."""
+    """Why the holder of its queue's reservation cannot claim this job now."""
     if job.status == "held":
         return (yield from holders(ops, job))[0]
     if job.status != "queued":
@@ -20,4 +20,4 @@ def in_the_way(ops: Ops, job: Job, *, tenant_id: str | None) -> Steps[str]:
         return (yield from limiter(ops, job, key, tenant_id=tenant_id))
     queues = yield from ops.queues(tenant_id=tenant_id).steps()
     reasons = [reason for queue in queues if queue.name == job.queue for reason in full(queue)]
-    return reasons[0] if reasons else "somebody else has the queue now, or was there first: try again"
+    return reasons[0] if reasons else "somebody else holds the queue now, or was first: try again"

@@ -1,0 +1,45 @@
+"""What a running job is doing, and whether its worker is still alive."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from headway.app.why.words import elapsed, left_until
+from headway.model.duration import show_ms
+from headway.model.fleet import Worker
+from headway.model.job import Job
+
+
+def running(job: Job, worker: Worker | None, now: datetime) -> list[str]:
+    """Its worker's silence, if any, then for how long it has been running."""
+    assert job.attempt_started_at is not None
+    asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
+    progress = f", {job.progress:.0%} done" if job.progress is not None else ""
+    note = f" ({job.progress_note})" if job.progress_note else ""
+    what = "it" if job.step is None else f"step {job.step}"
+    since = elapsed(job.attempt_started_at, now)
+    return [
+        *_silence(job, worker, now),
+        *asked,
+        f"{what} has been running for {since} on worker {job.worker_id}{progress}{note}",
+    ]
+
+
+def _silence(job: Job, worker: Worker | None, now: datetime) -> list[str]:
+    if worker is None:
+        return [
+            f"its worker {job.worker_id} is no longer registered: a live worker's sweep takes the job over; "
+            "if none is running, start one"
+        ]
+    host = f"its worker on {worker.hostname} (pid {worker.pid})"
+    silent = elapsed(worker.heartbeat_at, now)
+    left = left_until(worker.lease_expires_at, now)
+    if left <= 0:
+        return [
+            f"{host} has been silent for {silent} and its lease is over: a live worker takes the job over in its next "
+            "round; if none is running, start one"
+        ]
+    lease_ms = (worker.lease_expires_at - worker.heartbeat_at).total_seconds() * 1_000
+    if left < lease_ms / 2:
+        return [f"{host} has been silent for {silent}: if it stays so, its lease ends in {show_ms(left)}"]
+    return []
