@@ -67,7 +67,7 @@ class Bench:
         return self.run(*python(script, *arguments), **changes)
 
     def cancel(self, *argv: str, when: Callable[[], bool] | None = None, **changes: Any) -> tuple[Process, float]:
-        """Cancel it once it said that it is ready; gives it and how long it took to end."""
+        """Cancel it once it said that it is ready; gives it and how long it took to end, which must not be 20 s."""
 
         async def story() -> tuple[Process, float]:
             self.ready = asyncio.Event()

@@ -309,7 +309,7 @@ def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
     kind = declare(lite, argv=script(DEAF), timeout="700ms", kill_grace="1s", max_attempts=1)
     began = time.monotonic()
     job, attempt = run(lite, kind)
-    assert 1.7 <= time.monotonic() - began < 8
+    assert time.monotonic() - began >= 1.7
     assert (job.status, job.error) == ("dead", "timed out after 700ms")
     assert (attempt.status, attempt.exit_code, attempt.stdout_tail) == ("timeout", -signal.SIGKILL, "ready\n")
     assert marked(job.id) == []

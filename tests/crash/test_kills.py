@@ -158,4 +158,6 @@ def _check_stuck(killed: list[Process], attempts: dict[tuple[str, int], Row]) ->
         ids = process.worker_ids
         lost = [row for row in attempts.values() if row["worker_id"] in ids and row["status"] == "lost"]
         assert lost, "it was killed in the midst of jobs"
+        # two leases on an idle machine: its own, then one in which the heartbeats of the worker that judges it all came
+        # in time. On a busy one a late heartbeat starts the second anew, as it should: this is no proof of speed
         assert max(row["finished_at"] for row in lost) - process.killed_at < 10 * LEASE_S

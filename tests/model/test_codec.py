@@ -232,7 +232,7 @@ def test_keys_are_checked_and_named() -> None:
 
 
 def test_a_small_payload_is_quick() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(1_000):
         encode({"user_id": 7, "tags": ["a", None]}, limit=LIMIT)
-    assert time.perf_counter() - started < 0.2  # about 0.003 on a quiet machine: only a blunder fails this
+    assert time.process_time() - started < 0.2  # about 0.003 on a quiet machine: only a blunder fails this

@@ -400,15 +400,19 @@ def test_the_event_loop_standing_still_is_told_with_whose_code(
     monkeypatch.setattr("headway.worker.watchdog.BLOCKED_S", 0.02)
     monkeypatch.setattr("headway.worker.watchdog.TICK_S", 0.01)
 
+    def named() -> list[Any]:
+        """On a busy machine the loop is late without any job, too."""
+        return [record for record in lines("is blocked") if "kind" in record.headway]
+
     @shop.job
     async def blocks() -> None:
         for _ in range(1_000):
             threading.Event().wait(0.01)
-            if lines("is blocked"):
+            if named():
                 return
 
     (job_id,) = shop.enqueue(blocks.build())
     shop.drain()
-    record = lines("is blocked")[0]
+    record = named()[0]
     assert (record.headway["kind"], record.headway["job_id"]) == ("blocks", job_id)
     assert "threading.py" in record.headway["at"]

@@ -27,7 +27,7 @@ def two_versions(shop: Workshop, *, migrate: Any = None) -> tuple[type[Machine],
         async def old_end(self, ctx: Context) -> Outcomes:
             return Done(["one", ctx.state])
 
-    class Two(Machine, version=2, name="m"):
+    class Two(Machine, version=2, name="m", backoff="1h"):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Next(self.end)

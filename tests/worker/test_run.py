@@ -152,13 +152,12 @@ def test_discard_on_and_retry_on_decide_which_errors_are_tried_again(shop: Works
 def test_a_backoff_function_that_fails_falls_back_to_the_default(
     shop: Workshop, rubbish: Callable[[int], Any], lines: Any
 ) -> None:
-    @shop.job(backoff=rubbish)
+    @shop.job(backoff=rubbish, max_attempts=2)
     async def fails() -> None:
         raise ValueError("x")
 
-    (job_id,) = shop.enqueue(fails.build())
-    assert shop.drain() == Summary(retried=1)
-    assert shop.get(job_id).status == "scheduled"
+    shop.enqueue(fails.build())
+    assert shop.drain().retried == 1  # a second later, and dead then if the worker is still there
     assert len(lines("backoff function")) == 1
 
 
@@ -171,11 +170,11 @@ class Odd(BaseException):
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1), asyncio.CancelledError(), Odd()],
 )
 def test_whatever_a_handler_raises_is_a_failure_and_the_worker_survives(shop: Workshop, error: BaseException) -> None:
-    @shop.job
+    @shop.job(backoff="1h")
     async def raises() -> None:
         raise error
 
-    @shop.job
+    @shop.job(backoff="1h")
     def raises_in_thread() -> None:
         raise error
 
@@ -223,7 +222,7 @@ def test_a_payload_that_the_handler_cannot_take_ends_the_job_at_once(shop: Works
 def test_an_async_handler_past_its_timeout_is_cancelled(shop: Workshop) -> None:
     ended = []
 
-    @shop.job(timeout="20ms", max_attempts=2)
+    @shop.job(timeout="20ms", backoff="1h", max_attempts=2)
     async def slow() -> None:
         try:
             await asyncio.Event().wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from contextlib import closing
 
 import pytest
@@ -89,8 +88,7 @@ def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
     enqueue(store, 3)
     me = worker()
     store.run(store.ops.register(me))
-    with Locked(path, library):
-        began = time.monotonic()
+    with Locked(path, library):  # and stays so: what waited would fail
         assert count(store) == 3
         assert len(store.run(store.ops.find(Filter(), limit=10, before_id=None))) == 3
         assert store.run(store.ops.claim(me.id, "empty", 10)) == []
@@ -98,7 +96,6 @@ def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
         assert store.run(store.ops.reap([], limit=10)) == []
         assert store.run(store.ops.prune("dead", older_than_ms=0, limit=10)) == 0
         assert store.run(store.ops.report(me.id, [])) == []
-        assert time.monotonic() - began < 5
 
 
 def test_an_event_loop_goes_on_while_a_write_waits(store, path, library):
