@@ -48,8 +48,8 @@ as $$
      and p_payload::text ~ ('(^|[^\\])"(\$|\\u0024)(s|\\u0073)(e|\\u0065)(c|\\u0063)(r|\\u0072)(e|\\u0065)(t|\\u0074)"\s*:')
 $$;
 
--- The name of a role of this database: headway_worker_ or headway_app_ with the database's name, or, where that is over 40
--- bytes (names have 63), its hash.
+-- The name of a role of this database: headway_worker_ or headway_app_ with the database's name, or, where that is over
+-- 40 bytes (names have 63), its hash.
 create function headway.role_name(p_part text) returns name
 language sql stable
 as $$
@@ -99,8 +99,8 @@ begin
 end
 $$;
 
--- How many rows one transaction handles where any number may follow from one job (dependents, members of a group, cars); the
--- rest is left as an arrival, so that others never wait for long.
+-- How many rows one transaction handles where any number may follow from one job (dependents, members of a group,
+-- cars); the rest is left as an arrival, so that others never wait for long.
 create function headway.piece() returns integer
 language sql immutable
 as $$ select 500 $$;

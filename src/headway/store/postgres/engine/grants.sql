@@ -1,4 +1,5 @@
--- Who may do what, where the roles were asked for (roles.sql). Runs after every installation of the functions.
+-- What the roles may do, if they were created (roles.sql). Runs after every installation of the functions.
+-- One function per line, in the order of the files, so that two changes rarely conflict.
 revoke execute on all functions in schema headway from public;
 
 do $$
@@ -20,7 +21,7 @@ begin
     execute format('drop policy if exists worker_sees_all on headway.%I', v_table);
     execute format('create policy worker_sees_all on headway.%I to %I using (true)', v_table, v_worker);
   end loop;
-  -- only the owner, and what definer functions call from inside
+  -- a worker may call every function but these, which only other functions and the owner call
   execute format(
     'revoke execute on function
       headway.check_new,

@@ -1,7 +1,8 @@
 -- The keys of limits, of advisory locks, and of the gates that limits lock.
 
--- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key that
--- others can compute would let them stop claims and schedules. In plpgsql, which keeps its plan: every claim calls this.
+-- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
+-- that others can compute would let them stop claims and schedules. In plpgsql, which keeps its plan: every claim calls
+-- this.
 create function headway.lock_key(p_what text) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -21,8 +22,8 @@ create function headway.limits_lock() returns bigint
 language sql stable
 as $$ select headway.lock_key('limits') $$;
 
--- The gate of a limit's key: a row that is locked before the key is decided. 1,024 of them, so that two keys rarely share
--- one; the table headway.gates has a row for each.
+-- The gate of a limit's key: a row that is locked before the key is decided. 1,024 of them, so that two keys rarely
+-- share one; the table headway.gates has a row for each.
 create function headway.gate(p_key text) returns smallint
 language sql immutable
 as $$ select (1 + (pg_catalog.hashtext(p_key) & 1023))::smallint $$;

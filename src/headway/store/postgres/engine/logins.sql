@@ -1,6 +1,7 @@
 -- Logins: grant them the role of a worker, or of an application.
 
--- Let a login run jobs of every tenant. For the owner, after headway migrate --roles. Raises HW003 if there are no roles.
+-- Let a login run jobs of every tenant. For the owner, after headway migrate --roles. Raises HW003 if there are no
+-- roles.
 create function headway.grant_worker(p_login name) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -13,8 +14,9 @@ begin
 end
 $$;
 
--- Let a login act for one tenant: the one named here, whatever its session sets; or without a name, the one that its session
--- sets. For the owner, after headway migrate --roles. Raises HW002 for an unknown tenant, HW003 if there are no roles.
+-- Let a login act for one tenant: the one named here, whatever its session sets; or without a name, the one that its
+-- session sets. For the owner, after headway migrate --roles. Raises HW002 for an unknown tenant, HW003 if there are no
+-- roles.
 create function headway.grant_app(p_login name, p_tenant text default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
--- The roles that logins are made members of: one runs jobs of every tenant, the other acts for one tenant. Roles belong to
--- the whole server, so their names carry the database's (headway.role_name): a login of another database gets nothing here.
--- Needs CREATEROLE. An existing role is left as it is.
+-- The roles that are granted to logins: one runs jobs of every tenant, the other acts for one tenant. Roles belong to
+-- the whole server, so their names contain the database's (headway.role_name): a login of another database gets no
+-- rights here. Needs CREATEROLE. An existing role is left as it is.
 do $$
 declare
   v_role name;

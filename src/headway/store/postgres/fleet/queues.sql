@@ -1,7 +1,8 @@
 -- Queues: paused or not, and what was set for them.
 
--- Pause a queue. Waits for the claims under way: once this has returned, none commits. Waits at most five seconds (55P03),
--- for the queue's row before the lock: if somebody has the row, this would wait with the lock that claims need.
+-- Pause a queue. Waits for the claims under way: once this has returned, none commits. Waits at most five seconds
+-- (55P03), for the queue's row before the lock: if somebody has the row, this would wait with the lock that claims
+-- need.
 create function headway.pause(p_queue text, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -40,8 +41,8 @@ begin
 end
 $$;
 
--- What was set for queues: paused, fair, limited, reserved. Whoever asks for one tenant, or acts for one, does not learn who
--- paused or reserved a queue.
+-- What was set for queues: paused, fair, limited, reserved. Whoever asks for one tenant, or acts for one, does not
+-- learn who paused or reserved a queue.
 create function headway.queue_settings(p_tenant uuid default null)
 returns table (
   name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,

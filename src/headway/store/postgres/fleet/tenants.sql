@@ -1,8 +1,9 @@
 -- Tenants: names and ids.
 
--- The tenants of these names, with their ids; an id counts as a name, too. With p_create, a trusted caller makes tenants of
--- new names; call it in a transaction of its own, for others who name the same tenant wait until it ends. A login that is
--- mapped to one tenant finds only that one. Raises HW004 for a name that is not valid, or that a tenant had before.
+-- The tenants of these names, with their ids; an id counts as a name, too. With p_create, a trusted caller makes
+-- tenants of new names; call it in a transaction of its own, for others who name the same tenant wait until it ends. A
+-- login that is mapped to one tenant finds only that one. Raises HW004 for a name that is not valid, or that a tenant
+-- had before.
 create function headway.tenants_named(p_names text[], p_create boolean default false)
 returns table (name text, id uuid)
 language plpgsql security definer
@@ -39,9 +40,9 @@ exception when check_violation then
 end
 $$;
 
--- Make sure that a tenant has a row. The caller may act for it: with a new id, only a trusted caller gets this far. Does not
--- wait where another transaction is adding the same tenant: that one adds the row, or the next call does. Raises HW004 where
--- the name is another tenant's.
+-- Make sure that a tenant has a row. The caller may act for it: with a new id, only a trusted caller gets this far.
+-- Does not wait where another transaction is adding the same tenant: that one adds the row, or the next call does.
+-- Raises HW004 where the name is another tenant's.
 create function headway.name_tenant(p_tenant uuid, p_slug text, p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -62,8 +63,9 @@ begin
 end
 $$;
 
--- Up to p_limit tenants that have arrivals, due schedules or pending events. Each is found by one probe, from a random start,
--- so that no tenant always comes first. Probes 10,000 tenants at most, which bounds the time where many have nothing due.
+-- Up to p_limit tenants that have arrivals, due schedules or pending events. Each is found by one probe, from a random
+-- start, so that no tenant always comes first. Probes 10,000 tenants at most, which bounds the time where many have
+-- nothing due.
 create function headway.tenants_in_turn(p_with text, p_limit integer, p_now timestamptz) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp

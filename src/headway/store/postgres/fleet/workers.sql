@@ -1,7 +1,7 @@
 -- Workers and their leases.
 
--- The answer to a heartbeat: whether the worker still has its lease, how many live workers have free slots on each of its
--- queues, and which of its jobs were asked to stop.
+-- The answer to a heartbeat: whether the worker still has its lease, how many live workers have free slots on each of
+-- its queues, and which of its jobs were asked to stop.
 create function headway.beat(p_worker uuid, p_now timestamptz)
 returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
 language sql stable
@@ -27,8 +27,8 @@ as $$
              and exists (select from headway.workers w where w.id = p_worker)) c
 $$;
 
--- Add a worker with a fresh lease. A repeat changes nothing. A heartbeat more than p_late_ms after the one before is late
--- (default: half a lease); see reap.
+-- Add a worker with a fresh lease. A repeat changes nothing. A heartbeat more than p_late_ms after the one before is
+-- late (default: half a lease); see reap.
 create function headway.register(
   p_id uuid,
   p_hostname text,
@@ -60,8 +60,8 @@ begin
 end
 $$;
 
--- Renew a worker's lease, if it still has one. A late heartbeat (the database, the machine or the worker stood still, or the
--- clock was set) restarts steady_since.
+-- Renew a worker's lease, if it still has one. A late heartbeat (the database, the machine or the worker stood still,
+-- or the clock was set) restarts steady_since.
 create function headway.heartbeat(p_worker uuid, p_running integer, p_busy text[])
 returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
 language plpgsql security definer
@@ -70,7 +70,8 @@ as $$
 declare
   v_now timestamptz;
 begin
-  -- lock before reading the clock: an earlier heartbeat may still have the row, and a time from before it would be stale
+  -- lock before reading the clock: an earlier heartbeat may still have the row, and a time from before it would be
+  -- stale
   perform from headway.workers w where w.id = p_worker for no key update;
   v_now := headway.now();
   update headway.workers w
@@ -88,7 +89,8 @@ begin
 end
 $$;
 
--- Note that a worker stops while it still has running jobs. When they are reaped, no loss is charged: it is not their fault.
+-- Note that a worker stops while it still has running jobs. When they are reaped, no loss is charged: it is not their
+-- fault.
 create function headway.retire(p_worker uuid) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,7 +1,7 @@
 -- Cancel: end jobs before their time.
 
--- Cancel jobs that are not over: at once, or a running one by asking its worker. Gives the status that each known job has
--- now. Locks the rows in order of id.
+-- Cancel jobs that are not over: at once, or a running one by asking its worker. Gives the status that each known job
+-- has now. Locks the rows in order of id.
 create function headway.cancel(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
 returns table (id uuid, status text)
 language plpgsql security definer
@@ -37,8 +37,9 @@ begin
 end
 $$;
 
--- Cancel one unfinished job, or ask its worker to; gives its status now. A job that would enter a taken unique scope by being
--- canceled loses its key. With p_holds, a locomotive's on_canceled may put its train on hold. The caller calls follow_later.
+-- Cancel one unfinished job, or ask its worker to; gives its status now. A job that would enter a taken unique scope by
+-- being canceled loses its key. With p_holds, a locomotive's on_canceled may put its train on hold. The caller calls
+-- follow_later.
 create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz, p_holds boolean default true) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -100,8 +101,8 @@ begin
 end
 $$;
 
--- Before a waiting job ends: put its train on hold, if it is the locomotive, its on_canceled says so, and p_holds; and leave an
--- arrival for jobs that were set aside under its keys, which its claim would have brought back.
+-- Before a waiting job ends: put its train on hold, if it is the locomotive, its on_canceled says so, and p_holds; and
+-- leave an arrival for jobs that were set aside under its keys, which its claim would have brought back.
 create function headway.vacate(p_id uuid, p_now timestamptz, p_holds boolean) returns void
 language sql
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
 -- Checks of a new job. Options of untrusted callers are in restricted.sql, quotas in quotas.sql.
 
--- The name of the rule that a new job breaks, or null. Values that promote or reap cannot calculate with must not get in:
--- one such row would stop them for everybody. on_canceled and on_dead are null for advance, as they are stored. 3162240000000
--- ms are 100 years.
+-- The name of the rule that a new job breaks, or null. Values that promote or reap cannot calculate with must not get
+-- in: one such row would stop them for everybody. on_canceled and on_dead are null for advance, as they are stored.
+-- 3162240000000 ms are 100 years.
 create function headway.flaw(
   delivery text,
   source text,
@@ -62,8 +62,8 @@ begin
 end
 $$;
 
--- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks, which continue work
--- that was begun. Raises HW003.
+-- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks, which continue
+-- work that was begun. Raises HW003.
 create function headway.check_active(p_kinds text[], p_places jsonb[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

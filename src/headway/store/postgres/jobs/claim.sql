@@ -1,12 +1,12 @@
 -- Claims: take jobs to run, report their progress, give them back.
 
--- Take up to p_limit jobs of a queue in order, and start their executions: status, worker, start and fence + 1.
--- First couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock
--- with other claims, so that none commits once a pause or a reservation has returned. Locks candidates with skip locked, so
+-- Take up to p_limit jobs of a queue in order, and start their executions: status, worker, start and fence + 1. First
+-- couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock with
+-- other claims, so that none commits once a pause or a reservation has returned. Locks candidates with skip locked, so
 -- claims never wait for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
--- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue; and an
--- idle poll costs no planning.
+-- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
+-- and an idle poll costs no planning.
 create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns setof headway.claimed_job
 language plpgsql security definer
@@ -212,8 +212,8 @@ begin
 end
 $$;
 
--- Those of these queues that have something to claim: one statement for an idle worker of many queues. First couples what
--- arrived, as a claim does; then one index probe per queue, and no writes.
+-- Those of these queues that have something to claim: one statement for an idle worker of many queues. First couples
+-- what arrived, as a claim does; then one index probe per queue, and no writes.
 create function headway.claimable(p_queues text[]) returns setof text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -256,8 +256,8 @@ as $$
      and j.status = 'running'
 $$;
 
--- Store progress, note and log tail (with the number of bytes logged so far) of running jobs; gives the worker's jobs that
--- were asked to stop. Skips rows that others have locked: the settle stores the last report again.
+-- Store progress, note and log tail (with the number of bytes logged so far) of running jobs; gives the worker's jobs
+-- that were asked to stop. Skips rows that others have locked: the settle stores the last report again.
 create function headway.report(
   p_worker uuid,
   p_ids uuid[],

@@ -1,7 +1,7 @@
 -- Claims from a queue that has limits or is fair, or of jobs that have keys.
 
--- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by), so that
--- the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
+-- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
+-- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
 create function headway.claim_limited(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer, p_only uuid default null
 ) returns uuid[]
@@ -205,8 +205,8 @@ begin
 end
 $$;
 
--- Set jobs running that a claim has locked. Does not wait (55P03): another transaction may have a unique key whose scope
--- some of them enter by running, and this one must not wait for it with gates locked.
+-- Set jobs running that a claim has locked. Does not wait (55P03): another transaction may have a unique key whose
+-- scope some of them enter by running, and this one must not wait for it with gates locked.
 create function headway.start(
   p_ids uuid[], p_worker uuid, p_now timestamptz, p_counted boolean, p_limited uuid[]
 ) returns void
@@ -232,8 +232,8 @@ begin
 end
 $$;
 
--- Those of these jobs that cannot start because somebody's open transaction has their unique key. Starts each, and rolls
--- back.
+-- Those of these jobs that cannot start because somebody's open transaction has their unique key. Starts each, and
+-- rolls back.
 create function headway.busy_keys(p_ids uuid[], p_worker uuid, p_now timestamptz) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,15 +1,16 @@
 -- The end of an execution: the common core of settle and reap.
 
--- End executions: for each (id, fence) that still runs, move the job and write its attempt. A job that was asked to cancel
--- ends canceled, unless it succeeded or is dead; one that would enter a unique scope now taken loses its key and, unless it
--- is over anyway, ends canceled; for one that failed over at_most_once, a new job is made that retries it.
--- p_turns are the turns of machines, as Turn in model/machine.py (of the children only that there are some), p_states their
--- states. Without a turn a machine stays at its step. One that goes to running starts its next execution here, with
--- fence + 1. A Spawn that ends canceled spawns nothing: if the job is retried, its step runs again.
--- Locks the rows in order of id; the caller's lock_timeout bounds how long it waits for a row, or for a unique key of a
+-- End executions: for each (id, fence) that still runs, move the job and write its attempt. A job that was asked to
+-- cancel ends canceled, unless it succeeded or is dead; one that would enter a unique scope now taken loses its key
+-- and, unless it is over anyway, ends canceled; for one that failed over at_most_once, a new job is made that retries
+-- it. p_turns are the turns of machines, as Turn in model/machine.py (of the children only that there are some),
+-- p_states their states. Without a turn a machine stays at its step. One that goes to running starts its next execution
+-- here, with fence + 1. A Spawn that ends canceled spawns nothing: if the job is retried, its step runs again. Locks
+-- the rows in order of id; the caller's lock_timeout bounds how long it waits for a row, or for a unique key of a
 -- user's open transaction. Gives the rows it changed, their new statuses and their turns.
--- p_superseded are the jobs that lose their key to p_holders. Null: not known yet; nothing is written if a job may enter a
--- unique scope, and end_attempts_entering finds out. Nothing else can be refused, so the usual case needs no subtransaction.
+-- p_superseded are the jobs that lose their key to p_holders. Null: not known yet; nothing is written if a job may
+-- enter a unique scope, and end_attempts_entering finds out. Nothing else can be refused, so the usual case needs no
+-- subtransaction.
 create function headway.end_attempts(
   p_ids uuid[],
   p_fences integer[],

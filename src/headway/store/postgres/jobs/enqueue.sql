@@ -1,18 +1,18 @@
 -- Enqueue a batch, as arrays.
 
--- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: missing values have their
--- defaults. Gives a row for each job that is not simply new and queued: its ordinal in the call (from 1), the id of the job
--- or of the one found instead, its status, and whether this call made it.
--- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key.
--- p_afters are the ids that each job waits for, as text, separated by commas. p_places say where machines begin, as Place in
+-- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: missing values have
+-- their defaults. Gives a row for each job that is not simply new and queued: its ordinal in the call (from 1), the id
+-- of the job or of the one found instead, its status, and whether this call made it.
+-- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key. p_afters are the ids
+-- that each job waits for, as text, separated by commas. p_places say where machines begin, as Place in
 -- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
--- template_revision and trigger_id of jobs that were made of these, which are too rare for arrays of their own.
--- A car is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
--- has neither an unfinished car nor a hold is inserted as its locomotive. p_alone says that the transaction ends with this
--- call; else that is assumed for a single statement of the simple protocol, as psql sends it.
--- An untrusted caller may set queue, timeout, partition, concurrency and rate only as `restrict` allows.
--- Raises HW001 (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not
--- active), HW004, HW005.
+-- template_revision and trigger_id of jobs that were made of these, which are too rare for arrays of their own. A car
+-- is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
+-- has neither an unfinished car nor a hold is inserted as its locomotive. p_alone says that the transaction ends with
+-- this call; else that is assumed for a single statement of the simple protocol, as psql sends it.
+-- An untrusted caller may set queue, timeout, partition, concurrency and rate only as `restrict` allows. Raises HW001
+-- (a unique key is taken and on_conflict is raise; detail: that job's id), HW003 (also for a kind that is not active),
+-- HW004, HW005.
 create function headway.enqueue_many(
   p_ids uuid[],
   p_kinds text[],
@@ -307,9 +307,9 @@ begin
 end
 $$;
 
--- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or unique
--- key. A new statement, which sees a holder that was committed meanwhile. Rows with p_made_at were made by this call; of an
--- id that comes twice, the first.
+-- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or
+-- unique key. A new statement, which sees a holder that was committed meanwhile. Rows with p_made_at were made by this
+-- call; of an id that comes twice, the first.
 -- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended: the caller tries again.
 create function headway.enqueued(
   p_own uuid,

@@ -52,10 +52,10 @@ begin
 end
 $$;
 
--- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5 min').
--- The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has checked payload,
--- meta and state, as the library does. An untrusted caller may set queue, timeout, partition, concurrency and rate only as
--- `restrict` allows. Raises HW001, HW003, HW004, HW005.
+-- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5
+-- min'). The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has
+-- checked payload, meta and state, as the library does. An untrusted caller may set queue, timeout, partition,
+-- concurrency and rate only as `restrict` allows. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',

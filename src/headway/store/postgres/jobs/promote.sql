@@ -1,7 +1,7 @@
 -- Promote: queue what is due, and cancel what expired.
 
--- Queue the scheduled jobs that are due, in order of their time, and the machines whose Await timed out; cancel jobs that
--- expired. Writes nothing where nothing is due. Skips rows that others have locked.
+-- Queue the scheduled jobs that are due, in order of their time, and the machines whose Await timed out; cancel jobs
+-- that expired. Writes nothing where nothing is due. Skips rows that others have locked.
 create function headway.promote(p_limit integer)
 returns table (queued integer, expired integer, next_due_ms bigint, coupled integer)
 language plpgsql security definer

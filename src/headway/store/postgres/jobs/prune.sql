@@ -1,8 +1,8 @@
 -- Prune: delete finished jobs and old entries of the audit.
 
--- Delete up to p_limit jobs that ended in p_status longer ago than this, oldest first, with their attempts and signals. A
--- child stays until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be deleted stays,
--- with a warning in the server's log.
+-- Delete up to p_limit jobs that ended in p_status longer ago than this, oldest first, with their attempts and signals.
+-- A child stays until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be
+-- deleted stays, with a warning in the server's log.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
--- Restricted options: queue, timeout, partition, concurrency and rate, with their keys. An untrusted caller may set them only
--- as the kind's definition allows (enqueuer_may). The same rules and texts as model/restricted.py.
+-- Restricted options: queue, timeout, partition, concurrency and rate, with their keys. An untrusted caller may set
+-- them only as the kind's definition allows (enqueuer_may). The same rules and texts as model/restricted.py.
 
--- The restricted options of a new job of an untrusted caller; where it gave none, the definition's. A limit that the caller
--- changed without naming a key gets one of its tenant, which no other tenant shares. home_queue and home_partition in
--- p_place, where a machine begins, are checked, too. Raises HW003.
+-- The restricted options of a new job of an untrusted caller; where it gave none, the definition's. A limit that the
+-- caller changed without naming a key gets one of its tenant, which no other tenant shares. home_queue and
+-- home_partition in p_place, where a machine begins, are checked, too. Raises HW003.
 create function headway.restrict(
   p_kind text,
   p_place jsonb,
@@ -80,8 +80,8 @@ begin
 end
 $$;
 
--- The queue of an untrusted caller's job. The queue that the code says counts as none given: a process that has the kind
--- learns of an operator's change a few seconds late. Raises HW003.
+-- The queue of an untrusted caller's job. The queue that the code says counts as none given: a process that has the
+-- kind learns of an operator's change a few seconds late. Raises HW003.
 create function headway.restrict_queue(p_kind text, p_own headway.definitions, p_queue text) returns text
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -123,8 +123,8 @@ begin
 end
 $$;
 
--- The key of an untrusted caller's job: the one it gave, where the code computes keys, or where the key or its limit may be
--- set.
+-- The key of an untrusted caller's job: the one it gave, where the code computes keys, or where the key or its limit
+-- may be set.
 create function headway.restrict_key(
   p_kind text, p_own headway.definitions, p_option text, p_limit text, p_key text, p_default text
 ) returns text
@@ -194,9 +194,9 @@ begin
 end
 $$;
 
--- The options of a template or trigger that an untrusted caller stores, named and written as in Python, with the key that a
--- changed limit gets. A null, which removes the definition's value, and a value that is rendered later are within no bound:
--- they need an option that may be set to anything. Raises HW003, HW004.
+-- The options of a template or trigger that an untrusted caller stores, named and written as in Python, with the key
+-- that a changed limit gets. A null, which removes the definition's value, and a value that is rendered later are
+-- within no bound: they need an option that may be set to anything. Raises HW003, HW004.
 create function headway.restrict_stored(p_kind text, p_options json) returns json
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

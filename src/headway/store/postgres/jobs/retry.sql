@@ -1,9 +1,9 @@
 -- Retry: finished jobs run again with a full budget, after the jobs that they wait for.
 
 -- Queue finished jobs again with a full budget, at their old position or, without p_keep_place, behind all others. An
--- at_most_once job that ever ran is retried by a new job. A car waits for its turn again, and the hold that it put on its
--- train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of one of
--- these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
+-- at_most_once job that ever ran is retried by a new job. A car waits for its turn again, and the hold that it put on
+-- its train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of
+-- one of these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
 -- Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
 create function headway.retry(
   p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true
@@ -33,8 +33,8 @@ begin
 end
 $$;
 
--- Retry these finished jobs, whose rows are locked; afterwards decide which of them wait for others. With p_leave_taken, a job
--- whose unique key is taken stays as it is, instead of HW001.
+-- Retry these finished jobs, whose rows are locked; afterwards decide which of them wait for others. With
+-- p_leave_taken, a job whose unique key is taken stays as it is, instead of HW001.
 create function headway.retry_all(
   p_ids uuid[], p_now timestamptz, p_actor text, p_keep_place boolean, p_leave_taken boolean, out old uuid[], out new uuid[]
 )
@@ -86,8 +86,8 @@ begin
 end
 $$;
 
--- Retry one finished job, whose row is locked; gives the job that will run. With p_pending, it waits for other jobs first.
--- Raises HW001.
+-- Retry one finished job, whose row is locked; gives the job that will run. With p_pending, it waits for other jobs
+-- first. Raises HW001.
 create function headway.retry_one(
   p_job headway.jobs, p_now timestamptz, p_pending boolean, p_actor text, p_keep_place boolean
 ) returns uuid
@@ -183,9 +183,10 @@ begin
 end
 $$;
 
--- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same position,
--- with the unique key and the train; the copy of a locomotive is the locomotive. Happens once: retry_of is unique. If its
--- unique key is taken, the copy is canceled. It starts as p_status, or else queued, or scheduled by its delay.
+-- Make the job that retries each of these at_most_once jobs: a copy under a new id, linked by retry_of, at the same
+-- position, with the unique key and the train; the copy of a locomotive is the locomotive. Happens once: retry_of is
+-- unique. If its unique key is taken, the copy is canceled. It starts as p_status, or else queued, or scheduled by its
+-- delay.
 create function headway.retry_as_new(p_ids uuid[], p_delays_ms bigint[], p_keys text[], p_status text default null)
 returns setof uuid
 language plpgsql
@@ -264,8 +265,8 @@ begin
 end
 $$;
 
--- Retry the jobs that were canceled because of these, which run again, if nothing else stops them; and those canceled because
--- of these in turn. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
+-- Retry the jobs that were canceled because of these, which run again, if nothing else stops them; and those canceled
+-- because of these in turn. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
 create function headway.revive(p_jobs uuid[], p_now timestamptz, p_actor text, p_keep_place boolean) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,8 +1,8 @@
 -- Settle: write how executions ended.
 
--- Write how executions ended (see end_attempts). Gives a verdict for some of them: `lost`, not this worker's to end (not
--- given for one that was written before and whose answer got lost); `continued`, runs on with fence + 1, with its signals;
--- `parked`, a Spawn, whose children the caller has to enqueue in this transaction.
+-- Write how executions ended (see end_attempts). Gives a verdict for some of them: `lost`, not this worker's to end
+-- (not given for one that was written before and whose answer got lost); `continued`, runs on with fence + 1, with its
+-- signals; `parked`, a Spawn, whose children the caller has to enqueue in this transaction.
 -- Waits no longer than p_patience for anybody (55P03): then nothing is written, and the caller tries again with fewer.
 create function headway.settle(
   p_worker uuid,
@@ -77,8 +77,8 @@ begin
 end
 $$;
 
--- Settle jobs that succeeded. Fast path: plain jobs at their first attempt, in one statement without the columns that no
--- such job has; the others by settle. Answers as settle does.
+-- Settle jobs that succeeded. Fast path: plain jobs at their first attempt, in one statement without the columns that
+-- no such job has; the others by settle. Answers as settle does.
 -- Locks the plain jobs in order of id, then the others. Waits for a lock no longer than settle does (55P03).
 create function headway.succeed(p_worker uuid, p_ids uuid[], p_fences integer[], p_results json[] default null)
 returns table (id uuid, fence integer, verdict text, signals text)
@@ -187,8 +187,9 @@ begin
 end
 $$;
 
--- Take the locks of a claim, for a transaction that settles first. They come before the settle's rows: whoever takes them
--- alone (pause, set_limit) waits for such rows. Waits only briefly (55P03): the outcomes are then written without a claim.
+-- Take the locks of a claim, for a transaction that settles first. They come before the settle's rows: whoever takes
+-- them alone (pause, set_limit) waits for such rows. Waits only briefly (55P03): the outcomes are then written without
+-- a claim.
 create function headway.lock_claim(p_queue text) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp

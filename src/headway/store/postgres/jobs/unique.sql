@@ -20,8 +20,8 @@ create function headway.superseded(p_key text, p_holder uuid) returns text
 language sql immutable
 as $$ select 'superseded: unique key "' || p_key || '" is taken by job ' || p_holder $$;
 
--- The scope of a job that ends without its unique key, because another job holds it: with a minus before the status that it
--- ends in. The key itself stays, so that a retry can check whether it is still taken.
+-- The scope of a job that ends without its unique key, because another job holds it: with a minus before the status
+-- that it ends in. The key itself stays, so that a retry can check whether it is still taken.
 create function headway.without_key(p_scope text[], p_status text) returns text[]
 language sql immutable
 as $$ select pg_catalog.array_replace(p_scope, p_status, '-' || p_status) $$;

@@ -1,5 +1,5 @@
--- Children. A machine waits for them as a job waits for others, by edges (order/joins.sql): the child is the edge's parent,
--- for its end decides the edge, and the edge carries the fence of the execution that spawned it.
+-- Children. A machine waits for them as a job waits for others, by edges (order/joins.sql): the child is the edge's
+-- parent, for its end decides the edge, and the edge carries the fence of the execution that spawned it.
 
 -- Make machines wait for children that this transaction enqueued, or found by their keys (p_met); those may be over.
 -- Raises HW004 for a machine that would wait for itself.
@@ -40,9 +40,9 @@ begin
 end
 $$;
 
--- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child whose failure
--- stops the others. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody has locked,
--- is left as an arrival.
+-- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child whose
+-- failure stops the others. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody
+-- has locked, is left as an arrival.
 create function headway.stop_children(p_machines uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

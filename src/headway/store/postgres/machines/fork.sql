@@ -24,8 +24,8 @@ begin
 end
 $$;
 
--- Where a machine that has not run begins, as JSON of Began in model/machine.py. Put together as text, which keeps the state
--- as it was written.
+-- Where a machine that has not run begins, as JSON of Began in model/machine.py. Put together as text, which keeps the
+-- state as it was written.
 create function headway.began(p_job headway.jobs, p_joined uuid) returns json
 language sql stable
 as $$

@@ -1,8 +1,8 @@
 -- The inbox: the unconsumed signals that a claim brings to its worker.
 
 -- The signals that a machine has not consumed, as JSON: up to 8 MiB and 1,000 of them (INBOX_BYTES and INBOX_SIGNALS in
--- model/signal.py), but at least one. First one of each name that it awaits, then the others of these names, then the rest,
--- oldest first; what does not fit stays for a later step.
+-- model/signal.py), but at least one. First one of each name that it awaits, then the others of these names, then the
+-- rest, oldest first; what does not fit stays for a later step.
 -- Volatile, to take a snapshot after the claim has locked the row: between the claim's own snapshot and that lock the
 -- machine may have run, consumed some signals and been woken again.
 create function headway.inbox(p_job uuid, p_awaiting text[] default null) returns json

@@ -1,12 +1,13 @@
 -- Signals. A sender only inserts, so its transaction may be long and nobody waits for it. A waiting machine is woken by
--- couple, after the sender's commit; a machine that parks checks its inbox after it has parked. One of the two sees the other.
+-- couple, after the sender's commit; a machine that parks checks its inbox after it has parked. One of the two sees the
+-- other.
 
--- Put signals into inboxes, all or none, in call order: to the job of an id, or to the job of a kind that has the unique key
--- in scope. Gives for each its ordinal in the call (from 1), the stored signal, its job, the job's queue, and whether this
--- call stored it: one whose id or dedup_key the job has had is answered with the signal from then.
+-- Put signals into inboxes, all or none, in call order: to the job of an id, or to the job of a kind that has the
+-- unique key in scope. Gives for each its ordinal in the call (from 1), the stored signal, its job, the job's queue,
+-- and whether this call stored it: one whose id or dedup_key the job has had is answered with the signal from then.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key of the same job.
--- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job), HW007 (a reference
--- to a secret).
+-- Raises HW003 (the job is over, or is a plain job that has run), HW004, HW006 (there is no such job), HW007 (a
+-- reference to a secret).
 create function headway.signal_many(
   p_ids uuid[],
   p_names text[],
@@ -141,8 +142,8 @@ begin
 end
 $$;
 
--- Send one signal to a job; gives the id of the stored signal: select headway.signal('0199…', 'payment', '{"amount": 100}').
--- Raises what signal_many raises.
+-- Send one signal to a job; gives the id of the stored signal: select headway.signal('0199…', 'payment', '{"amount":
+-- 100}'). Raises what signal_many raises.
 create function headway.signal(job uuid, name text, payload json default 'null', dedup_key text default null) returns uuid
 language sql volatile security definer
 set search_path = pg_catalog, pg_temp

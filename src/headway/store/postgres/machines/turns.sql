@@ -1,7 +1,8 @@
 -- Turns: what the end of a machine's step writes besides the job's new status.
 
--- Write the turns of machines that end_attempts has just moved, with their rows locked: another queue and partition, and the
--- signals consumed; then wake those whose Await is satisfied already. Gives the keys of partitions that were left.
+-- Write the turns of machines that end_attempts has just moved, with their rows locked: another queue and partition,
+-- and the signals consumed; then wake those whose Await is satisfied already. Gives the keys of partitions that were
+-- left.
 create function headway.take_turns(p_ids uuid[], p_fences integer[], p_turns jsonb[], p_now timestamptz) returns text[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -52,7 +53,8 @@ begin
 end
 $$;
 
--- Where a machine is, as JSON of Place in model/machine.py. Put together as text, which keeps the state as it was written.
+-- Where a machine is, as JSON of Place in model/machine.py. Put together as text, which keeps the state as it was
+-- written.
 create function headway.place(
   p_version integer, p_step text, p_state json, p_awaiting text[], p_match_all boolean, p_joining integer, p_woken text,
   p_partition text, p_home_queue text, p_home_partition text, p_forked_from uuid, p_parent_id uuid, p_signals json

@@ -1,8 +1,8 @@
 -- Machines that wait, and what wakes them.
 
--- Wake those of these machines, which got signals, that have what they wait for. A machine whose row somebody has locked may
--- be parking, and may not have seen the signal: it is left as an arrival. One that does not wait checks its inbox when it
--- parks.
+-- Wake those of these machines, which got signals, that have what they wait for. A machine whose row somebody has
+-- locked may be parking, and may not have seen the signal: it is left as an arrival. One that does not wait checks its
+-- inbox when it parks.
 create function headway.deliver(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -29,8 +29,8 @@ begin
 end
 $$;
 
--- Wake those of these machines, whose rows are locked, that have the signals they wait for. Runs in a statement after the
--- lock, which sees every signal committed before.
+-- Wake those of these machines, whose rows are locked, that have the signals they wait for. Runs in a statement after
+-- the lock, which sees every signal committed before.
 create function headway.wake_satisfied(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

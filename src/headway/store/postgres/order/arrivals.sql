@@ -1,8 +1,8 @@
--- Arrivals: work that has to wait for a commit. A transaction that enqueues, cancels or ends something inserts a row; once
--- it has committed, the first step of the next claim (couple) processes that row.
+-- Arrivals: work that has to wait for a commit. A transaction that enqueues, cancels or ends something inserts a row;
+-- once it has committed, the first step of the next claim (couple) processes that row.
 
--- Process what arrived. One caller at a time; it never waits, and costs one probe when nothing arrived. Where more arrived
--- than p_limit, tenants take turns. Gives how many arrivals it took.
+-- Process what arrived. One caller at a time; it never waits, and costs one probe when nothing arrived. Where more
+-- arrived than p_limit, tenants take turns. Gives how many arrivals it took.
 create function headway.couple(p_limit integer default 500) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -183,9 +183,10 @@ begin
 end
 $$;
 
--- Process arrivals of one sort: groups to be stopped (groups), and to be stopped further (stopping); machines that ended
--- before their children (orphaned); jobs that run again and whose end had canceled others (revived); machines that got
--- signals (signaled); new jobs that wait for others (jobs); jobs that ended and that others may wait for (ended).
+-- Process arrivals of one sort: groups to be stopped (groups), and to be stopped further (stopping); machines that
+-- ended before their children (orphaned); jobs that run again and whose end had canceled others (revived); machines
+-- that got signals (signaled); new jobs that wait for others (jobs); jobs that ended and that others may wait for
+-- (ended).
 create function headway.process_arrivals(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -37,8 +37,8 @@ as $$
      and (d.dim < 5 or d.rate_count is not null)
 $$;
 
--- How many more may start under each of these keys now; p_ids has one job of each key. Called under the keys' gates, in a
--- statement after the one that locked them.
+-- How many more may start under each of these keys now; p_ids has one job of each key. Called under the keys' gates, in
+-- a statement after the one that locked them.
 create function headway.rooms(
   p_ids uuid[], p_dims integer[], p_keys text[], p_most integer[], p_counts integer[], p_periods_ms bigint[],
   p_bursts integer[], p_now timestamptz

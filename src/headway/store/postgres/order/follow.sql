@@ -1,8 +1,10 @@
--- What a job's end sets free. An execution that ends in this transaction has its row locked, so what follows is done here
--- and now. Anybody else's transaction may be long, or see an old snapshot: it leaves arrivals, which the next claim handles.
+-- What a job's end sets free. An execution that ends in this transaction has its row locked, so what follows is done
+-- here and now. Anybody else's transaction may be long, or see an old snapshot: it leaves arrivals, which the next
+-- claim handles.
 
--- Do what follows from the end of executions, or from their jobs leaving `running`: put trains on hold or move them on, stop
--- groups, admit jobs that waited for a limit. p_left are keys that jobs had until now. The caller tells and announces.
+-- Do what follows from the end of executions, or from their jobs leaving `running`: put trains on hold or move them on,
+-- stop groups, admit jobs that waited for a limit. p_left are keys that jobs had until now. The caller tells and
+-- announces.
 create function headway.follow(p_ids uuid[], p_now timestamptz, p_left text[] default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -76,8 +78,8 @@ begin
 end
 $$;
 
--- Of these jobs, those that are over: their trains, and their groups that a failure stops. An at_most_once job that failed
--- is not over where another job retries it.
+-- Of these jobs, those that are over: their trains, and their groups that a failure stops. An at_most_once job that
+-- failed is not over where another job retries it.
 create function headway.ended(p_ids uuid[], out tenants uuid[], out trains text[], out groups uuid[])
 language plpgsql stable -- which keeps its plan
 set search_path = pg_catalog, pg_temp

@@ -78,8 +78,9 @@ as $$
   select g.tenant_id, array_agg(g.id) from headway.groups g where g.id = any (p_groups) group by g.tenant_id
 $$;
 
--- Cancel the members of groups that a failure stopped (p_groups), or that are being stopped (p_stopping), unless somebody
--- has retried these meanwhile. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
+-- Cancel the members of groups that a failure stopped (p_groups), or that are being stopped (p_stopping), unless
+-- somebody has retried these meanwhile. One piece at a time; the rest, and what somebody has locked, is left as an
+-- arrival.
 create function headway.stop_groups(p_groups uuid[], p_stopping uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -157,8 +158,8 @@ begin
 end
 $$;
 
--- Cancel the members of a group that are not over, and its callback. Gives the status that each has now. Many are canceled
--- in pieces: claims go on with the rest. Raises HW006 where there is no such group.
+-- Cancel the members of a group that are not over, and its callback. Gives the status that each has now. Many are
+-- canceled in pieces: claims go on with the rest. Raises HW006 where there is no such group.
 create function headway.cancel_group(
   p_group uuid, p_tenant uuid default null, p_reason text default null, p_actor text default null
 ) returns table (id uuid, status text)
@@ -198,8 +199,8 @@ begin
 end
 $$;
 
--- Retry the members of a group that did not succeed, each at its position, and make the callback wait for them again, even
--- if it has run. Gives the ids that will run. Raises HW001, HW006.
+-- Retry the members of a group that did not succeed, each at its position, and make the callback wait for them again,
+-- even if it has run. Gives the ids that will run. Raises HW001, HW006.
 create function headway.retry_group(p_group uuid, p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer

@@ -1,7 +1,7 @@
 -- Jobs set aside until a limit has capacity (limited_by), where claims do not see them.
 
--- Bring back jobs that were set aside: for each key as many of every queue as the key is named. Keys whose gate it cannot
--- lock are left as an arrival.
+-- Bring back jobs that were set aside: for each key as many of every queue as the key is named. Keys whose gate it
+-- cannot lock are left as an arrival.
 create function headway.admit(p_keys text[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
 -- Limits: what operators set for queues, kinds and tenants, and how much of it is used.
 
--- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone the
--- lock that all claims share, and so waits for the claims under way. Waits for the limit's row before that lock, so that
--- whoever has the row does not stop all claims; under the lock, it waits only briefly for rows of running jobs (55P03, and
--- nothing is written).
+-- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone
+-- the lock that all claims share, and so waits for the claims under way. Waits for the limit's row before that lock, so
+-- that whoever has the row does not stop all claims; under the lock, it waits only briefly for rows of running jobs
+-- (55P03, and nothing is written).
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -87,8 +87,8 @@ begin
 end
 $$;
 
--- How many jobs run under a limit's key, and how many are set aside for it (counted up to 10,000): the tenant's, or those of
--- the session's own tenant.
+-- How many jobs run under a limit's key, and how many are set aside for it (counted up to 10,000): the tenant's, or
+-- those of the session's own tenant.
 create function headway.usage(p_key text, p_tenant uuid default null, out running bigint, out waiting bigint)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp

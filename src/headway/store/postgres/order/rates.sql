@@ -1,6 +1,6 @@
--- Rates: what a bucket remembers of its starts, and how many more it allows; the same arithmetic as model/bucket.py. With a
--- burst it is a token bucket. Without, it keeps the last start of each 64th of the period and how many there were, so that
--- no period ever sees more starts than the rate allows. A missing bucket is a full one.
+-- Rates: what a bucket remembers of its starts, and how many more it allows; the same arithmetic as model/bucket.py.
+-- With a burst it is a token bucket. Without, it keeps the last start of each 64th of the period and how many there
+-- were, so that no period ever sees more starts than the rate allows. A missing bucket is a full one.
 
 create function headway.micros(p_at timestamptz) returns bigint
 language sql immutable

@@ -1,7 +1,8 @@
 -- Reservations: a queue kept for one holder.
 
--- Reserve a queue if nobody else has it, or renew the reservation. Waits for the claims under way: once this has returned,
--- none commits. Gives the reservation in force: this one, or somebody else's. Audited, with the holder as the actor.
+-- Reserve a queue if nobody else has it, or renew the reservation. Waits for the claims under way: once this has
+-- returned, none commits. Gives the reservation in force: this one, or somebody else's. Audited, with the holder as the
+-- actor.
 create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expires_ms bigint)
 returns table (queue text, id uuid, holder text, since timestamptz, expires_at timestamptz)
 language plpgsql security definer

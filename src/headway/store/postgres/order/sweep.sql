@@ -1,8 +1,8 @@
 -- Sweep: repair what somebody broke by SQL, such as deleting a job's row.
 
--- Find and repair trains with waiting cars that nothing will move, held jobs whose `after` are over or gone, machines that
--- have what they wait for, and jobs set aside under a key that has capacity. Gives what it found. Checks up to p_limit of
--- each, going on where the last call stopped.
+-- Find and repair trains with waiting cars that nothing will move, held jobs whose `after` are over or gone, machines
+-- that have what they wait for, and jobs set aside under a key that has capacity. Gives what it found. Checks up to
+-- p_limit of each, going on where the last call stopped.
 create function headway.sweep(p_limit integer)
 returns table (trains text[], jobs uuid[], keys text[])
 language plpgsql security definer
@@ -132,7 +132,8 @@ begin
   having count(*) > 0;
   jobs := jobs || v_ready;
 
-  -- keys that have jobs set aside although there is capacity, and no queued job of the same key that would bring them back
+  -- keys that have jobs set aside although there is capacity, and no queued job of the same key that would bring them
+  -- back
   with recursive aside (key, n) as (
     (select j.limited_by, 1 from headway.jobs j where j.limited_by > v_last.key order by j.limited_by limit 1)
     union all
@@ -174,7 +175,8 @@ begin
 end
 $$;
 
--- Of these jobs, the machines that wait although they have what they wait for, and that no arrival names; null for none.
+-- Of these jobs, the machines that wait although they have what they wait for, and that no arrival names; null for
+-- none.
 create function headway.stuck_machines(p_ids uuid[]) returns uuid[]
 language sql stable
 set search_path = pg_catalog, pg_temp

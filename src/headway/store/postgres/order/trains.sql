@@ -1,12 +1,12 @@
--- Trains. A train has no row and no lock: its locomotive's row is the lock, and the index jobs_locomotive allows only one.
--- What cannot be decided before somebody else's commit is left as an arrival, which the next claim processes.
--- True in every snapshot: a train with held cars but no locomotive and no hold has an arrival, or its first car is pending.
+-- Trains. A train has no row and no lock: its locomotive's row is the lock, and the index jobs_locomotive allows only
+-- one. What cannot be decided before somebody else's commit is left as an arrival, which the next claim processes. True
+-- in every snapshot: a train with held cars but no locomotive and no hold has an arrival, or its first car is pending.
 
--- Make the next car of each train its locomotive, where one has just ended. Called with the old locomotive's row locked, in
--- a statement of its own, which sees every car committed before. A car that somebody has locked, or that may meet a taken
--- unique key, is left as an arrival. Nothing else can be refused, for the seat is this transaction's until it commits, so
--- this needs no exception block: a row that is locked and updated in one subtransaction and claimed in another gets a
--- multixact, and its dead versions stay in the indexes until the next vacuum.
+-- Make the next car of each train its locomotive, where one has just ended. Called with the old locomotive's row
+-- locked, in a statement of its own, which sees every car committed before. A car that somebody has locked, or that may
+-- meet a taken unique key, is left as an arrival. Nothing else can be refused, for the seat is this transaction's until
+-- it commits, so this needs no exception block: a row that is locked and updated in one subtransaction and claimed in
+-- another gets a multixact, and its dead versions stay in the indexes until the next vacuum.
 create function headway.advance(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -48,8 +48,8 @@ begin
 end
 $$;
 
--- Make the first car of each of these trains its locomotive, where there is neither a locomotive nor a hold. Where somebody
--- has the car locked, or a locomotive is there, leave an arrival.
+-- Make the first car of each of these trains its locomotive, where there is neither a locomotive nor a hold. Where
+-- somebody has the car locked, or a locomotive is there, leave an arrival.
 create function headway.depart(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -129,8 +129,8 @@ exception when others then
 end
 $$;
 
--- Which jobs of a call can be their train's locomotive at once: the first car of the call, if the train has no unfinished
--- car and no hold that this snapshot shows.
+-- Which jobs of a call can be their train's locomotive at once: the first car of the call, if the train has no
+-- unfinished car and no hold that this snapshot shows.
 create function headway.seats(p_tenants uuid[], p_own uuid, p_trains text[], p_afters text[]) returns boolean[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -224,9 +224,9 @@ begin
 end
 $$;
 
--- Take a car out of its train: one that waits is canceled, and the train moves on whatever its on_canceled says; for the
--- finished car that put its train on hold, the hold ends. Gives the job's status afterwards, or null if there is no such
--- job. Raises HW003.
+-- Take a car out of its train: one that waits is canceled, and the train moves on whatever its on_canceled says; for
+-- the finished car that put its train on hold, the hold ends. Gives the job's status afterwards, or null if there is no
+-- such job. Raises HW003.
 create function headway.skip(p_id uuid, p_tenant uuid default null, p_actor text default null) returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -269,8 +269,8 @@ begin
 end
 $$;
 
--- Cancel every car of a train that is not running, and end its hold; gives their ids. Many are canceled in pieces: until all
--- are, the train is on hold, and claims go on with it.
+-- Cancel every car of a train that is not running, and end its hold; gives their ids. Many are canceled in pieces:
+-- until all are, the train is on hold, and claims go on with it.
 create function headway.clear_train(p_train text, p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer

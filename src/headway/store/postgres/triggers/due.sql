@@ -1,11 +1,12 @@
 -- Due: what to fire now.
 
--- What to fire now: up to p_limit schedules that are due (of those that code declared, only p_declared) and up to p_limit
--- pending events, in order; a few more where many tenants share them. With them: how long until the next schedule is due;
--- the kinds whose keys are computed by code that the caller (who knows p_kinds) does not have; and the number of definitions
--- with the sum of their revisions, by which the caller sees a change. A schedule of such a kind is left to other callers,
--- and so is, for ten minutes, an event that meets no other trigger. A few probes where nothing is due; never waits. Where
--- more than p_limit schedules are due, it skips those that somebody has locked, and takes share locks for that.
+-- What to fire now: up to p_limit schedules that are due (of those that code declared, only p_declared) and up to
+-- p_limit pending events, in order; a few more where many tenants share them. With them: how long until the next
+-- schedule is due; the kinds whose keys are computed by code that the caller (who knows p_kinds) does not have; and the
+-- number of definitions with the sum of their revisions, by which the caller sees a change. A schedule of such a kind
+-- is left to other callers, and so is, for ten minutes, an event that meets no other trigger. A few probes where
+-- nothing is due; never waits. Where more than p_limit schedules are due, it skips those that somebody has locked, and
+-- takes share locks for that.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
 returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, computed text[], defined text)
 language plpgsql security definer
@@ -51,8 +52,8 @@ begin
        order by t.next_fire_at, t.id
        limit p_limit);
     if cardinality(schedules) = p_limit then
-      -- more than fit: every tenant gets its part, so that none waits for another's backlog; and schedules that somebody
-      -- has locked, which cannot be fired now, do not use up the limit
+      -- more than fit: every tenant gets its part, so that none waits for another's backlog; and schedules that
+      -- somebody has locked, which cannot be fired now, do not use up the limit
       v_tenants := headway.tenants_in_turn('schedules', p_limit, v_now);
     end if;
     if v_tenants <> '{}' then
@@ -112,8 +113,8 @@ begin
 end
 $$;
 
--- Whether an event is left to other callers for now: it is recent, and all its triggers are of kinds that the caller does not
--- know.
+-- Whether an event is left to other callers for now: it is recent, and all its triggers are of kinds that the caller
+-- does not know.
 create function headway.left_to_others(p_event headway.events, p_computed text[], p_now timestamptz) returns boolean
 language sql stable
 as $$

@@ -1,14 +1,15 @@
--- Fires: what triggers did, once for each nominal time and each event. To fire takes three steps in one transaction: lock the
--- triggers and find what to do (begin_fires, begin_handling), enqueue the jobs, write the fires (record_fires).
+-- Fires: what triggers did, once for each nominal time and each event. To fire takes three steps in one transaction:
+-- lock the triggers and find what to do (begin_fires, begin_handling), enqueue the jobs, write the fires
+-- (record_fires).
 
--- The first step of `fire`. p_triggers are schedules as they were read (revision, next_fire_at); p_of and p_nominal_at are
--- the planned fires. Gives a row for each planned fire of a schedule that is unchanged, unless it has fired for that time
--- already: its ordinal in p_of (from 1), an unfinished job of the trigger, and whether it skips because of that one; and a
--- row without an ordinal for a schedule that is unchanged but has no fire to write. Gives nothing while another transaction
--- fires schedules.
+-- The first step of `fire`. p_triggers are schedules as they were read (revision, next_fire_at); p_of and p_nominal_at
+-- are the planned fires. Gives a row for each planned fire of a schedule that is unchanged, unless it has fired for
+-- that time already: its ordinal in p_of (from 1), an unfinished job of the trigger, and whether it skips because of
+-- that one; and a row without an ordinal for a schedule that is unchanged but has no fire to write. Gives nothing while
+-- another transaction fires schedules.
 -- Locks the triggers in order of id, except those that somebody has locked, whose fires are void; checks them in a new
--- statement. From here on the transaction waits at most a quarter of a second for a lock (55P03): an enqueue may meet an
--- uncommitted job's key.
+-- statement. From here on the transaction waits at most a quarter of a second for a lock (55P03): an enqueue may meet
+-- an uncommitted job's key.
 create function headway.begin_fires(
   p_triggers uuid[], p_revisions integer[], p_due_at timestamptz[], p_of uuid[], p_nominal_at timestamptz[]
 ) returns table (trigger_id uuid, ordinal bigint, busy_id uuid, skips boolean)
@@ -82,12 +83,13 @@ as $$
    limit 1
 $$;
 
--- The first step of `handle`. p_of, p_triggers and p_keys are the planned fires: event, trigger, dedupe key. Gives a row for
--- each planned fire of a pending event whose trigger is enabled and has not fired for it: its ordinal in p_of (from 1), the
--- job that the trigger enqueued with this key less than its window ago, and whether it has a window; and a row without an
--- ordinal for a pending event that has no fire to write. An event is void if somebody has locked it or one of its triggers.
--- Locks the triggers and then the events, each in order of id, except those that somebody has locked; checks them in a new
--- statement. From here on the transaction waits at most a quarter of a second for a lock (55P03).
+-- The first step of `handle`. p_of, p_triggers and p_keys are the planned fires: event, trigger, dedupe key. Gives a
+-- row for each planned fire of a pending event whose trigger is enabled and has not fired for it: its ordinal in p_of
+-- (from 1), the job that the trigger enqueued with this key less than its window ago, and whether it has a window; and
+-- a row without an ordinal for a pending event that has no fire to write. An event is void if somebody has locked it or
+-- one of its triggers. Locks the triggers and then the events, each in order of id, except those that somebody has
+-- locked; checks them in a new statement. From here on the transaction waits at most a quarter of a second for a lock
+-- (55P03).
 create function headway.begin_handling(p_events uuid[], p_of uuid[], p_triggers uuid[], p_keys text[])
 returns table (event_id uuid, ordinal bigint, same_id uuid, dedupes boolean)
 language plpgsql security definer
@@ -144,9 +146,9 @@ end
 $$;
 
 -- The last step: write these fires, and what they mean for their triggers, whose rows this transaction has locked; when
--- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed, if one of all their
--- fires did. Gives the fires in call order. A fire that enqueued a job sets last_fired_at and last_job_id and clears the
--- trigger's error; one that failed sets the error. Raises HW004 (a time out of range).
+-- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed, if one of all
+-- their fires did. Gives the fires in call order. A fire that enqueued a job sets last_fired_at and last_job_id and
+-- clears the trigger's error; one that failed sets the error. Raises HW004 (a time out of range).
 create function headway.record_fires(
   p_ids uuid[],
   p_triggers uuid[],
@@ -246,9 +248,9 @@ begin
 end
 $$;
 
--- The last step of `run_trigger`: write a fire that somebody asked for, with the job of the same tenant that it made, or met
--- (p_created is false), or the error. A repeat with the same id changes nothing. Locks the trigger. Audited. Raises HW003,
--- HW004 (a time out of range).
+-- The last step of `run_trigger`: write a fire that somebody asked for, with the job of the same tenant that it made,
+-- or met (p_created is false), or the error. A repeat with the same id changes nothing. Locks the trigger. Audited.
+-- Raises HW003, HW004 (a time out of range).
 create function headway.run_trigger(
   p_id uuid, p_trigger uuid, p_job uuid, p_error text, p_nominal_at timestamptz, p_tenant uuid default null,
   p_actor text default null, p_created boolean default true
@@ -282,8 +284,8 @@ begin
 end
 $$;
 
--- Delete up to p_limit each of events handled longer ago, events that failed longer ago, both with their fires, and older
--- fires of schedules. Gives how many events and schedules' fires. Skips rows that others have locked.
+-- Delete up to p_limit each of events handled longer ago, events that failed longer ago, both with their fires, and
+-- older fires of schedules. Gives how many events and schedules' fires. Skips rows that others have locked.
 create function headway.prune_fires(p_events_ms bigint, p_failed_ms bigint, p_fires_ms bigint, p_limit integer)
 returns integer
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- Version 1: tenants with row-level security, jobs with their attempts, order and exclusion, machines, the fleet, and
--- work that starts itself.
+-- Version 1: tenants with row-level security, jobs and attempts, order and exclusion, machines, the fleet, schedules
+-- and events.
 
 do $$
 begin
@@ -12,22 +12,23 @@ exception
 end
 $$;
 
--- what only this installation knows
+-- one row: what identifies this installation
 create table headway.install (
   only_one boolean primary key default true check (only_one),
-  id uuid not null default gen_random_uuid(), -- names this database to the processes of a machine
+  id uuid not null default gen_random_uuid(), -- identifies this database to the processes of a machine
   secret bigint not null, -- part of the key of every advisory lock
-  has_roles boolean not null default false -- whether the roles were asked for: headway migrate --roles
+  has_roles boolean not null default false -- whether the roles were created: headway migrate --roles
 );
 insert into headway.install (secret)
 select hashtextextended(gen_random_uuid()::text || gen_random_uuid()::text, 0);
 
+-- positions are 1,024 apart, so that ten moves fit between two jobs before others have to be renumbered
 create sequence headway.position
   increment by 1024
   start with 1024;
 
--- who owns the work. A name is looked up here and nowhere else: but for the default tenant's, ids are random, so that no
--- name leads to another's rows, and an old name to nobody's. A tenant that was only ever named by its id has no slug.
+-- the owners of jobs. A name is found only here: except for the default tenant, ids are random, so no name leads to
+-- another tenant's rows, and an old name leads nowhere. A tenant that was only ever named by its id has no slug.
 create table headway.tenants (
   id uuid primary key,
   slug text collate "C" unique,
@@ -37,7 +38,7 @@ create table headway.tenants (
     and replace(slug, '-', '') !~ '^[0-9a-f]{32}$')
 );
 
--- names that tenants had: nobody has them again
+-- names that tenants had: they are never used again
 create table headway.retired_slugs (
   slug text collate "C" primary key,
   tenant_id uuid not null,
@@ -68,9 +69,9 @@ create trigger tenants_slugs
 after insert or delete or update of slug on headway.tenants
 for each row execute function headway.keep_slugs();
 
--- logins that are one tenant, whatever their session says
+-- logins that act for one tenant, whatever their session sets
 create table headway.tenant_roles (
-  role regrole primary key, -- the role itself: one that is made anew under its name is another
+  role regrole primary key, -- by oid: a role created anew under the same name is another one
   tenant_id uuid not null references headway.tenants
 );
 
@@ -79,7 +80,7 @@ create table headway.queues (
   paused_at timestamptz,
   paused_by text,
   fair boolean not null default false,
-  fair_since xid8, -- until every transaction is over that may not know that the queue is fair
+  fair_since xid8, -- set until every transaction is over that may not know that the queue is fair
   turn uuid
 );
 
@@ -101,7 +102,7 @@ create table headway.jobs (
   worker_id uuid,
   retry_of uuid,
   fence integer not null default 0,
-  -- how many of these were before this step, or never started: fence - step_fence is the number of this execution of it
+  -- how many executions were before this step, or never started: fence - step_fence is the attempt of the step
   step_fence integer not null default 0,
   tries integer not null default 0,
   losses integer not null default 0,
@@ -131,7 +132,7 @@ create table headway.jobs (
   meta json,
   -- order and exclusion
   train text collate "C",
-  on_canceled text collate "C", -- null is advance, which so costs a row nothing
+  on_canceled text collate "C", -- null is advance: a null takes no space
   on_dead text collate "C",
   partition text collate "C",
   concurrency integer,
@@ -142,7 +143,7 @@ create table headway.jobs (
   rate_key text collate "C",
   limited_by text collate "C",
   group_id uuid,
-  -- null, not false: a null in a row costs an update nothing
+  -- null instead of false: a null takes no space and no time
   limited boolean,
   metered boolean,
   fair boolean,
@@ -159,9 +160,9 @@ create table headway.jobs (
   home_queue text collate "C",
   home_partition text collate "C",
   forked_from uuid,
-  began json, -- where a fork, or the retry of an at_most_once machine, began: model/machine.py's Began
+  began json, -- where a fork, or the retry of an at_most_once machine, began: Began in model/machine.py
   parent_id uuid,
-  -- what it was made of; null for a job that somebody enqueued by hand
+  -- what it was made of; null for a job that was enqueued directly
   template_id uuid,
   template_revision integer,
   trigger_id uuid,
@@ -176,7 +177,7 @@ create table headway.jobs (
 );
 
 -- each index is named after the scan that it serves
--- what is limited out waits beside the queue: a claim never walks over it
+-- jobs set aside for a limit are not in it: a claim never walks over them
 create index jobs_claim on headway.jobs (queue, priority, position, id) where status = 'queued' and limited_by is null;
 create index jobs_due on headway.jobs (scheduled_for, id) where status = 'scheduled';
 create index jobs_running on headway.jobs (worker_id) where status = 'running';
@@ -196,7 +197,7 @@ create unique index jobs_locomotive on headway.jobs (tenant_id, train)
   where train is not null and status in ('queued', 'running', 'scheduled', 'waiting');
 create index jobs_held on headway.jobs (tenant_id, train, position, id) where status = 'held';
 
--- what counts against a limit; a job without limits is in none of these
+-- for counting what runs under a limit; a job without limits is in none of these
 create unique index jobs_partition on headway.jobs (tenant_id, partition)
   where partition is not null and status = 'running';
 create index jobs_running_key on headway.jobs (tenant_id, kind, concurrency_key)
@@ -210,7 +211,7 @@ create index jobs_metered on headway.jobs (tenant_id)
 create index jobs_fair on headway.jobs (queue, tenant_id, priority, position, id)
   where fair and status = 'queued' and limited_by is null;
 create index jobs_group on headway.jobs (group_id, status) where group_id is not null;
--- by deadline, and all that wait: every index more is opened by every settle
+-- serves deadlines and all that wait: every further index is opened by every settle
 create index jobs_waiting on headway.jobs (deadline_at, id) where status = 'waiting';
 
 create table headway.attempts (
@@ -244,7 +245,7 @@ create table headway.attempts (
   autovacuum_vacuum_cost_delay = 0
 );
 
--- an attempt is what happened: it is written once, and goes with its job
+-- an attempt is history: it is written once, and deleted with its job
 create function headway.refuse_update() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -292,27 +293,27 @@ create table headway.audit (
 );
 create index audit_job on headway.audit (job_id, id);
 
--- what is to be looked at once its transaction has committed: trains, jobs, keys of limits, groups to stop
+-- what couple processes once its transaction has committed: trains, jobs, keys of limits, groups to stop
 create table headway.arrivals (
   id bigint generated always as identity,
-  tenant_id uuid not null default 'ffffffff-ffff-ffff-ffff-ffffffffffff', -- of several tenants, who share one turn
+  tenant_id uuid not null default 'ffffffff-ffff-ffff-ffff-ffffffffffff', -- the default: several tenants, who share a turn
   trains text[] collate "C",
-  jobs uuid[], -- new ones with `after`
-  ended uuid[], -- that others may wait for
+  jobs uuid[], -- jobs that wait for others (`after`)
+  ended uuid[], -- jobs that ended and that others may wait for
   keys text[] collate "C",
-  groups uuid[], -- to be stopped, because a member did not succeed
-  stopping uuid[], -- of which the rest is to be canceled
+  groups uuid[], -- groups to stop, because a member did not succeed
+  stopping uuid[], -- groups whose remaining members are to be canceled
   signaled uuid[], -- jobs that got a signal
-  revived uuid[], -- jobs that run again, whose end had canceled others
+  revived uuid[], -- jobs that run again and whose end had canceled others
   orphaned uuid[], -- machines whose unfinished children are to be canceled
   primary key (tenant_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- rows to lock, in order of number: 0 for who couples, 1 to 1024 for keys of limits, and above for queues with a limit
+-- rows to lock, in order of number: 0 for couple, 1 to 1024 for keys of limits, 1025 to 1088 for queues with a limit
 create table headway.gates (n smallint primary key);
 insert into headway.gates (n) select generate_series(0, 1088);
 
--- where the next sweep goes on
+-- where the next sweep starts
 create table headway.sweeps (
   only_one boolean primary key default true check (only_one),
   tenant_id uuid not null default '00000000-0000-0000-0000-000000000000',
@@ -330,19 +331,19 @@ create table headway.holds (
   job_id uuid,
   reason text,
   actor text,
-  clear_to bigint, -- it is being cleared, up to the car at this position
+  clear_to bigint, -- the train is being cleared, up to the car at this position
   primary key (tenant_id, train)
 );
 
--- a child is the parent of the edge, as every job that another one waits for
+-- child_id waits for parent_id: so a machine is the child of its edges, and the jobs that it spawned are the parents
 create table headway.edges (
   parent_id uuid not null,
   child_id uuid not null,
   tenant_id uuid not null,
   on_failure text collate "C" not null default 'stop',
   state text collate "C" not null default 'pending',
-  fence integer not null default 0, -- of the execution that spawned it; 0: `after`, or a group
-  place integer, -- among those that were spawned with it
+  fence integer not null default 0, -- of the execution that spawned the parent; 0: `after`, or a group
+  place integer, -- its number among those spawned with it
   primary key (parent_id, child_id, fence),
   constraint edges_on_failure check (on_failure in ('stop', 'continue')),
   constraint edges_state check (state in ('pending', 'done', 'failed'))
@@ -355,7 +356,7 @@ create table headway.groups (
   tenant_id uuid not null,
   created_at timestamptz not null,
   stopped_at timestamptz,
-  stop_reason text, -- for its members; null: a member did not succeed
+  stop_reason text, -- the members' error; null: a member did not succeed
   callback_id uuid,
   mode text collate "C" not null,
   on_failure text collate "C" not null,
@@ -378,7 +379,7 @@ create table headway.limits (
   max_schedules integer,
   max_group integer,
   max_fan_out integer,
-  -- an enqueue has to look
+  -- whether an enqueue has to check quotas
   has_quotas boolean not null generated always as (num_nonnulls(max_pending, max_bytes, max_group, max_fan_out) > 0) stored,
   primary key (scope, name),
   constraint limits_scope check (scope in ('queue', 'kind', 'tenant')),
@@ -388,14 +389,14 @@ create table headway.limits (
   )
 );
 
--- what rates remember of their starts; a bucket that is not here is as good as new
+-- what rates remember of their starts; a missing bucket is a full one
 create table headway.buckets (
   key text collate "C" primary key,
   at timestamptz not null,
   full_at timestamptz not null,
   wake_at timestamptz,
-  tokens double precision not null, -- of a rate with a burst, at `at`
-  starts bigint[], -- of a rate without: the last start of each slot, in microseconds …
+  tokens double precision not null, -- with a burst: how many there were at `at`
+  starts bigint[], -- without: the last start of each slot, in microseconds …
   counts integer[] -- … and how many there were
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 create index buckets_wake on headway.buckets (wake_at) where wake_at is not null;
@@ -430,14 +431,14 @@ create index signals_inbox on headway.signals (job_id, seq) where fence is null;
 create index signals_job on headway.signals (job_id, seq) where fence is not null;
 create unique index signals_dedup on headway.signals (job_id, dedup_key) where dedup_key is not null;
 
--- what is stored of a kind, for those who have no code of it; every tenant's
+-- what is stored of a kind, for callers that do not have its code; shared by all tenants
 create table headway.definitions (
   kind text collate "C" primary key,
   created_at timestamptz not null,
   updated_at timestamptz not null,
   timeout_ms bigint,
   max_attempts integer not null default 5,
-  revision integer not null default 1, -- counts what was written of it
+  revision integer not null default 1, -- goes up with every change
   computed boolean not null default false,
   active boolean not null default true,
   queue text collate "C" not null default 'default',
@@ -446,8 +447,8 @@ create table headway.definitions (
   changed text[] collate "C" not null default '{}', -- the fields that an operator set, in the order of model/definition.py
   schema json,
   policy json not null default '{}',
-  enqueuer_may json not null default '{}', -- the options that untrusted enqueuers may set, with their bounds
-  code json, -- what the code said last of the fields that can be changed; null: nothing
+  enqueuer_may json not null default '{}', -- the options that untrusted callers may set, with their bounds
+  code json, -- what the code said last of the fields that an operator can change; null: nothing
   constraint definitions_origin check (origin in ('code', 'stored')),
   constraint definitions_numbers check (max_attempts > 0 and timeout_ms > 0),
   constraint definitions_names check (
@@ -455,7 +456,7 @@ create table headway.definitions (
   ),
   constraint definitions_json check (json_typeof(policy) = 'object' and json_typeof(enqueuer_may) = 'object')
 );
--- empty as a rule: every enqueue looks here
+-- usually empty: every enqueue probes it
 create index definitions_inactive on headway.definitions (kind) where not active;
 
 create table headway.templates (
@@ -519,7 +520,7 @@ create table headway.triggers (
   constraint triggers_fires check (
     case type when 'schedule' then num_nonnulls(cron, every_ms) = 1 else event is not null end
   ),
-  -- what whoever fires cannot read or count with would stop it for everybody
+  -- a value that the firing worker cannot read or calculate with would stop it for everybody
   constraint triggers_names check (
     name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
     and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
@@ -544,11 +545,11 @@ create table headway.triggers (
 create unique index triggers_name on headway.triggers (tenant_id, type, name);
 create index triggers_due on headway.triggers (next_fire_at)
   where enabled and type = 'schedule' and next_fire_at is not null;
--- tenants in turn, where more is due than one look gives
+-- for tenants_in_turn, where more is due than one call gives
 create index triggers_turn on headway.triggers (tenant_id, next_fire_at)
   where enabled and type = 'schedule' and next_fire_at is not null;
 create index triggers_event on headway.triggers (tenant_id, event) where enabled and type = 'event';
--- who listens to the ends of jobs; empty as a rule: whoever ends jobs looks here
+-- triggers on the ends of jobs; usually empty: every end of a job probes it
 create index triggers_engine on headway.triggers (tenant_id, event)
   where enabled and type = 'event' and event like 'headway.job.%';
 create index triggers_template on headway.triggers (template_id) where template_id is not null;
@@ -578,7 +579,7 @@ create unique index fires_event on headway.fires (event_id, trigger_id) where ev
 create index fires_dedupe on headway.fires (trigger_id, dedupe_key, fired_at)
   where status = 'enqueued' and dedupe_key is not null;
 create index fires_trigger on headway.fires (trigger_id, id);
--- those that made a job: there may be any number of others after them
+-- fires that made a job, of which any number of others may follow
 create index fires_made on headway.fires (trigger_id, id) where status = 'enqueued';
 create index fires_prune on headway.fires (fired_at) where event_id is null;
 
@@ -606,7 +607,8 @@ create index events_pending on headway.events (id) where status = 'pending';
 create index events_turn on headway.events (tenant_id, id) where status = 'pending';
 create index events_prune on headway.events (status, handled_at) where handled_at is not null;
 
--- row-level security fails closed: no tenant, no rows. The owner is above it; definer functions filter themselves.
+-- Row-level security fails closed: without a tenant there are no rows. It does not apply to the owner, and so not to
+-- security definer functions, which filter by themselves.
 create function headway.tenant() returns uuid
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -646,12 +648,13 @@ create policy tenant_isolation on headway.triggers using (tenant_id = (select he
 create policy tenant_isolation on headway.fires using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.events using (tenant_id = (select headway.tenant()));
 
--- What a job cannot be, as triggers and not as checks: the server reads the text of every check anew for every statement
--- that updates the table, of a trigger only where one of its columns is updated. That is a quarter of a claim. Short, for
--- the same reason: an array of constants is one constant. The functions that enqueue check what they insert and say so
--- (headway.checked, until their transaction ends); what comes from elsewhere is checked by jobs_new.
+-- Values that a job cannot have are refused by triggers, not by checks: the server parses the text of every check anew
+-- for every statement that updates the table, but that of a trigger only if one of its columns is updated. Checks would
+-- cost a quarter of a claim. The conditions are short for the same reason: an array of constants is parsed as one
+-- constant. The functions that enqueue check what they insert and say so (headway.checked, until their transaction
+-- ends); other inserts are checked by jobs_new.
 
--- the same error as a check's
+-- raises the error of a check
 create function headway.refuse_value() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -662,7 +665,7 @@ begin
 end
 $$;
 
--- the same error as a check's
+-- raises the error of a check
 create function headway.check_new() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -692,7 +695,7 @@ create trigger jobs_new
   when (pg_catalog.current_setting('headway.checked', true) is distinct from 'on')
   execute function headway.check_new();
 
--- a change is looked at only where it changes one of these
+-- runs only if one of these columns is updated
 create trigger jobs_values
   before update of
     delivery, source, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms
@@ -708,7 +711,7 @@ create trigger jobs_values
   )
   execute function headway.refuse_value();
 
--- what arithmetic in a tick cannot take must not come in: one row would stop it for everybody
+-- values that promote and reap cannot calculate with must not get in: one row would stop them for everybody
 create trigger jobs_times
   before update of scheduled_for, expires_at, deadline_at on headway.jobs
   for each row
@@ -735,7 +738,7 @@ create trigger jobs_order
   )
   execute function headway.refuse_value();
 
--- the same list as model/status.py
+-- the same list of moves as model/status.py
 create function headway.refuse_move() returns trigger
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -761,14 +764,15 @@ begin
 end
 $$;
 
--- the moves of every day are inline and cost no function call; few, and as one constant: it is read like a check's
+-- the usual moves are checked inline, without a function call; few of them, as one constant, for it is parsed like a
+-- check
 create trigger jobs_moves
   before update of status, worker_id, attempt_started_at on headway.jobs
   for each row
   when (
     (old.status || '>' || new.status) <> all (
       '{queued>running,running>succeeded,held>queued,scheduled>queued,running>running,running>waiting,waiting>queued}'::text[])
-    -- somebody runs it, and has begun: or nobody would ever end it
+    -- a running job has a worker and a start, or nobody would ever end it
     or new.status = 'running' and (new.worker_id is null or new.attempt_started_at is null)
   )
   execute function headway.refuse_move();
