@@ -7,9 +7,11 @@ import re
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 
 from headway.errors import InvalidJob, NotFound
 
+_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z")
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}\Z")
 
 
@@ -91,6 +93,13 @@ def is_id(text: str) -> bool:
     """Whether a text reads as a UUID, with hyphens or without: no name may."""
     digits = text.replace("-", "")
     return len(digits) == 32 and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+
+
+def check_new_tenants(names: Iterable[str]) -> None:
+    """Raises `InvalidJob` for what is neither a tenant's name nor an id in its canonical form."""
+    for name in names:
+        if not _ID.match(name):
+            tenant_ref(name)
 
 
 def known_id(ref: str) -> str:

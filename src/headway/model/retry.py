@@ -6,11 +6,23 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
+import msgspec
+
 from headway.model.duration import Duration, to_ms
-from headway.model.job import Claim, Settlement
-from headway.model.status import AttemptStatus
+from headway.model.job import Claim, Delivery, Settlement
+from headway.model.status import AttemptStatus, Status
 
 Backoff = Callable[[int], float | timedelta]
+_STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a job that was lost with its worker."""
+
+    to: Status
+    charge: int  # how many losses
+    delay_ms: int = 0
+    error: str
 
 
 def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
@@ -84,3 +96,44 @@ def released(claim: Claim, reason: str) -> Settlement:
         to="failed" if at_most_once else "queued",
         error=reason,
     )
+
+
+def lost(
+    worker: str | None,
+    *,
+    stopping: bool,
+    canceling: bool,
+    delivery: Delivery,
+    tries: int,
+    losses: int,
+    max_attempts: int,
+    max_losses: int,
+    backoff_base_ms: int,
+    backoff_cap_ms: int,
+    jitter: float,
+) -> Loss:
+    """An execution that was lost with its worker: charged on a budget of its own, unless the worker was stopping.
+
+    The jitter in [0, 1) is over the whole range: it parts a job that kills its workers from the neighbours it took
+    along. `lose` of PostgreSQL has the same rules.
+    """
+    charge = 0 if stopping else 1
+    losses += charge
+    error = "it was running without a worker" if worker is None else f"lost with its worker {worker}"
+    once = delivery == "at_most_once"
+    if canceling:
+        return Loss(to="canceled", charge=charge, error=error)
+    if charge and (losses >= max_losses or (once and tries + losses >= max_attempts)):
+        error += f", {losses} times now: it may be what kills them (a poison pill)"
+        return Loss(to="dead", charge=charge, error=error)
+    longest_ms = min(2 * backoff_base_ms * (1 << min(max(losses - 1, 0), 40)), backoff_cap_ms)
+    to: Status = "failed" if once else "scheduled"
+    return Loss(to=to, charge=charge, delay_ms=max(1, round(longest_ms * jitter)), error=error)
+
+
+def destination(to: Status, *, canceling: bool, retried: bool, delay_ms: int) -> Status:
+    """Where an execution's end takes the job: one that was asked to cancel goes nowhere but canceled, succeeded or dead
+    (or failed for good: `retried` says that a new job would retry it); one that need not wait is queued."""
+    if canceling and to in _STOPPED_BY_CANCEL and (to != "failed" or retried):
+        return "canceled"
+    return "queued" if to == "scheduled" and delay_ms <= 0 else to

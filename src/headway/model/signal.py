@@ -8,6 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from headway.errors import NotFound
+from headway.model import refusals
+from headway.model.status import FINISHED, Status
+
 INBOX_BYTES = 8 * 2**20
 INBOX_SIGNALS = 1_000
 """How much of an inbox a step gets at once; the rest stays unconsumed, for a later step."""
@@ -81,3 +85,15 @@ def satisfied(names: Sequence[str], match: str, there: Iterable[str]) -> bool:
     """Whether signals of these names are what an await of `names` waits for; both stores decide by the same rule."""
     found = set(there)
     return all(name in found for name in names) if match == "all" else any(name in found for name in names)
+
+
+def reads_nothing(status: Status, *, is_machine: bool, ran: bool) -> bool:
+    """Whether nothing of a job would ever read a signal: it is over, or a plain job, which shows once it ran."""
+    return status in FINISHED or (ran and not is_machine)
+
+
+def no_receiver(signal: NewSignal) -> NotFound:
+    """There is no such job, or it is another tenant's."""
+    if signal.job_id is not None:
+        return refusals.signal_to_nobody(signal.job_id)
+    return refusals.signal_to_no_key(signal.kind, signal.unique_key)

@@ -48,6 +48,13 @@ MOVES: frozenset[tuple[Status, Status]] = frozenset(
 """Every move that exists; both stores refuse any other (a trigger on the jobs table)."""
 
 
+def edge_state(status: Status) -> Literal["pending", "done", "failed"]:
+    """What a job in this status means for those that wait for it."""
+    if status not in FINISHED:
+        return "pending"
+    return "done" if status == "succeeded" else "failed"
+
+
 def whole_scope(stored: Iterable[str]) -> tuple[Status, ...]:
     """The unique scope as it was given. A job that ended without its key, which another held, is stored with a minus
     before the status that it ended in: so it holds no key, and a retry knows the one that it had."""

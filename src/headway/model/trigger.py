@@ -19,6 +19,10 @@ Overlap = Literal["allow", "skip"]
 FireStatus = Literal["enqueued", "skipped", "deduped", "failed"]
 
 
+def trigger_noun(type_: str) -> str:
+    return "schedule" if type_ == "schedule" else "event trigger"
+
+
 class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule or an event trigger to be stored: a row's worth of values, already checked."""
 

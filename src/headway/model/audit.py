@@ -1,0 +1,67 @@
+"""What the audit says of a change; PostgreSQL writes the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.model.definition import DefinitionChange
+from headway.model.job import Change
+from headway.model.limit import Limit
+from headway.model.template import TemplateChange
+from headway.model.trigger import TriggerChange
+
+
+def given(change: msgspec.Struct) -> dict[str, Any]:
+    """The values that a change sets, by field.
+
+    >>> given(TemplateChange(name="nightly"))
+    {'name': 'nightly'}
+    """
+    values = {name: getattr(change, name) for name in change.__struct_fields__}
+    return {name: value for name, value in values.items() if value is not msgspec.UNSET}
+
+
+def fields_changed(name: str, change: DefinitionChange | TemplateChange | TriggerChange) -> str:
+    """The name that it had, and what was changed.
+
+    >>> fields_changed("mail", DefinitionChange(queue="slow", active=False, reset=("timeout_ms",)))
+    'mail: queue, deactivated, reset timeout_ms'
+    """
+    words: list[str] = []
+    for field, value in given(change).items():
+        match field:
+            case "of_revision":
+                continue
+            case "active":
+                words.append("activated" if value else "deactivated")
+            case "reset":
+                words += [f"reset {each}" for each in value]
+            case _:
+                words.append(field)
+    return f"{name}: {', '.join(words) or 'nothing'}"
+
+
+def job_changed(change: Change) -> str:
+    """The change as JSON, with the payload as it was given."""
+    values = given(change)
+    if "payload" in values:
+        values["payload"] = msgspec.Raw(values["payload"].encode())
+    return msgspec.json.encode(values).decode()
+
+
+def limit_set(limit: Limit) -> str:
+    """
+    >>> limit_set(Limit(scope="kind", name="mail", max_running=3, rate_count=5, rate_period_ms=1000))
+    'kind mail: max_running 3, rate 5 in 1000 ms'
+    """
+    words: list[str] = []
+    if limit.max_running is not None:
+        words.append(f"max_running {limit.max_running}")
+    if limit.rate_count is not None:
+        words.append(f"rate {limit.rate_count} in {limit.rate_period_ms} ms")
+    if limit.rate_burst is not None:
+        words.append(f"burst {limit.rate_burst}")
+    words += [f"{name} {most}" for name, most in limit.quotas.items()]
+    return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"

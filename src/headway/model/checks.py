@@ -1,0 +1,147 @@
+"""What definitions, templates, triggers, fires, events and signals must be to be stored.
+
+One row that cannot be read, or counted with, would be in the way of all others. The tables refuse it too; here it is
+said what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from headway.errors import InvalidPayload
+from headway.model import codec, refusals
+from headway.model.audit import given
+from headway.model.definition import DefinitionChange
+from headway.model.event import NewEvent
+from headway.model.signal import NewSignal
+from headway.model.template import NewTemplate, TemplateChange
+from headway.model.trigger import Declaration, Firing, NewFire, NewTrigger, TriggerChange
+from headway.secrets import refers
+
+LONGEST_MS = 3_162_240_000_000  # 100 years
+FIRST_AT = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_AT = datetime(
+    9000, 1, 1, tzinfo=UTC
+)  # arithmetic with any duration ends before the last time that both stores have
+
+_OBJECTS = ("payload", "options", "when", "enqueuer_may", "policy")
+_TIMES = ("start_at", "end_at", "next_fire_at")
+_LEAST = {
+    "every_ms": 1000,
+    "catch_up_window_ms": 0,
+    "jitter_ms": 0,
+    "dedupe_window_ms": 0,
+    "timeout_ms": 1,
+    "max_attempts": 1,
+}
+_WORDS = {"type": ("schedule", "event"), "catch_up": ("none", "latest", "all"), "overlap": ("allow", "skip")}
+
+
+def check_definition_change(kind: str, change: DefinitionChange) -> None:
+    """Raises `InvalidJob`, as all of these."""
+    _check_values("definition", kind, given(change))
+
+
+def check_template(template: NewTemplate) -> None:
+    _check_values("template", template.name, msgspec.structs.asdict(template))
+
+
+def check_template_change(change: TemplateChange) -> None:
+    values = given(change)
+    _check_values("template", values.get("name"), values)
+
+
+def check_trigger(trigger: NewTrigger) -> None:
+    values = msgspec.structs.asdict(trigger)
+    _check_values("trigger", trigger.name, values)
+    check_whole_trigger(trigger.type, values)
+
+
+def check_trigger_change(change: TriggerChange) -> None:
+    """What it sets; whether the trigger is whole with it, `check_whole_trigger` says of the row as it will be."""
+    values = given(change)
+    _check_values("trigger", values.get("name"), values)
+
+
+def check_whole_trigger(type_: str, values: Mapping[str, Any]) -> None:
+    what = _named("trigger", values["name"])
+    if (values["kind"] is None) == (values["template_id"] is None):
+        raise refusals.not_valid(what, "give exactly one of kind and template")
+    timed = (values["cron"] is None) != (values["every_ms"] is None)
+    if not (timed if type_ == "schedule" else values["event"] is not None):
+        raise refusals.not_valid(what, "give a schedule exactly one of cron and every, and an event trigger an event")
+
+
+def check_events(events: Sequence[NewEvent]) -> None:
+    """Also raises `InvalidPayload`: who emits does not choose what the jobs are given."""
+    for event in events:
+        if event.name.startswith("headway."):
+            raise refusals.event_of_the_engine(event.name)
+    if any(refers(event.payload) for event in events):
+        raise refusals.secret_in_event()
+
+
+def check_signals(signals: Sequence[NewSignal]) -> None:
+    """Raises `InvalidPayload`, for the same reason."""
+    if any(refers(signal.payload) for signal in signals):
+        raise refusals.secret_in_signal()
+
+
+def check_declaration(declaration: Declaration) -> None:
+    for definition in declaration.definitions:
+        _check_values("definition", definition.kind, msgspec.structs.asdict(definition))
+    for schedule in declaration.schedules:
+        check_trigger(schedule)
+
+
+def check_firings(firings: Iterable[Firing]) -> None:
+    for firing in firings:
+        check_fires(firing.fires)
+        if not _in_range(firing.next_fire_at):
+            raise refusals.fire_time_out_of_range()
+
+
+def check_fires(fires: Iterable[NewFire]) -> None:
+    if not all(_in_range(fire.nominal_at) for fire in fires):
+        raise refusals.fire_time_out_of_range()
+
+
+def _check_values(noun: str, name: str | None, values: Mapping[str, Any]) -> None:
+    what = _named(noun, name)
+    for field, value in values.items():
+        if value is None:
+            continue
+        if field in _OBJECTS:
+            _check_object(what, field, value)
+        elif field == "schema":
+            _read(what, field, value)
+        elif field in _WORDS and value not in _WORDS[field]:
+            raise refusals.not_valid(what, f"{field} must be one of {', '.join(_WORDS[field])}")
+        elif field in _LEAST and not _LEAST[field] <= value <= LONGEST_MS:
+            raise refusals.not_valid(what, f"{field} must be {_LEAST[field]} to {LONGEST_MS}")
+        elif field in _TIMES and not _in_range(value):
+            raise refusals.not_valid(what, f"{field} must be from 1970-01-01 to 9000-01-01")
+
+
+def _check_object(what: str, field: str, text: str) -> None:
+    if not isinstance(_read(what, field, text), dict):
+        raise refusals.not_valid(what, f"the {field} must be a JSON object")
+
+
+def _read(what: str, field: str, text: str) -> Any:
+    try:
+        return codec.read(text, what=field)
+    except InvalidPayload as error:
+        raise refusals.not_valid(what, str(error)) from error
+
+
+def _named(noun: str, name: str | None) -> str:
+    return f"the {noun}" if name is None else f'{noun} "{name}"'
+
+
+def _in_range(moment: datetime | None) -> bool:
+    return moment is None or FIRST_AT <= moment <= LAST_AT
