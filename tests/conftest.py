@@ -89,12 +89,14 @@ class HeldTime:
 @contextmanager
 def postgres_held(url: str, clock: HeldTime) -> Iterator[None]:
     """Hold `headway.now()` of this database at the clock's time; it stays held afterwards."""
-    with psycopg.connect(url, autocommit=True) as side, _held_by(side, clock):
+    with psycopg.connect(url, autocommit=True) as side, held_by(side, clock):
         yield
 
 
 @contextmanager
-def _held_by(side: psycopg.Connection[Any], clock: HeldTime) -> Iterator[None]:
+def held_by(side: psycopg.Connection[Any], clock: HeldTime) -> Iterator[None]:
+    """The same by a connection that is there already."""
+
     def hold(now: datetime) -> None:
         side.execute(
             "create or replace function headway.now() returns timestamptz language sql volatile"
@@ -245,7 +247,7 @@ def open_store(request: pytest.FixtureRequest, clock: HeldTime) -> Callable[[str
     def opened(name: str) -> Iterator[Any]:
         if name == "postgres":
             store = request.getfixturevalue("postgres_store")
-            with _held_by(store.side, clock):
+            with held_by(store.side, clock):
                 yield store
         else:
             library = "stdlib" if name == "sqlite-stdlib" else "apsw"

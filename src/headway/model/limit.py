@@ -44,34 +44,6 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name in QUOTAS if (value := getattr(self, name)) is not None}
 
 
-_REFUSALS = {
-    "max_pending": "{has} jobs waiting, and {more} more would be over its max_pending of {most}: nothing was enqueued; "
-    "let workers catch up, or raise the limit",
-    "max_bytes": "{has} bytes of payloads waiting, and {more} more would be over its max_bytes of {most}: nothing was "
-    "enqueued; let workers catch up, or raise the limit",
-    "max_events": "{has} events to be handled, and {more} more would be over its max_events of {most}: nothing was "
-    "emitted; let workers catch up, or raise the limit",
-    "max_schedules": "{has} schedules and triggers, and {more} more would be over its max_schedules of {most}: nothing "
-    "was made; delete some, or raise the limit",
-}
-
-
-def quota_refusal(quota: str, slug: str, *, has: int, more: int, most: int) -> str:
-    """Why a call is refused that would exceed a quota; PostgreSQL says the same."""
-    return f"tenant {slug} has {_REFUSALS[quota].format(has=has, more=more, most=most)}"
-
-
-def group_refusal(group_id: str, slug: str, most: int) -> str:
-    return f"group {group_id} would have more members than tenant {slug}'s max_group of {most}: nothing was enqueued"
-
-
-def fan_out_refusal(job_id: str, slug: str, most: int) -> str:
-    return (
-        f"job {job_id} would have more children or followers than tenant {slug}'s max_fan_out of {most}: "
-        "nothing was enqueued"
-    )
-
-
 class Usage(msgspec.Struct, frozen=True):
     """A limit key with what runs under it now and what waits for it (counted up to 10,000)."""
 

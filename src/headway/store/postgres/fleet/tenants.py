@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model.ids import check_new_tenants
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.verbs import read
 
@@ -18,6 +19,8 @@ class TenantVerbs:
 
     def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
         def steps() -> Steps[dict[str, str]]:
+            if create:
+                check_new_tenants(names)
             rows = yield Statement("select name, id from headway.tenants_named($1::text[], $2)", [list(names), create])
             return {name: str(tenant_id) for name, tenant_id in rows}
 

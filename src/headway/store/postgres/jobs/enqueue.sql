@@ -78,6 +78,7 @@ declare
   v_seats boolean[];
   v_positions bigint[];
   v_metered uuid[];
+  v_known uuid[];
   v_fair text[];
   -- the trigger jobs_new need not check again
   v_checked text := set_config('headway.checked', 'on', true);
@@ -127,6 +128,9 @@ begin
   end if;
 
   v_metered := headway.metered(coalesce(p_tenants, array[v_own]), v_own);
+  if v_metered is not null then
+    v_known := array(select j.id from headway.jobs j where j.id = any (p_ids));
+  end if;
   v_fair := array(select q.name from headway.queues q where q.fair);
   if v_ordered then
     -- taken before the inserts: what is inserted in a second round keeps its position in the call
@@ -280,7 +284,7 @@ begin
   end if;
 
   if v_metered is not null and v_inserted > 0 then
-    perform headway.check_quotas(v_metered, p_ids, v_inserted);
+    perform headway.check_quotas(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
   end if;
 
   if v_inserted = cardinality(p_ids) and not v_again then

@@ -197,7 +197,7 @@ begin
         perform headway.join_group(array[job_id], array["group"]);
       end if;
       if v_metered then
-        perform headway.check_quotas(array[v_tenant], array[job_id], 1);
+        perform headway.check_quotas(array[v_tenant], array[job_id]);
       end if;
       return next;
       return;

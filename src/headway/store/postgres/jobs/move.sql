@@ -45,6 +45,7 @@ begin
         when v_job.finished_at is not null then 'it is ' || v_job.status
         when v_job.train is not null then 'it is the locomotive of train ' || v_job.train || ', which goes first'
         when v_job.status = 'held' then 'it waits for other jobs, not in a line'
+        when v_job.status = 'waiting' then 'it waits for its signals or children, not in a line'
         else 'it is ' || v_job.status || ' and gets its place when it is due: change its time instead'
       end
       using errcode = 'HW003';
@@ -67,7 +68,7 @@ begin
     end if;
     if v_near.status <> v_job.status then
       raise exception 'job % is % and has no place to move another to', v_near.id,
-        case when v_near.train is not null and v_near.finished_at is null then 'the locomotive (' || v_near.status || ')'
+        case when v_job.train is not null and v_near.finished_at is null then 'the locomotive (' || v_near.status || ')'
              else v_near.status end
         using errcode = 'HW003';
     end if;

@@ -55,9 +55,9 @@ begin
 end
 $$;
 
--- Refuse a call that gave a tenant more than its quotas allow, after the insert: what met an existing job does not count.
--- Raises HW005.
-create function headway.check_quotas(p_tenants uuid[], p_ids uuid[], p_inserted bigint) returns void
+-- Refuse a call whose new jobs, which p_ids are, gave a tenant more than its quotas allow. After the insert: what met an
+-- existing job is none of them, so that a call can be repeated. Raises HW005.
+create function headway.check_quotas(p_tenants uuid[], p_ids uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -65,7 +65,7 @@ declare
   v_tenant uuid;
   v_slug text;
   v_limit headway.limits;
-  v_asked bigint;
+  v_new bigint;
   v_bytes bigint;
   v_found bigint;
   v_of uuid;
@@ -74,19 +74,20 @@ begin
     v_limit := headway.limits_of(v_tenant);
     v_slug := coalesce((select t.slug from headway.tenants t where t.id = v_tenant), v_tenant::text);
     select count(*), sum(octet_length(j.payload::text))
-      into v_asked, v_bytes
+      into v_new, v_bytes
       from headway.jobs j
      where j.id = any (p_ids) and j.tenant_id = v_tenant;
+    continue when v_new = 0;
     if v_limit.max_pending is not null then
       select count(*)
         into v_found
         from (select
                 from headway.jobs j
                where j.tenant_id = v_tenant and j.metered and j.status in ('queued', 'scheduled', 'held', 'waiting')
-               limit v_limit.max_pending + v_asked) w;
+               limit v_limit.max_pending + v_new) w;
       if v_found > v_limit.max_pending then
         raise exception 'tenant % has % jobs waiting, and % more would be over its max_pending of %: nothing was enqueued; let workers catch up, or raise the limit',
-          v_slug, v_found - least(v_asked, p_inserted), least(v_asked, p_inserted), v_limit.max_pending
+          v_slug, v_found - v_new, v_new, v_limit.max_pending
           using errcode = 'HW005';
       end if;
     end if;
@@ -172,27 +173,30 @@ begin
 end
 $$;
 
--- Refuse a call that gave a tenant more events to be handled than its max_events. Raises HW005.
-create function headway.check_events(p_tenants uuid[], p_new integer) returns void
+-- Refuse a call whose new events, which p_ids are, gave a tenant more to be handled than its max_events. Raises HW005.
+create function headway.check_events(p_tenants uuid[], p_ids uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tenant uuid;
   v_most integer;
+  v_new bigint;
   v_found bigint;
 begin
   foreach v_tenant in array p_tenants loop
+    select count(*) into v_new from headway.events e where e.id = any (p_ids) and e.tenant_id = v_tenant;
+    continue when v_new = 0;
     v_most := (headway.limits_of(v_tenant)).max_events;
     select count(*)
       into v_found
       from (select from headway.events e
              where e.tenant_id = v_tenant and e.status = 'pending'
-             limit v_most + p_new) w;
+             limit v_most + v_new) w;
     if v_found > v_most then
       raise exception 'tenant % has % events to be handled, and % more would be over its max_events of %: nothing was emitted; let workers catch up, or raise the limit',
         coalesce((select t.slug from headway.tenants t where t.id = v_tenant), v_tenant::text),
-        v_found - p_new, p_new, v_most
+        v_found - v_new, v_new, v_most
         using errcode = 'HW005';
     end if;
   end loop;

@@ -139,7 +139,7 @@ as $$
            array_agg(g.loss order by g.id) as losses,
            array_agg(greatest(g.delay_ms, 1)::bigint order by g.id) as delays,
            array_agg(case when g.verdict = 'dead'
-                          then g.error || ', ' || g.losses || ' times now: it may be what kills them'
+                          then g.error || ', ' || g.losses || ' times now: it may be what kills them (a poison pill)'
                           else g.error end order by g.id) as errors
       from judged g
   )

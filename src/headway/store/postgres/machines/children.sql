@@ -14,7 +14,7 @@ declare
 begin
   select u.machine into v_self from unnest(p_machines, p_children) as u (machine, child) where u.child = u.machine limit 1;
   if found then
-    raise exception 'job % would wait for itself: a child met it by its unique or idempotency key', v_self
+    raise exception 'job % would wait for itself: a child met it by its unique or idempotency key; nothing was written: give the child another key', v_self
       using errcode = 'HW004';
   end if;
   -- edges of the job that this one retries

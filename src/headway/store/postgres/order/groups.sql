@@ -222,6 +222,8 @@ begin
   if not found then
     raise exception 'there is no group % (or it is another tenant''s, or it was pruned)', p_group using errcode = 'HW006';
   end if;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  values (v_group.tenant_id, v_now, p_actor, 'retry group', p_group::text);
   select array_agg(l.id)
     into v_ids
     from (select j.id
@@ -243,8 +245,6 @@ begin
     select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, true, false) r;
     perform headway.revive(v_new, v_now, p_actor, true);
   end if;
-  insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_group.tenant_id, v_now, p_actor, 'retry group', p_group::text);
   return query select u.new from unnest(v_old, v_new) as u (old, new) where u.old is distinct from v_group.callback_id;
 end
 $$;

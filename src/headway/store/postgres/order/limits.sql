@@ -78,12 +78,12 @@ begin
   insert into headway.audit (at, actor, action, detail)
   values (v_now, p_actor, 'limit',
           p_scope || ' ' || p_name || ': '
-          || coalesce(concat_ws(', ', 'max_running ' || p_max_running,
+          || coalesce(nullif(concat_ws(', ', 'max_running ' || p_max_running,
                                 'rate ' || p_rate_count || ' in ' || p_rate_period_ms || ' ms',
                                 'burst ' || p_rate_burst, 'max_pending ' || p_max_pending,
                                 'max_bytes ' || p_max_bytes, 'max_events ' || p_max_events,
                                 'max_schedules ' || p_max_schedules, 'max_group ' || p_max_group,
-                                'max_fan_out ' || p_max_fan_out), 'none'));
+                                'max_fan_out ' || p_max_fan_out), ''), 'none'));
 end
 $$;
 

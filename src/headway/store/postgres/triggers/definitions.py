@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model.checks import check_declaration, check_definition_change
 from headway.model.definition import Definition, DefinitionChange
 from headway.model.trigger import Declaration, identified
 from headway.store.ops import Op, Row, Statement, Steps
@@ -22,6 +23,7 @@ select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.qu
 class DefinitionVerbs:
     def change_definition(self, kind: str, change: DefinitionChange, *, actor: str | None) -> Op[Definition]:
         def steps() -> Steps[Definition]:
+            check_definition_change(kind, change)
             yield Statement("select headway.change_definition($1, $2::json, $3)", [kind, change_text(change), actor])
             return _definition((yield Statement(_DEFINITIONS, [[kind]]))[0])
 
@@ -32,6 +34,7 @@ class DefinitionVerbs:
 
     def declare(self, declaration: Declaration) -> Op[tuple[str, ...]]:
         def steps() -> Steps[tuple[str, ...]]:
+            check_declaration(declaration)
             schedules = declaration.schedules
             if names := sorted({each.tenant for each in schedules if not each.tenant_id}):
                 rows = yield Statement("select name, id from headway.tenants_named($1::text[], true)", [names])

@@ -58,17 +58,25 @@ begin
   values (v_now, p_actor, 'definition.changed', headway.changes(p_kind, p_change));
 exception when check_violation or not_null_violation or data_exception or statement_too_complex then
   get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-  raise exception using errcode = 'HW004', message = headway.not_valid('definition', v_constraint, v_message);
+  raise exception using errcode = 'HW004', message = headway.not_valid('definition', p_kind, v_constraint, v_message);
 end
 $$;
 
--- What the audit says of a change: the name, and the fields.
+-- What the audit says of a change: the name that it had, and the fields.
 create function headway.changes(p_name text, p_change json) returns text
 language sql immutable
+set search_path = pg_catalog, pg_temp
 as $$
-  select p_name || coalesce(': ' || pg_catalog.string_agg(k, ', '), '')
-    from pg_catalog.json_object_keys(p_change) k
-   where k <> 'of_revision'
+  select p_name || ': ' || coalesce(string_agg(w.words, ', ' order by c.place), 'nothing')
+    from json_each(p_change) with ordinality as c (key, value, place)
+    cross join lateral (
+      select case c.key
+               when 'of_revision' then null
+               when 'active' then case c.value::text when 'true' then 'activated' else 'deactivated' end
+               when 'reset' then (select string_agg('reset ' || r, ', ') from json_array_elements_text(c.value) r)
+               else c.key
+             end as words
+    ) w
 $$;
 
 -- Forget a kind, with what an operator changed; false if there is none. Audited.
@@ -207,6 +215,6 @@ begin
      order by g.ordinal);
 exception when check_violation or not_null_violation or data_exception then
   get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-  raise exception using errcode = 'HW004', message = headway.not_valid('declaration', v_constraint, v_message);
+  raise exception using errcode = 'HW004', message = headway.not_valid('declaration', null, v_constraint, v_message);
 end
 $$;

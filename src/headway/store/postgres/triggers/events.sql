@@ -26,6 +26,7 @@ declare
   v_name text;
   v_taken uuid;
   v_metered uuid[];
+  v_known uuid[];
   v_new integer;
 begin
   if cardinality(p_names) is distinct from cardinality(p_ids)
@@ -59,6 +60,9 @@ begin
     end loop;
   end if;
   v_metered := headway.event_quotas(coalesce(p_tenants, array[v_own]), v_own);
+  if v_metered is not null then
+    v_known := array(select e.id from headway.events e where e.id = any (p_ids));
+  end if;
   -- by id, so that two calls with the same ids never wait for each other in a circle
   insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, created_by)
   select u.id, coalesce(u.tenant_id, v_own), u.name, coalesce(u.payload, 'null'), 'pending', v_now, u.correlation_id,
@@ -81,7 +85,7 @@ begin
     end if;
   end if;
   if v_metered is not null and v_new > 0 then
-    perform headway.check_events(v_metered, v_new);
+    perform headway.check_events(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
   end if;
 end
 $$;

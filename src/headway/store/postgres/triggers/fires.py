@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
+from headway.model.checks import check_fires, check_firings
 from headway.model.job import NewJob
 from headway.model.status import UNFINISHED
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
@@ -61,6 +62,7 @@ select {_FIRE_COLUMNS}
 class FireVerbs:
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
         def steps() -> Steps[list[Fire]]:
+            check_firings(firings)
             once = _firsts(firings, lambda firing: firing.trigger_id)
             planned = [(None, fire) for firing in once for fire in _firsts(firing.fires, _key)]
             rows = yield Statement(
@@ -117,6 +119,7 @@ class FireVerbs:
 
     def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
         def steps() -> Steps[Fire | None]:
+            check_fires([fire])
             found = yield Statement("select headway.begin_run($1::uuid, $2::uuid)", [fire.trigger_id, tenant_id])
             if not found[0][0]:
                 return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model.checks import check_template, check_template_change
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.verbs import read
@@ -36,6 +37,7 @@ _FIND_TEMPLATES = (
 class TemplateVerbs:
     def create_template(self, template: NewTemplate, *, actor: str | None) -> Op[Template]:
         def steps() -> Steps[Template]:
+            check_template(template)
             rows = yield Statement("select headway.create_template($1::json, $2)", [value_text(template), actor])
             return read_template((yield Statement(_TEMPLATE, [rows[0][0]]))[0])
 
@@ -45,6 +47,7 @@ class TemplateVerbs:
         self, template_id: str, change: TemplateChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Template | None]:
         def steps() -> Steps[Template | None]:
+            check_template_change(change)
             rows = yield Statement(
                 "select headway.change_template($1::uuid, $2::json, $3::uuid, $4)",
                 [template_id, change_text(change), tenant_id, actor],

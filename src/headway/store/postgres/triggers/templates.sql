@@ -33,7 +33,7 @@ begin
     v_made := found;
   exception when check_violation or not_null_violation or data_exception or statement_too_complex then
     get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-    raise exception using errcode = 'HW004', message = headway.not_valid('template', v_constraint, v_message);
+    raise exception using errcode = 'HW004', message = headway.not_valid('template', v_new.name, v_constraint, v_message);
   end;
   if v_made then
     insert into headway.audit (tenant_id, at, actor, action, detail)
@@ -46,9 +46,9 @@ begin
   end if;
   perform from headway.templates m where m.id = v_new.id;
   if found then
-    raise exception 'template id % is taken: give a new one an id of its own', v_new.id using errcode = 'unique_violation';
+    raise exception 'template id % is taken: give a new template an id of its own', v_new.id using errcode = 'HW004';
   end if;
-  raise exception 'there is a template "%" already: change that one, or choose another name', v_new.name
+  raise exception 'there is a template "%" already: nothing was stored; change that one, or choose another name', v_new.name
     using errcode = 'HW001';
 end
 $$;
@@ -99,11 +99,11 @@ begin
      where m.id = p_id;
   exception
     when unique_violation then
-      raise exception 'there is a template "%" already: nothing was changed; choose another name', v_new.name
+      raise exception 'there is a template "%" already: nothing was stored; change that one, or choose another name', v_new.name
         using errcode = 'HW001';
     when check_violation or not_null_violation or data_exception or statement_too_complex then
       get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-      raise exception using errcode = 'HW004', message = headway.not_valid('template', v_constraint, v_message);
+      raise exception using errcode = 'HW004', message = headway.not_valid('template', v_new.name, v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_old.tenant_id, v_now, p_actor, 'template.changed', headway.changes(v_old.name, p_change));
@@ -138,7 +138,7 @@ begin
      order by t.name, t.id
      limit 4);
   if cardinality(v_names) > 0 then
-    raise exception 'template "%" is in use by %: nothing was deleted; delete these first, or let them use another one',
+    raise exception 'template "%" is used by %: nothing was deleted; delete these first, or let them use another one',
       v_old.name, array_to_string(v_names[:3], ', ') || case when cardinality(v_names) > 3 then ' and others' else '' end
       using errcode = 'HW003';
   end if;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.model.checks import check_trigger, check_trigger_change
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first, read
@@ -39,6 +40,7 @@ _FIND_TRIGGERS = (
 class TriggerVerbs:
     def create_trigger(self, trigger: NewTrigger, *, actor: str | None) -> Op[Trigger]:
         def steps() -> Steps[Trigger]:
+            check_trigger(trigger)
             rows = yield Statement("select headway.create_trigger($1::json, $2)", [value_text(trigger), actor])
             return read_trigger((yield Statement(_TRIGGER, [rows[0][0]]))[0])
 
@@ -48,6 +50,7 @@ class TriggerVerbs:
         self, trigger_id: str, change: TriggerChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Trigger | None]:
         def steps() -> Steps[Trigger | None]:
+            check_trigger_change(change)
             rows = yield Statement(
                 "select headway.change_trigger($1::uuid, $2::json, $3::uuid, $4)",
                 [trigger_id, change_text(change), tenant_id, actor],

@@ -54,7 +54,7 @@ begin
     v_made := found;
   exception when check_violation or not_null_violation or data_exception or statement_too_complex then
     get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-    raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_constraint, v_message);
+    raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_new.name, v_constraint, v_message);
   end;
   if v_made then
     insert into headway.audit (tenant_id, at, actor, action, detail)
@@ -67,9 +67,9 @@ begin
   end if;
   perform from headway.triggers t where t.id = v_new.id;
   if found then
-    raise exception 'trigger id % is taken: give a new one an id of its own', v_new.id using errcode = 'unique_violation';
+    raise exception 'trigger id % is taken: give a new trigger an id of its own', v_new.id using errcode = 'HW004';
   end if;
-  raise exception 'there is % "%" already: change that one, or choose another name',
+  raise exception 'there is % "%" already: nothing was stored; change that one, or choose another name',
     case v_new.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
     using errcode = 'HW001';
 end
@@ -91,7 +91,7 @@ begin
   end if;
   perform from headway.templates m where m.id = p_template and m.tenant_id = p_tenant for key share;
   if not found then
-    raise exception 'there is no template % (or it is another tenant''s): nothing was written', p_template
+    raise exception 'there is no template % (or it is another tenant''s): nothing was stored', p_template
       using errcode = 'HW006';
   end if;
 end
@@ -124,7 +124,7 @@ begin
   end if;
   begin
     if p_change ->> 'of_revision' <> v_old.revision::text then
-      raise exception '% "%" was changed meanwhile (it has revision %, not %): nothing was changed now; look at it again',
+      raise exception '% "%" was changed meanwhile (it has revision %, not %): nothing was stored; read it again, then change it',
         case v_old.type when 'schedule' then 'schedule' else 'event trigger' end, v_old.name, v_old.revision,
         p_change ->> 'of_revision'
         using errcode = 'HW003';
@@ -169,12 +169,12 @@ begin
      where t.id = p_id;
   exception
     when unique_violation then
-      raise exception 'there is % "%" already: nothing was changed; choose another name',
+      raise exception 'there is % "%" already: nothing was stored; change that one, or choose another name',
         case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
         using errcode = 'HW001';
     when check_violation or not_null_violation or data_exception or statement_too_complex then
       get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
-      raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_constraint, v_message);
+      raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_new.name, v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (v_old.tenant_id, v_now, p_actor, 'trigger.changed', headway.changes(v_old.name, p_change));
@@ -204,21 +204,21 @@ begin
 end
 $$;
 
--- What is said of a row that a constraint, or a type, refuses.
-create function headway.not_valid(p_what text, p_constraint text, p_message text) returns text
+-- What is said of a row that a constraint, or a type, refuses; model/checks.py says more, before it comes here.
+create function headway.not_valid(p_what text, p_name text, p_constraint text, p_message text) returns text
 language sql immutable
 as $$
-  select 'the ' || p_what || ' is not valid: '
+  select coalesce(p_what || ' "' || p_name || '"', 'the ' || p_what) || ': '
          || case pg_catalog.substr(p_constraint, pg_catalog.strpos(p_constraint, '_') + 1)
               when 'names' then 'names, kinds, queues and events are 1 to 128 letters, digits and . _ - : /'
-              when 'json' then 'payload, options, when and policy are JSON objects'
+              when 'json' then 'payload, options, when, enqueuer_may and policy must be JSON objects'
               when 'numbers' then 'a number is out of its range (every_ms: 1000 to 3162240000000)'
-              when 'times' then 'start_at, end_at and next_fire_at are from 1970 to 9000'
-              when 'makes' then 'give exactly one of kind and template_id'
-              when 'fires' then 'a schedule has exactly one of cron and every_ms, an event trigger has an event'
+              when 'times' then 'start_at, end_at and next_fire_at must be from 1970-01-01 to 9000-01-01'
+              when 'makes' then 'give exactly one of kind and template'
+              when 'fires' then 'give a schedule exactly one of cron and every, and an event trigger an event'
               else p_message
             end
-         || '. Nothing was written'
+         || '; nothing was stored'
 $$;
 
 -- Refuse a JSON text that the type takes, but that others cannot read: numbers beyond a double, halves of characters, NUL,

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from headway.errors import InvalidJob
-from headway.model.ids import DEFAULT_TENANT_ID, is_id, tenant_ref
+from headway.model import refusals
+from headway.model.ids import DEFAULT_TENANT_ID, check_new_tenants, is_id
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -49,7 +49,8 @@ def named(names: Iterable[str], now: int) -> Steps[dict[str, str]]:
     """The ids of the tenants of these names; what is new becomes one."""
     found: dict[str, str] = dict((yield Statement(_SQL["named"], (json_list(sorted(names)),))))
     new = {name: name if is_id(name) else str(uuid.uuid4()) for name in names if name not in found}
-    yield from _add({tenant_id: None if is_id(name) else tenant_ref(name) for name, tenant_id in new.items()}, now)
+    check_new_tenants(new)
+    yield from _add({tenant_id: None if is_id(name) else name for name, tenant_id in new.items()}, now)
     return {**found, **new}
 
 
@@ -69,8 +70,6 @@ def _add(new: Mapping[str, str | None], now: int) -> Steps[None]:
     slugs = [slug for slug in new.values() if slug is not None]
     for slug, retired in (yield Statement(_SQL["taken"], (json_list(slugs),))):
         if retired:
-            raise InvalidJob(
-                f'tenant name "{slug}" belonged to a tenant that was renamed or deleted: names are never used again'
-            )
-        raise InvalidJob(f'tenant name "{slug}" is another tenant\'s: nothing was written')
+            raise refusals.tenant_name_retired(slug)
+        raise refusals.tenant_name_taken(slug)
     yield Batch(_SQL["add"], [(tenant_id, slug, now) for tenant_id, slug in new.items()])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headway.errors import LeaseLost
+from headway.model import refusals
 from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -43,6 +43,8 @@ class ClaimVerbs(Verbs):
             found = yield from _look(worker_id, queue, now)
             if found.closed or not (found.work or found.refills or found.arrived):
                 return []
+            if found.work:
+                _check_registered(worker_id, found.registered)
             return None if (yield from _room(found, queue, limit)) > 0 else []
 
         def steps() -> Steps[list[Claim]]:
@@ -55,6 +57,7 @@ class ClaimVerbs(Verbs):
                 found = yield from _look(worker_id, queue, now)
             if found.closed or not found.work:
                 return []
+            _check_registered(worker_id, found.registered)
             room = yield from _room(found, queue, limit)
             counted = found.max_running is not None
             if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
@@ -137,9 +140,7 @@ def canceling(worker_id: str) -> Steps[list[tuple[str, int]]]:
 
 def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
     rows = yield Statement(_SQL["probe"], (worker_id, queue, now))
-    found = _Found(*rows[0])
-    _check_registered(worker_id, found.registered)
-    return found
+    return _Found(*rows[0])
 
 
 def _concerned(queue: str, limit: int, now: int) -> Steps[bool]:
@@ -158,7 +159,4 @@ def _room(found: _Found, queue: str, limit: int) -> Steps[int]:
 
 def _check_registered(worker_id: str, registered: int) -> None:
     if not registered:
-        raise LeaseLost(
-            f"worker {worker_id} is not registered (any more): its lease ran out and it was reaped; "
-            "register again under a new id"
-        )
+        raise refusals.not_registered(worker_id)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model.capacity import Capacity, Limits
 from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.start import start_these
 from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
-from headway.store.sqlite.order.capacity import Candidate, Room, look_for_room, write_buckets
+from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
 from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.fair import pick_in_turn, serve
 from headway.store.sqlite.order.follow import follow
@@ -28,13 +29,13 @@ def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: boo
         jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
         if not jobs:
             break
-        room = yield from look_for_room(jobs, now)
-        chosen, blocked = _choose(jobs, room, limit - len(claims))
-        taken = yield from _take(worker_id, chosen, room, now, counted=counted)
+        capacity = yield from read_capacity(jobs, now)
+        chosen, blocked = capacity.choose(jobs, limit - len(claims))
+        taken = yield from _take(worker_id, chosen, capacity, now, counted=counted)
         claims += taken
         if fair and taken:
             yield serve(queue, taken[-1].tenant_id)
-        yield from _put_aside(blocked, chosen, room, now)
+        yield from _put_aside(blocked, chosen, capacity, now)
         passed = yield from _end_superseded(chosen, taken, now)
         if len(claims) >= limit or not (blocked or passed):
             break
@@ -48,12 +49,12 @@ def claim_one(worker_id: str, job_id: str, now: int, *, counted: bool) -> Steps[
     if not rows:
         return None
     job = Candidate(*rows[0])
-    room = yield from look_for_room([job], now)
-    if room.full(job) is not None:
+    capacity = yield from read_capacity([job], now)
+    if capacity.full(job) is not None:
         return None
-    room.take(job)
-    taken = yield from _take(worker_id, [job], room, now, counted=counted)
-    yield from write_buckets(room, [job], [], now)
+    capacity.take(job)
+    taken = yield from _take(worker_id, [job], capacity, now, counted=counted)
+    yield from write_buckets(capacity, [job], [], now)
     yield from _end_superseded([job], taken, now)
     return taken[0] if taken else None
 
@@ -63,44 +64,37 @@ def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     return [Candidate(*row) for row in rows]
 
 
-def _choose(jobs: Sequence[Candidate], room: Room, limit: int) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Those that may start, in order, and those before the last of them that may not, with the key that is full."""
-    chosen: list[Candidate] = []
-    blocked: list[tuple[Candidate, str]] = []
-    for job in jobs:
-        if len(chosen) == limit:
-            break
-        key = room.full(job)
-        if key is None:
-            room.take(job)
-            chosen.append(job)
-        else:
-            blocked.append((job, key))
-    return chosen, blocked
-
-
-def _take(worker_id: str, jobs: Sequence[Candidate], room: Room, now: int, *, counted: bool) -> Steps[list[Claim]]:
+def _take(
+    worker_id: str, jobs: Sequence[Candidate], capacity: Capacity, now: int, *, counted: bool
+) -> Steps[list[Claim]]:
     """Set these running; gives their claims in order. One that would enter a taken unique scope stays behind."""
     found: dict[int, Claim] = {}
     by_mark: dict[int, list[int]] = {}
     for job in jobs:
-        by_mark.setdefault(1 if counted else room.mark(job), []).append(job.rowid)
+        by_mark.setdefault(1 if counted else _mark(capacity.limits, job), []).append(job.rowid)
     for mark, rowids in by_mark.items():
         found |= yield from start_these(worker_id, rowids, now, limited=mark)
     return [found[job.rowid] for job in jobs if job.rowid in found]
 
 
+def _mark(limits: Limits, job: Candidate) -> int:
+    """How the job counts once it runs, as `jobs.limited` says it: under its kind or tenant, or only under its key."""
+    if limits.most_of_kind(job) is not None or limits.most_of_tenant(job) is not None:
+        return 1
+    return 0 if job.concurrency_key is None else 2
+
+
 def _put_aside(
-    blocked: Sequence[tuple[Candidate, str]], chosen: Sequence[Candidate], room: Room, now: int
+    blocked: Sequence[tuple[Candidate, str]], chosen: Sequence[Candidate], capacity: Capacity, now: int
 ) -> Steps[None]:
-    yield from write_buckets(room, chosen, [job for job, key in blocked if key.startswith("r:")], now)
+    yield from write_buckets(capacity, chosen, [job for job, key in blocked if key.startswith("r:")], now)
     if not blocked:
         return
     yield from put_aside([(job.rowid, key) for job, key in blocked])
     # it may have been let in for another of its keys, which has room: somebody else may go instead
     freed: dict[str, int] = {}
     for job, full in blocked:
-        for key in room.open_keys(job):
+        for key in capacity.open_keys(job):
             if key != full:
                 freed[key] = freed.get(key, 0) + 1
     if freed:

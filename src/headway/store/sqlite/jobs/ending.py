@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headway.model.machine import Turn, Woken
+from headway.model.retry import destination
 from headway.model.status import Status
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -15,7 +16,6 @@ from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import covers
 
 _SQL = statements("jobs/ending")
-_STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
 
 
 class Open(msgspec.Struct, frozen=True, array_like=True):
@@ -65,12 +65,10 @@ class Ending(msgspec.Struct, kw_only=True):
 def ending(job: Open, to: Status, **values: Any) -> Ending:
     """An ending that minds a cancel that was asked for and a delay of nothing."""
     end = Ending(job=job, to=to, **values)
-    if job.canceling and to in _STOPPED_BY_CANCEL and (to != "failed" or end.retried):
-        end.to = "canceled"
+    end.to = destination(to, canceling=bool(job.canceling), retried=end.retried, delay_ms=end.delay_ms)
+    if job.canceling and end.to == "canceled":
         end.error = job.cancel_reason if end.error is None else end.error
         forget_spawn(end)
-    elif to == "scheduled" and end.delay_ms <= 0:
-        end.to = "queued"
     return end
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from headway.errors import NotAllowed
+from headway.model import refusals
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
+from headway.model.position import spread
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -22,7 +23,6 @@ from headway.store.sqlite.jobs.insert import (
     starts_at_once,
     tied_row,
 )
-from headway.store.sqlite.jobs.positions import spread
 from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
 from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
@@ -88,8 +88,7 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
 def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
     rows = yield Statement(_SQL["inactive"], (json_list(sorted({job.kind for job in jobs})),))
     if rows:
-        kind = rows[0][0]
-        raise NotAllowed(f'kind "{kind}" is not active: nothing was enqueued; headway definitions activate {kind}')
+        raise refusals.kind_inactive(rows[0][0])
 
 
 def _enqueue_plain(
@@ -158,12 +157,13 @@ def _enqueue_tied(
     new = yield from insert_all("insert_tied", rows)
     if new == len(rows) and not joined:
         if quotas:
-            yield from check_jobs(jobs, rows, quotas, new, parents)
+            yield from check_jobs(jobs, quotas, parents)
         return [Enqueued(row[0], row[4], True) for row in rows]
     given = yield from answers(jobs, new)
     yield from _join(jobs, given, group, now)
-    if new and quotas:
-        yield from check_jobs(jobs, rows, quotas, new, parents)
+    if quotas:
+        made = [job for job, answer in zip(jobs, given, strict=True) if answer.created]
+        yield from check_jobs(made, quotas, parents)
     found = yield from present([answer.id for answer in given])
     statuses_now = {job_id: status for (job_id, _), status in found.items()}
     return [Enqueued(answer.id, statuses_now[answer.id], answer.created) for answer in given]

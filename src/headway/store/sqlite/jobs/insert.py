@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 
 from headway.clock import to_micros
-from headway.errors import Duplicate, InvalidJob
+from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Place
@@ -167,10 +167,6 @@ def _existing(job: NewJob) -> Steps[Enqueued]:
         if rows:
             job_id, status = rows[0]
             if name == "unique_key" and job.on_conflict == "raise":
-                raise Duplicate(
-                    f'unique key "{key}" of kind {job.kind} is taken by job {job_id} ({status}): '
-                    "nothing was enqueued; on_conflict='return' gives that job instead",
-                    job_id,
-                )
+                raise refusals.unique_key_taken(key, job.kind, job_id, status)
             return Enqueued(job_id, status, False)
-    raise InvalidJob(f"job id {job.id} is taken: give a new job an id of its own")
+    raise refusals.id_taken("job", job.id)

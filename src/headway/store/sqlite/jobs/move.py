@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from headway.errors import InvalidJob, NotAllowed
-from headway.model.status import FINISHED, Status
+from headway.model import refusals
+from headway.model.moving import check_movable, check_neighbour, check_ways
+from headway.model.position import GAP, between, renumbered
+from headway.model.status import Status
 from headway.model.train import Moved
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -15,7 +17,6 @@ from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.order.follow import follow
 
 _SQL = statements("jobs/move")
-_GAP = 1024
 _FIRST_LOOK, _MOST = 32, 1 << 62
 
 
@@ -51,15 +52,13 @@ class MoveVerbs(Verbs):
         tenant_id: str | None,
         actor: str | None,
     ) -> Op[Moved | None]:
-        if (before is not None) + (after is not None) + first + last != 1:
-            raise InvalidJob("give exactly one of before, after, first and last")
-
         def steps() -> Steps[Moved | None]:
+            check_ways(before, after, first, last)
             rows = yield Statement(_SQL["job"], (job_id, tenant_id))
             if not rows:
                 return None
             job = _Job(*rows[0])
-            _check_waits(job)
+            check_movable(job)
             beside = before or after
             place = (yield from _neighbour(job, beside)) if beside is not None else (yield from _end(job, first))
             moved = yield from _place(job, place, ahead=first or before is not None)
@@ -74,40 +73,13 @@ class MoveVerbs(Verbs):
         return SqliteOp(steps, writes=True)
 
 
-def _check_waits(job: _Job) -> None:
-    if job.status == ("queued" if job.train is None else "held"):
-        return
-    if job.status == "running":
-        why = "it is running"
-    elif job.status in FINISHED:
-        why = f"it is {job.status}"
-    elif job.train is not None:
-        why = f"it is the locomotive of train {job.train}, which goes first"
-    elif job.status == "held":
-        why = "it waits for other jobs, not in a line"
-    elif job.status == "waiting":
-        why = "it waits for its signals or children, not in a line"
-    else:
-        why = f"it is {job.status} and gets its place when it is due: change its time instead"
-    raise NotAllowed(f"job {job.id} cannot be moved: {why}")
-
-
 def _neighbour(job: _Job, beside: str) -> Steps[_Place]:
     """The job to move beside; raises `NotAllowed` where it does not stand in the same line."""
     rows = yield Statement(_SQL["job"], (beside, job.tenant_id))
     if not rows:
-        raise NotAllowed(f"there is no job {beside} to move it to (or it is another tenant's)")
+        raise refusals.no_such_neighbour(beside)
     near = _Job(*rows[0])
-    if near.id == job.id:
-        raise NotAllowed(f"job {job.id} cannot be moved to itself")
-    if job.train is not None and near.train != job.train:
-        raise NotAllowed(f"job {near.id} is not in the same train as job {job.id}")
-    if job.train is None and near.queue != job.queue:
-        raise NotAllowed(f"job {near.id} is not in the same queue as job {job.id}")
-    if near.status != job.status:
-        is_locomotive = near.train is not None and near.train == job.train and near.status not in FINISHED
-        what = f"the locomotive ({near.status})" if is_locomotive else near.status
-        raise NotAllowed(f"job {near.id} is {what} and has no place to move another to")
+    check_neighbour(job, near)
     return _Place(near.rowid, near.id, near.priority, near.position)
 
 
@@ -127,14 +99,13 @@ def _place(job: _Job, near: _Place | None, *, ahead: bool) -> Steps[Moved]:
         return Moved(job.id, job.priority, job.position)
     priority = near.priority if job.train is None else job.priority
     other = yield from _line(job, near, "before" if ahead else "after", 1)
-    low = near.position if not ahead else other[0][1] if other else near.position - 2 * _GAP
+    low = near.position if not ahead else other[0][1] if other else near.position - 2 * GAP
     high = near.position if ahead else other[0][1] if other else None
     if high is None:
         position = max(low + 1, (yield from positions(1))[0])
-    elif high - low > 1:
-        position = (low + high) // 2
     else:
-        position = yield from _make_gap(job, near, low, ahead=ahead)
+        middle = between(low, high)
+        position = (yield from _make_gap(job, near, low, ahead=ahead)) if middle is None else middle
     yield Statement(_SQL["place"], (job.rowid, priority, position))
     return Moved(job.id, priority, position)
 
@@ -153,21 +124,11 @@ def _make_gap(job: _Job, near: _Place, low: int, *, ahead: bool) -> Steps[int]:
     while True:
         behind = yield from _line(job, near, "after", look)
         following = [(near.rowid, near.position), *behind] if ahead else behind
-        for count, (_, place) in enumerate(following):
-            # up to this one, which may stay, `count` others and the new one find room
-            step = (place - low) // (count + 2)
-            if step >= 2:
-                moved = following[:count]
-                break
-        else:
-            if len(behind) == look:
-                look = min(look * 8, _MOST)
-                continue
-            moved, step = following, 0
-        break
-    if step:
-        places: list[int] = [low + step * (n + 1) for n in range(len(moved) + 1)]
-    else:
-        places = yield from positions(len(moved) + 1)  # none behind them: there is always room at the end
-    yield Batch(_SQL["shift"], [(rowid, place) for (rowid, _), place in zip(moved, places[1:], strict=True)])
+        places = renumbered(low, [position for _, position in following])
+        if places is not None or len(behind) < look:
+            break
+        look = min(look * 8, _MOST)
+    if places is None:
+        places = yield from positions(len(following) + 1)  # none behind them: there is always room at the end
+    yield Batch(_SQL["shift"], [(rowid, place) for (rowid, _), place in zip(following, places[1:], strict=False)])
     return places[0]

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from headway.model.ids import new_id
+from headway.model.reasons import superseded
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.ending import Ending, Open, ending, forget_spawn
-from headway.store.sqlite.jobs.unique import holder_of_key, superseded
+from headway.store.sqlite.jobs.unique import holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import go_elsewhere, place_anew, write_turns
 from headway.store.sqlite.order.departures import Departure, Ends, Tied, ties

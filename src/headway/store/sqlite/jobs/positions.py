@@ -1,7 +1,8 @@
-"""Positions: a job's number in its line, a gap of 1024 apart so that others can be moved between."""
+"""The next positions: what the file counts, for new jobs and those that go to the end of a line."""
 
 from __future__ import annotations
 
+from headway.model.position import spread
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 
@@ -9,13 +10,8 @@ _SQL = statements("jobs/positions")
 
 
 def positions(count: int) -> Steps[list[int]]:
-    """The next `count` positions, a gap of 1024 apart, in order."""
+    """The next `count` positions, in order."""
     if not count:
         return []
     rows = yield Statement(_SQL["next"], (count,))
     return spread(rows[0][0], count)
-
-
-def spread(last: int, count: int) -> list[int]:
-    """The `count` positions up to the last one."""
-    return [last - 1024 * back for back in range(count - 1, -1, -1)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.model.fleet import Reaped
+from headway.model.retry import lost
 from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import each_alone
 from headway.store.sqlite.engine.statements import statements
@@ -82,19 +83,19 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
 
 
 def _lost(row: Row) -> Ending:
-    """Where a job goes that was lost with its worker: a loss is charged on a budget of its own, unless the worker was
-    stopping."""
     job = Open(*row[:_OPEN])
     _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
-    loss = 0 if stopping else 1
-    losses += loss
-    gone = worker or job.worker_id
-    error = f"lost with its worker {gone}" if gone else "it was running without a worker"
-    once = delivery == "at_most_once"
-    if loss and (losses >= max_losses or (once and tries + losses >= max_attempts)):
-        if not job.canceling:
-            error += f", {losses} times now: it may be what kills them (a poison pill)"
-        return ending(job, "canceled" if job.canceling else "dead", loss=loss, error=error)
-    # jitter over the whole range parts a poison pill from the neighbours it takes along
-    delay_ms = round(min(2 * base_ms * (1 << min(max(losses - 1, 0), 40)), cap_ms) * random.random())
-    return ending(job, "failed" if once else "scheduled", loss=loss, delay_ms=max(1, delay_ms), error=error)
+    loss = lost(
+        worker or job.worker_id,
+        stopping=bool(stopping),
+        canceling=bool(job.canceling),
+        delivery=delivery,
+        tries=tries,
+        losses=losses,
+        max_attempts=max_attempts,
+        max_losses=max_losses,
+        backoff_base_ms=base_ms,
+        backoff_cap_ms=cap_ms,
+        jitter=random.random(),
+    )
+    return ending(job, loss.to, loss=loss.charge, delay_ms=loss.delay_ms, error=loss.error)

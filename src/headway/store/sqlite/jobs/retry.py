@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headway.errors import Duplicate
+from headway.model import refusals
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -169,10 +170,7 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) 
     if anew:
         rows = yield Statement(_SQL["retried_by"], (job_id,))
         if rows:
-            raise Duplicate(
-                f"job {job_id} ({job.kind}) was retried already, by job {rows[0][0]}: retry that one",
-                rows[0][0],
-            )
+            raise refusals.retried_already(job_id, job.kind, rows[0][0])
     if key is not None and covers(scope, to):
         yield from refuse_taken(job_id, rowid, key)
         if anew and covers(scope, job.status):

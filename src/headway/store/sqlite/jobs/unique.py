@@ -6,7 +6,8 @@ has a minus in front. A retry takes that away and so finds out whether the key i
 
 from __future__ import annotations
 
-from headway.errors import Duplicate
+from headway.model import refusals
+from headway.model.reasons import superseded
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 
@@ -29,10 +30,6 @@ def key_of(rowid: int) -> Steps[str | None]:
     return None if key is None else str(key)
 
 
-def superseded(key: str | None, holder: str) -> str:
-    return f'superseded: unique key "{key}" is taken by job {holder}'
-
-
 def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
     """Ends the job, without its key."""
     return Statement(_SQL["supersede"], (rowid, now, superseded(key, holder)))
@@ -42,8 +39,4 @@ def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
     """Raises `Duplicate` if another has the job's unique key."""
     holder = yield from holder_of_key(rowid)
     if holder is not None:
-        raise Duplicate(
-            f'job {job_id} cannot be queued: its unique key "{key}" is taken by job {holder}; '
-            "nothing was changed. Cancel that job, or let it finish first",
-            holder,
-        )
+        raise refusals.key_taken(job_id, key, holder)

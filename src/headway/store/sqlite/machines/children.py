@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from headway.model.machine import Began, Child
+from headway.model.reasons import ended_by
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_child
@@ -68,7 +69,7 @@ def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]
     statuses: dict[str, Status] = dict(rows)
     ended: list[Departure] = []
     for machine, child_id in failed.items():
-        why = f"canceled because job {child_id} is {statuses.get(child_id, 'gone')}"
+        why = ended_by(child_id, statuses.get(child_id))
         ended += yield from _stop_children(machine, why, now)
     return ended
 
@@ -78,7 +79,7 @@ def stop_orphans(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
     ended: list[Departure] = []
     for left in over:
         if left.job.status == "waiting":
-            why = f"canceled because job {left.job.id} is {left.to}"
+            why = ended_by(left.job.id, left.to)
             ended += yield from _stop_children(left.job.id, why, now)
     return ended
 
@@ -89,7 +90,7 @@ def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
     if not rows:
         return []
     job_id, status = rows[0]
-    return (yield from _stop_children(machine, f"canceled because job {job_id} is {status}", now))
+    return (yield from _stop_children(machine, ended_by(job_id, status), now))
 
 
 def await_again(machines: Iterable[str]) -> Steps[None]:

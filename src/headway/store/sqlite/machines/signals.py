@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from headway.errors import InvalidPayload, NotAllowed, NotFound
+from headway.model import refusals
+from headway.model.checks import check_signals
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.signal import NewSignal, Sent, Signal
+from headway.model.signal import NewSignal, Sent, Signal, no_receiver, reads_nothing
 from headway.model.status import FINISHED, Status
-from headway.secrets import refers
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_names, to_signal
 from headway.store.sqlite.engine.statements import statements
@@ -45,17 +45,12 @@ class SignalVerbs(Verbs):
         def steps() -> Steps[list[Sent]]:
             if not signals:
                 return []
-            if any(refers(signal.payload) for signal in signals):
-                raise InvalidPayload(
-                    'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, '
-                    "templates and triggers may: nothing was sent"
-                )
+            check_signals(signals)
             yield Statement(_SQL["lock"])
             now = self._clock.now()
             targets = yield from _targets(signals)
-            refused = [(signal, why) for signal, job in zip(signals, targets, strict=True) if (why := _refusal(job))]
-            if refused:
-                yield from _check_repeats(signals, targets, refused)
+            if any(map(_reads_nothing, targets)):
+                yield from _check_repeats(signals, targets)
             created = yield from _put(signals, targets, now)
             yield from _wake(signals, targets, created, now)
             return (yield from _answers(signals, targets, created))
@@ -85,7 +80,7 @@ def _targets(signals: Sequence[NewSignal]) -> Steps[list[_Target]]:
     for signal in signals:
         job = by_key.get(_key(signal)) if signal.job_id is None else by_id.get(signal.job_id)
         if job is None or (signal.job_id is not None and signal.tenant_id not in (None, job.tenant_id)):
-            raise NotFound(_unknown(signal))
+            raise no_receiver(signal)
         found.append(job)
     return found
 
@@ -94,40 +89,16 @@ def _key(signal: NewSignal) -> tuple[str, str | None, str | None]:
     return signal.tenant_id or DEFAULT_TENANT_ID, signal.kind, signal.unique_key
 
 
-def _unknown(signal: NewSignal) -> str:
-    if signal.job_id is not None:
-        return (
-            f"there is no job {signal.job_id} to signal (or it is another tenant's, or it was pruned): nothing was sent"
-        )
-    return (
-        f'no unfinished job of kind {signal.kind} has unique key "{signal.unique_key}": nothing was sent; '
-        "enqueue it first, or signal a job by its id"
-    )
+def _reads_nothing(job: _Target) -> bool:
+    return reads_nothing(job.status, is_machine=bool(job.placed), ran=bool(job.ran))
 
 
-def _refusal(job: _Target) -> str | None:
-    """Why nothing of this job would ever read a signal."""
-    if job.status in FINISHED:
-        return (
-            f"job {job.id} ({job.kind}) is {job.status} and takes no signals any more: nothing was sent; "
-            "retry it first, or enqueue a new one"
-        )
-    if job.ran and not job.placed:
-        return (
-            f"job {job.id} ({job.kind}) is a plain job that has run, and only machines receive signals: "
-            "nothing was sent"
-        )
-    return None
-
-
-def _check_repeats(
-    signals: Sequence[NewSignal], targets: Sequence[_Target], refused: Sequence[tuple[NewSignal, str]]
-) -> Steps[None]:
+def _check_repeats(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[None]:
     """What is there already is answered, not refused; raises `NotAllowed` for the rest."""
     there = yield from _existing(signals, targets)
-    for signal, why in refused:
-        if signal.id not in there:
-            raise NotAllowed(why)
+    for signal, job in zip(signals, targets, strict=True):
+        if signal.id not in there and _reads_nothing(job):
+            raise refusals.not_signalable(job.id, job.kind, job.status)
 
 
 def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[dict[str, tuple[str, str]]]:

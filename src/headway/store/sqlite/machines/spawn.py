@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.errors import InvalidJob
+from headway.model import refusals
 from headway.model.job import Enqueued
-from headway.model.status import Status
+from headway.model.status import Status, edge_state
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.ending import Ending
@@ -14,7 +14,6 @@ from headway.store.sqlite.jobs.enqueue import enqueue_jobs
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.joins import edge_state
 
 _SQL = statements("machines/spawn")
 _JOINS = statements("order/joins")
@@ -62,10 +61,7 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
 def _runs_as(answer: Enqueued, machine: str) -> Steps[tuple[str, Status]]:
     """The job that stands for a child: its own, the one that it met, or the one that retries that."""
     if answer.id == machine:
-        raise InvalidJob(
-            f"job {machine} would wait for itself: a child met it by its unique or idempotency key; "
-            "nothing was written: give the child another key"
-        )
+        raise refusals.waits_for_itself(machine)
     if answer.status == "failed":
         rows = yield Statement(_JOINS["heir"], (answer.id,))
         if rows:

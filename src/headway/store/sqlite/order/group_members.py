@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headway.errors import InvalidJob
+from headway.model import refusals
 from headway.model.group import NewGroup
 from headway.model.job import NewJob
 from headway.store.ops import Batch, Statement, Steps
@@ -33,16 +33,13 @@ def join_groups(members: Iterable[NewJob]) -> Steps[None]:
     for group_id, jobs in by_group.items():
         tenant_id, on_failure, stopped_at, callback_id, callback = found.get(group_id, (None,) * 5)
         if any(job.tenant_id != tenant_id for job in jobs):
-            raise InvalidJob(f"group {group_id} does not exist (or is another tenant's): nothing was enqueued")
+            raise refusals.no_such_group(group_id)
         if stopped_at is not None:
-            raise InvalidJob(f"group {group_id} was stopped: nothing was enqueued; retry the group, or make a new one")
+            raise refusals.group_stopped(group_id)
         if callback_id is None:
             continue
         if callback != "held":
-            raise InvalidJob(
-                f"group {group_id} is over, its callback {callback_id} is {callback or 'gone'}: "
-                "nothing was enqueued; make a new group"
-            )
+            raise refusals.group_over(group_id, callback_id, callback)
         policy = "continue" if on_failure == "continue" else "stop"
         yield Batch(_EDGE, [(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from headway.errors import InvalidJob
+from headway.model import refusals
 from headway.model.job import NewJob
-from headway.model.status import FINISHED, Status
+from headway.model.reasons import ended_by
+from headway.model.status import FINISHED, Status, edge_state
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -133,18 +134,10 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
             real = stands_for.get(parent_id, parent_id)
             tenant_id, status = parents.get(real, (None, None))
             if tenant_id != job.tenant_id or status is None:
-                raise InvalidJob(
-                    f"after names job {parent_id}, which does not exist (or is another tenant's): nothing was enqueued"
-                )
+                raise refusals.no_such_parent(parent_id)
             heir, status = heirs.get(real, (real, status))
             edges.append((heir, job.id, 0, job.tenant_id, job.on_failure, edge_state(status), None))
     yield Batch(_SQL["add"], edges)
-
-
-def edge_state(status: Status) -> str:
-    if status not in FINISHED:
-        return "pending"
-    return "done" if status == "succeeded" else "failed"
 
 
 def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
@@ -154,9 +147,6 @@ def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
     tied = yield from ties(failed)
     yield Batch(
         _CANCEL,
-        [
-            (rowid, now, f"canceled because job {parent_id} is {statuses.get(parent_id, 'gone')}")
-            for rowid, parent_id in failed.items()
-        ],
+        [(rowid, now, ended_by(parent_id, statuses.get(parent_id))) for rowid, parent_id in failed.items()],
     )
     return [Departure(job, "canceled") for job in tied.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.model import audit
 from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key, tenant_key
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -30,7 +31,7 @@ class LimitVerbs(Verbs):
                 many = limit.max_pending if bounded else _METERED_AT_ONCE
                 yield Statement(_SQL["meter"], (limit.name, many))
             yield from _let_ask_again(limit)
-            yield record_setting(self._clock.now(), _detail(limit), actor, "limit")
+            yield record_setting(self._clock.now(), audit.limit_set(limit), actor, "limit")
 
         return SqliteOp(steps, writes=True)
 
@@ -91,16 +92,3 @@ def _running_under(key: str) -> Steps[int]:
             rows = yield Statement(_RUNNING["kinds" if letter == "k" else "tenants"], (json_list(parts),))
             return int(rows[0][1]) if rows else 0
     return 0  # a rate counts starts, not what runs
-
-
-def _detail(limit: Limit) -> str:
-    """The limit in words."""
-    words = []
-    if limit.max_running is not None:
-        words.append(f"max_running {limit.max_running}")
-    if limit.rate_count is not None:
-        words.append(f"rate {limit.rate_count} in {limit.rate_period_ms} ms")
-    if limit.rate_burst is not None:
-        words.append(f"burst {limit.rate_burst}")
-    words += [f"{name} {most}" for name, most in limit.quotas.items()]
-    return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"

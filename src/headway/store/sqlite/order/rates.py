@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headway.model.bucket import next_at
+from headway.model.capacity import rate_key_of
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.order.capacity import Candidate, first_aside, look_for_room, rate_key_of
+from headway.store.sqlite.order.capacity import Candidate, first_aside, read_capacity
 from headway.store.sqlite.order.limited import ALL, let_in
 
 _SQL = statements("order/rates")
@@ -18,16 +19,16 @@ def refill(now: int) -> Steps[None]:
         wake_at: int | None = None
         job = yield from _first_aside(key)
         if job is not None:
-            room = yield from look_for_room([job], now)
-            rate = room.rate(job)
+            capacity = yield from read_capacity([job], now)
+            rate = capacity.limits.rate(job)
             if rate is None or rate_key_of(job) != key:
                 yield from let_in({key: ALL})  # there is no such rate any more
             else:
-                starts = room.starts[key] + 1e-9
-                if starts >= 1:
-                    yield from let_in({key: int(starts)})
+                starts = capacity.whole_starts(key)
+                if starts:
+                    yield from let_in({key: starts})
                 if (yield from _first_aside(key)) is not None:
-                    wake_at = next_at(rate, room.buckets.get(key), now)
+                    wake_at = next_at(rate, capacity.buckets.get(key), now)
         yield Statement(_SQL["wake"], (key, wake_at))
 
 

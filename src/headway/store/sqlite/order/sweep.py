@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headway.model.capacity import limit_keys
 from headway.model.fleet import Swept
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -12,7 +13,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.inbox import meets, names_there
 from headway.store.sqlite.machines.wake import wake_signaled
-from headway.store.sqlite.order.capacity import Candidate, first_aside, limit_keys, look_for_room
+from headway.store.sqlite.order.capacity import Candidate, first_aside, read_capacity
 from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import decide_gone
@@ -112,10 +113,10 @@ def _signaled(machines: Rows) -> Steps[list[str]]:
 def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:
     """The keys that jobs wait for although there is room, and nobody stands for them in their queue."""
     firsts = yield from first_aside(keys)
-    room = yield from look_for_room([job for _, _, job in firsts], now)
+    capacity = yield from read_capacity([job for _, _, job in firsts], now)
     idle: list[str] = []
     for key, queue, job in firsts:
-        if room.blocks(job, key):
+        if capacity.blocks(job, key):
             continue
         ((waker,),) = yield Statement(_SQL["waker"], (key,))
         if waker:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.clock import from_micros
-from headway.errors import NotAllowed
+from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.status import FINISHED, Status
@@ -59,7 +59,7 @@ class TrainVerbs(Verbs):
             _check_skippable(job_id, train, status)
             if status in FINISHED:
                 if not (yield from unhold(tenant, train, job_id)):
-                    raise NotAllowed(f"job {job_id} is {status} already, and train {train} does not wait for it")
+                    raise refusals.car_is_over(job_id, status, train)
                 yield from follow(now=now, trains=[(tenant, train)])
             else:
                 tied = yield from ties([rowid])
@@ -147,9 +147,9 @@ def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
 
 def _check_skippable(job_id: str, train: str | None, status: Status) -> None:
     if train is None:
-        raise NotAllowed(f"job {job_id} is no car of a train: cancel it instead")
+        raise refusals.not_a_car(job_id)
     if status == "running":
-        raise NotAllowed(f"job {job_id} is running and cannot be skipped: cancel it, or let it finish")
+        raise refusals.car_is_running(job_id)
 
 
 def _train(row: Row) -> Train:

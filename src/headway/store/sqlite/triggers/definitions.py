@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from headway.model import audit
+from headway.model.checks import check_declaration, check_definition_change
 from headway.model.definition import FIELDS, Definition, DefinitionChange, NewDefinition
 from headway.model.trigger import Declaration, NewTrigger, identified
 from headway.store.ops import Op, Statement, Steps
@@ -48,6 +50,7 @@ _decode_code = msgspec.json.Decoder(_Code).decode
 class DefinitionVerbs(Verbs):
     def change_definition(self, kind: str, change: DefinitionChange, *, actor: str | None) -> Op[Definition]:
         def steps() -> Steps[Definition]:
+            check_definition_change(kind, change)
             now = self._clock.now()
             row = (yield from _rows([kind])).get(kind) or _unwritten(kind, now)
             row |= _back_to_code(row, change.reset)
@@ -56,7 +59,7 @@ class DefinitionVerbs(Verbs):
             changed = (_changed(row) - set(change.reset)) | (values.keys() & set(FIELDS))
             row["changed"] = json_list([name for name in FIELDS if name in changed])
             row = yield from _write(row, now)
-            yield record(now, None, None, actor, "definition.changed", _detail(kind, values, change.reset))
+            yield record(now, None, None, actor, "definition.changed", audit.fields_changed(kind, change))
             return _to_definition(row)
 
         return SqliteOp(steps, writes=True)
@@ -72,6 +75,7 @@ class DefinitionVerbs(Verbs):
 
     def declare(self, declaration: Declaration) -> Op[tuple[str, ...]]:
         def steps() -> Steps[tuple[str, ...]]:
+            check_declaration(declaration)
             now = self._clock.now()
             yield from _declare_definitions(declaration.definitions, now)
             schedules = declaration.schedules
@@ -176,9 +180,3 @@ def _back_to_code(row: dict[str, Any], fields: Iterable[str]) -> dict[str, Any]:
 
 def _changed(row: dict[str, Any]) -> set[str]:
     return set(msgspec.json.decode(row["changed"]))
-
-
-def _detail(kind: str, values: dict[str, Any], reset: Sequence[str]) -> str:
-    """What was changed, in words."""
-    words = [f"{'activated' if values['active'] else 'deactivated'}" if name == "active" else name for name in values]
-    return f"{kind}: {', '.join([*words, *(f'reset {name}' for name in reset)]) or 'nothing'}"

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headway.errors import InvalidJob, InvalidPayload
+from headway.model import refusals
+from headway.model.checks import check_events
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import new_id
-from headway.secrets import refers
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_event
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.quotas import check_events
+from headway.store.sqlite.jobs.quotas import check_event_quotas
 
 _SQL = statements("triggers/events")
 _AFTER_EVERY_ID = "g"
-_ENGINE = "headway."
 _encode = msgspec.json.Encoder().encode
 
 
@@ -29,15 +28,10 @@ class EventVerbs(Verbs):
         def steps() -> Steps[list[str]]:
             if not events:
                 return []
-            _refuse_engine(events)
-            if any(refers(event.payload) for event in events):
-                raise InvalidPayload(
-                    'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, '
-                    "templates and triggers may: nothing was emitted"
-                )
+            check_events(events)
             now = self._clock.now()
             yield from name_tenants(events, now)
-            yield Batch(
+            new = yield Batch(
                 _SQL["put"],
                 [
                     (each.id, each.tenant_id, each.name, each.payload, each.correlation_id, each.created_by, now)
@@ -46,8 +40,9 @@ class EventVerbs(Verbs):
             )
             taken = yield Statement(_SQL["taken"], (json_list([(each.id, each.tenant_id) for each in events]),))
             for (event_id,) in taken:
-                raise InvalidJob(f"event id {event_id} is taken: give a new event an id of its own")
-            yield from check_events([each.tenant_id for each in events], len(events))
+                raise refusals.id_taken("event", event_id)
+            if new:
+                yield from check_event_quotas([tenant_id for (tenant_id,) in new])
             return [each.id for each in events]
 
         return SqliteOp(steps, writes=True)
@@ -95,15 +90,6 @@ def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]
         return {}
     rows = yield Statement(_SQL["read"], (json_list(ids),))
     return {row[0]: to_event(row) for row in rows}
-
-
-def _refuse_engine(events: Sequence[NewEvent]) -> None:
-    for each in events:
-        if each.name.startswith(_ENGINE):
-            raise InvalidJob(
-                f'event "{each.name}" is not yours to emit: names that begin with {_ENGINE} are the engine\'s own; '
-                "nothing was stored, take another name"
-            )
 
 
 class _Ended(msgspec.Struct, frozen=True):

@@ -3,7 +3,8 @@
 -- name: put
 insert into events (id, tenant_id, name, payload, correlation_id, created_by, emitted_at, status)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending')
-on conflict do nothing;
+on conflict do nothing
+returning tenant_id;
 
 -- name: taken
 -- the first of these ids, each with its tenant, that is of another tenant's event

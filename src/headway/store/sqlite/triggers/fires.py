@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headway.clock import to_micros
+from headway.model.checks import check_fires, check_firings
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_fire
@@ -14,7 +15,6 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.enqueue import any_tied, enqueue_jobs
-from headway.store.sqlite.triggers.checks import due_again
 
 _SQL = statements("triggers/fires")
 _AFTER_EVERY_ID = "g"
@@ -41,6 +41,7 @@ class _Firer(msgspec.Struct, frozen=True, array_like=True):
 class FireVerbs(Verbs):
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:
         def steps() -> Steps[list[Fire]]:
+            check_firings(firings)
             now = self._clock.now()
             triggers = yield from _triggers(firing.trigger_id for firing in firings)
             written: list[Fire] = []
@@ -54,13 +55,15 @@ class FireVerbs(Verbs):
                         written += yield from _fire_alone(fire, trigger, now)
                 else:
                     written += yield from _fire(fires, trigger, now)
-                yield Statement(_SQL["set_due"], (trigger.id, due_again(trigger.name, firing.next_fire_at)))
+                due_at = None if firing.next_fire_at is None else to_micros(firing.next_fire_at)
+                yield Statement(_SQL["set_due"], (trigger.id, due_at))
             return written
 
         return SqliteOp(steps, writes=True)
 
     def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
         def steps() -> Steps[Fire | None]:
+            check_fires([fire])
             now = self._clock.now()
             trigger = (yield from _triggers([fire.trigger_id])).get(fire.trigger_id)
             if trigger is None or tenant_id not in (None, trigger.tenant_id):

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.errors import Duplicate, NotAllowed, StoreError
+from headway.model import audit, refusals
+from headway.model.checks import check_template, check_template_change
 from headway.model.template import NewTemplate, Template, TemplateChange
+from headway.model.trigger import trigger_noun
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_template
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.triggers.checks import check_objects
 
 _SQL = statements("triggers/templates")
 _CHANGEABLE = TemplateChange.__struct_fields__
-_MOST_NAMED = 3
 
 
 class TemplateVerbs(Verbs):
     def create_template(self, template: NewTemplate, *, actor: str | None) -> Op[Template]:
         def steps() -> Steps[Template]:
+            check_template(template)
             now = self._clock.now()
             there = yield from read_templates([template.id])
             if there:
                 return _same(there[template.id], template)
-            check_objects(f'template "{template.name}"', {"payload": template.payload, "options": template.options})
             yield from name_tenants([template], now)
             yield from _refuse_taken(template.tenant_id, template.name)
             yield Statement(_SQL["insert"], (*_row(template), now))
@@ -40,19 +40,18 @@ class TemplateVerbs(Verbs):
         self, template_id: str, change: TemplateChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Template | None]:
         def steps() -> Steps[Template | None]:
+            check_template_change(change)
             now = self._clock.now()
             rows = yield Statement(_SQL["changing"], (template_id, tenant_id))
             if not rows:
                 return None
             tenant, *current = rows[0]
             before: dict[str, Any] = dict(zip(_CHANGEABLE, current, strict=True))
-            values = given(change)
-            after = before | values
-            check_objects(f'template "{after["name"]}"', values)
+            after = before | given(change)
             if after["name"] != before["name"]:
                 yield from _refuse_taken(tenant, after["name"])
             yield Statement(_SQL["change"], (template_id, *after.values(), now))
-            detail = f"{after['name']}: {', '.join(values) or 'nothing'}"
+            detail = audit.fields_changed(before["name"], change)
             yield record(now, tenant, None, actor, "template.changed", detail)
             return (yield from read_templates([template_id]))[template_id]
 
@@ -66,12 +65,7 @@ class TemplateVerbs(Verbs):
             tenant, name = rows[0][:2]
             users = yield Statement(_SQL["used_by"], (template_id,))
             if users:
-                named = ", ".join(f"{type_} {user}" for type_, user in users[:_MOST_NAMED])
-                more = " and others" if len(users) > _MOST_NAMED else ""
-                raise NotAllowed(
-                    f'template "{name}" is used by {named}{more}: nothing was deleted; '
-                    "let them point elsewhere, or delete them first"
-                )
+                raise refusals.template_used(name, [f'{trigger_noun(type_)} "{user}"' for type_, user in users])
             yield Statement(_SQL["delete"], (template_id,))
             yield record(self._clock.now(), tenant, None, actor, "template.deleted", name)
             return True
@@ -117,12 +111,10 @@ def _row(template: NewTemplate) -> tuple[Any, ...]:
 
 def _same(there: Template, template: NewTemplate) -> Template:
     if there.tenant_id != template.tenant_id:
-        raise StoreError(f"template id {template.id} belongs to another tenant: nothing was stored; ids must be new")
+        raise refusals.id_taken("template", template.id)
     return there
 
 
 def _refuse_taken(tenant_id: str, name: str) -> Steps[None]:
     if (yield Statement(_SQL["named"], (tenant_id, name))):
-        raise Duplicate(
-            f'there is a template "{name}" already: nothing was stored; change that one, or use another name'
-        )
+        raise refusals.name_taken("a template", name)

@@ -63,7 +63,7 @@ where id = ?1;
 select type, name
 from triggers indexed by triggers_template
 where template_id = ?1
-order by type, name
+order by name, id
 limit 4;
 
 -- name: delete

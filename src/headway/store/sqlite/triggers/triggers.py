@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET
-
 from headway.clock import to_micros
-from headway.errors import Duplicate, NotAllowed, NotFound, StoreError
-from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
+from headway.model import audit, refusals
+from headway.model.checks import check_trigger, check_trigger_change, check_whole_trigger
+from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType, trigger_noun
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_trigger
 from headway.store.sqlite.engine.statements import statements
@@ -18,7 +17,6 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.quotas import check_schedules
-from headway.store.sqlite.triggers.checks import check_objects, check_trigger
 
 _SQL = statements("triggers/triggers")
 CHANGEABLE = tuple(name for name in TriggerChange.__struct_fields__ if name != "of_revision")
@@ -27,13 +25,14 @@ CHANGEABLE = tuple(name for name in TriggerChange.__struct_fields__ if name != "
 class TriggerVerbs(Verbs):
     def create_trigger(self, trigger: NewTrigger, *, actor: str | None) -> Op[Trigger]:
         def steps() -> Steps[Trigger]:
+            check_trigger(trigger)
             now = self._clock.now()
             there = yield from read_triggers([trigger.id])
             if there:
                 return _same(there[trigger.id], trigger)
             yield from name_tenants([trigger], now)
-            yield from _refuse_taken(trigger.tenant_id, trigger.type, trigger.name)
             yield from _check_template(trigger.tenant_id, trigger.template_id)
+            yield from _refuse_taken(trigger.tenant_id, trigger.type, trigger.name)
             yield from check_schedules(trigger.tenant_id)
             yield insert_trigger(trigger, "stored", now)
             yield record(now, trigger.tenant_id, None, actor, "trigger.created", trigger.name)
@@ -45,23 +44,22 @@ class TriggerVerbs(Verbs):
         self, trigger_id: str, change: TriggerChange, *, tenant_id: str | None, actor: str | None
     ) -> Op[Trigger | None]:
         def steps() -> Steps[Trigger | None]:
+            check_trigger_change(change)
             now = self._clock.now()
             rows = yield Statement(_SQL["changing"], (trigger_id, tenant_id))
             if not rows:
                 return None
             tenant, type_, _, revision, *current = rows[0]
             before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))
-            values = given(change, but=("of_revision",))
-            after = before | values
-            _refuse_changed(before["name"], change, revision)
-            check_objects(f'trigger "{after["name"]}"', values)
-            check_trigger(type_, after)
+            after = before | given(change, but=("of_revision",))
+            _refuse_changed(type_, before["name"], change, revision)
+            if after["template_id"] != before["template_id"]:
+                yield from _check_template(tenant, after["template_id"])
+            check_whole_trigger(type_, after)
             if after["name"] != before["name"]:
                 yield from _refuse_taken(tenant, type_, after["name"])
-            if "template_id" in values:
-                yield from _check_template(tenant, after["template_id"])
             yield write_trigger(trigger_id, after, now)
-            detail = f"{after['name']}: {', '.join(values) or 'nothing'}"
+            detail = audit.fields_changed(before["name"], change)
             yield record(now, tenant, None, actor, "trigger.changed", detail)
             return (yield from read_triggers([trigger_id]))[trigger_id]
 
@@ -121,34 +119,28 @@ def write_trigger(trigger_id: str, values: Mapping[str, Any], now: int, declared
 
 
 def stored(trigger: NewTrigger) -> dict[str, Any]:
-    """What can be changed of a trigger, as it is stored; raises `InvalidJob` for what cannot be."""
+    """What can be changed of a trigger, as it is stored."""
     said = {name: getattr(trigger, name) for name in CHANGEABLE}
-    values = {name: to_micros(value) if isinstance(value, datetime) else value for name, value in said.items()}
-    check_objects(f'trigger "{trigger.name}"', values)
-    check_trigger(trigger.type, values)
-    return values
+    return {name: to_micros(value) if isinstance(value, datetime) else value for name, value in said.items()}
 
 
 def _check_template(tenant_id: str, template_id: str | None) -> Steps[None]:
     if template_id is not None and not (yield Statement(_SQL["template"], (template_id, tenant_id))):
-        raise NotFound(f"there is no template {template_id} (or it is another tenant's): nothing was stored")
+        raise refusals.no_such_template(template_id)
 
 
 def _same(there: Trigger, trigger: NewTrigger) -> Trigger:
     if there.tenant_id != trigger.tenant_id:
-        raise StoreError(f"trigger id {trigger.id} belongs to another tenant: nothing was stored; ids must be new")
+        raise refusals.id_taken("trigger", trigger.id)
     return there
 
 
-def _refuse_changed(name: str, change: TriggerChange, revision: int) -> None:
-    if change.of_revision not in (UNSET, revision):
-        raise NotAllowed(
-            f'trigger "{name}" was changed meanwhile (it has revision {revision}, the change was made for '
-            f"{change.of_revision}): nothing was stored; read it again, then change it"
-        )
+def _refuse_changed(type_: TriggerType, name: str, change: TriggerChange, revision: int) -> None:
+    expected = change.of_revision
+    if isinstance(expected, int) and expected != revision:
+        raise refusals.changed_meanwhile(trigger_noun(type_), name, revision=revision, expected=expected)
 
 
 def _refuse_taken(tenant_id: str, type_: TriggerType, name: str) -> Steps[None]:
     if (yield from find_trigger(tenant_id, type_, name)) is not None:
-        what = "a schedule" if type_ == "schedule" else "an event trigger"
-        raise Duplicate(f'there is {what} "{name}" already: nothing was stored; change that one, or take another name')
+        raise refusals.name_taken("a schedule" if type_ == "schedule" else "an event trigger", name)
