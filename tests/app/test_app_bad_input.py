@@ -77,7 +77,7 @@ CASES: list[tuple[str, Callable[[Headway], Any], type[HeadwayError], str]] = [
     ("queue", options(queue="no spaces"), InvalidJob, "queue='no spaces' is not a valid name: use 1 to 128 letters"),
     ("queue of nothing", options(queue=""), InvalidJob, "queue='' is not a valid name"),
     ("queue with NUL", options(queue="a\0"), InvalidJob, "is not a valid name"),
-    ("queue with dash", options(queue="-a"), InvalidJob, "beginning with a letter, a digit or '_'"),
+    ("queue with dash", options(queue="-a"), InvalidJob, "starting with a letter, a digit or '_'"),
     ("negative delay", options(delay=-1), InvalidJob, "delay=-1 is out of range: durations are from 0 to 100 years"),
     ("negative timedelta", options(delay=timedelta(-1)), InvalidJob, "is out of range"),
     ("negative text", options(delay="-5m"), InvalidJob, "delay='-5m' is not a duration: use a string like '90s'"),

@@ -186,7 +186,7 @@ def test_what_is_no_group_is_refused(app: Headway, work: Any, call: Call) -> Non
     for verb in ("get_group", "cancel_group", "retry_group"):
         with pytest.raises(NotFound, match="there is no group"):
             call(app, verb, uuid4())
-        with pytest.raises(InvalidJob, match="is no group"):
+        with pytest.raises(InvalidJob, match="is not a group"):
             call(app, verb, "x")
     with pytest.raises(InvalidJob, match=r"give \[job, …\]"):
         call(app, "group", work.build("a"))

@@ -80,4 +80,4 @@ def test_a_group_must_be_known(cli: Cli, app: Headway) -> None:
     app.counts()
     for verb in ("show", "cancel", "retry"):
         assert "there is no group" in cli.refused("groups", verb, new_id(), code=1)
-        assert "is no group" in cli.refused("groups", verb, "x", code=2)
+        assert "is not a group" in cli.refused("groups", verb, "x", code=2)

@@ -169,7 +169,7 @@ def test_a_repeated_enqueue_says_that_the_job_was_there(cli: Cli) -> None:
         (("welcome", "--delay", "5 bananas"), "is not a duration"),
         (("welcome", "--rate", "5/fortnight"), "'5/fortnight' is not a rate: write 100/min"),
         (("welcome", "--burst", "5"), "burst=5 means nothing without rate"),
-        (("welcome", "--after", "nope"), "after has 'nope', which is no job"),
+        (("welcome", "--after", "nope"), "after has 'nope', which is not a job"),
         (("welcome", "--train", ""), "train"),
         (("welcome", "--delay", "5m", "--scheduled-for", "2031-01-01T00:00:00Z"), "exclude each other"),
         (("wel come",), "is not a valid name"),

@@ -116,7 +116,7 @@ def claim(place: Place | None = None, **changes: Any) -> Claim:
 def admitted(registry: Registry, place: Place | None, **changes: Any) -> ClaimedStep | None:
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
-    return kind.admit(claim(place, **changes))
+    return kind.claimed_step(claim(place, **changes))
 
 
 def visited(registry: Registry, place: Place | None, **changes: Any) -> tuple[ClaimedStep, StepContext]:

@@ -71,14 +71,14 @@ def test_a_string_without_braces_is_itself_and_doubled_braces_are_braces() -> No
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{dest}", "sync: train='{dest}' names dest, which is no parameter of it: did you mean dest_id?"),
-        ("{zzz}", "names zzz, which is no parameter of it: it takes dest_id, region, owner, day"),
-        ("{ctx}", "names ctx, which is no parameter of it"),
+        ("{dest}", "sync: train='{dest}' names dest, which is not a parameter: did you mean dest_id?"),
+        ("{zzz}", "names zzz, which is not a parameter: it takes dest_id, region, owner, day"),
+        ("{ctx}", "names ctx, which is not a parameter"),
         ("{}", "{} is not the name of a parameter"),
         ("{0}", "{0} is not the name of a parameter"),
         (
             "{dest_id.real}",
-            "{dest_id.real} is not the name of a parameter, and nothing else is put in: give a function",
+            "{dest_id.real} is not the name of a parameter, and a template takes nothing else: give a function",
         ),
         ("{owner[0]}", "{owner[0]} is not the name of a parameter"),
         ("{dest_id:>5}", "is not the name of a parameter"),
@@ -132,9 +132,9 @@ def test_a_function_that_cannot_work_fails_at_definition() -> None:
         return ""
 
     for fn, message in (
-        (lambda dest: dest, "asks for dest, which is no parameter of it: did you mean dest_id?"),
-        (lambda *args: args, "it gets arguments by name, so args cannot go by place"),
-        (lambda dest_id, /: dest_id, "it gets arguments by name, so dest_id cannot go by place"),
+        (lambda dest: dest, "asks for dest, which is not a parameter: did you mean dest_id?"),
+        (lambda *args: args, "it gets arguments by name, so args cannot go by position"),
+        (lambda dest_id, /: dest_id, "it gets arguments by name, so dest_id cannot go by position"),
         (later, "is async, and a key is made before anything is awaited: make it a plain def"),
         (coroutine, "is async"),
     ):
@@ -270,14 +270,17 @@ def test_after_takes_jobs_however_they_are_given() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"after": "welcome"}, "after has 'welcome', which is no job: give what enqueue() or build() gave, or an id"),
-        ({"after": [7]}, "after has 7, which is no job"),
-        ({"after": 7}, "after=7 is no list of jobs"),
-        ({"after": {"a": 1}}, "is no list of jobs"),
+        (
+            {"after": "welcome"},
+            "after has 'welcome', which is not a job: give what enqueue() or build() gave, or an id",
+        ),
+        ({"after": [7]}, "after has 7, which is not a job"),
+        ({"after": 7}, "after=7 is not a list of jobs"),
+        ({"after": {"a": 1}}, "is not a list of jobs"),
         ({"on_failure": "continue"}, "on_failure='continue' means nothing without after"),
         ({"on_failure": "skip"}, "on_failure='skip' is unknown: use 'stop' or 'continue'"),
-        ({"group": "x"}, "group='x' is no group: give what app.group(…) gave, or its id, a UUID"),
-        ({"group": Enqueued(str(UUID(int=1)), "queued", True)}, "is no group"),
+        ({"group": "x"}, "group='x' is not a group: give what app.group(…) gave, or its id, a UUID"),
+        ({"group": Enqueued(str(UUID(int=1)), "queued", True)}, "is not a group"),
     ],
 )
 def test_a_join_that_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:

@@ -117,8 +117,8 @@ def test_each_job_has_its_own_id_and_the_kinds_policy() -> None:
             InvalidJob,
             "welcome(nte=…): there is no such parameter; it takes user_id, note, loud",
         ),
-        ((1, "a", True), {}, InvalidJob, "welcome: 3 arguments were given by place, and it takes 2"),
-        ((1,), {"user_id": 2}, InvalidJob, "welcome(user_id=…): given twice, by place and by name"),
+        ((1, "a", True), {}, InvalidJob, "welcome: 3 arguments were given by position, and it takes 2"),
+        ((1,), {"user_id": 2}, InvalidJob, "welcome(user_id=…): given twice, by position and by name"),
         ((1, object()), {}, InvalidPayload, "welcome: the payload cannot be stored: $.note is a object"),
         ((1, "\0"), {}, InvalidPayload, "$.note holds a NUL character"),
     ],
@@ -234,7 +234,7 @@ def test_arguments_by_place_only_stay_by_place() -> None:
     assert roundtrip(kind, 1, 20, d=40) == (1, 20, 3, 40)
     args, kwargs = kind.decode(kind.build_from({"a": 1, "c": 30}).payload)
     assert kind(*args, **kwargs) == (1, 2, 30, 4)
-    with pytest.raises(InvalidJob, match=r"place\(a=…\): can only be given by place"):
+    with pytest.raises(InvalidJob, match=r"place\(a=…\): can only be given by position"):
         kind.build(a=1)
 
 
@@ -265,7 +265,7 @@ def test_the_context_is_found_under_every_spelling_and_is_no_payload() -> None:
         kind: Kind[..., Any] = Kind(fn)
         assert kind.context_param == name
         assert kind.build(7).payload == '{"a":7}'
-        with pytest.raises(InvalidJob, match=rf"{fn.__name__}\({name}=…\): is the context, which the worker gives"):
+        with pytest.raises(InvalidJob, match=rf"{fn.__name__}\({name}=…\): is the context, which the worker passes"):
             kind.build(a=7, **{name: 1})
 
 

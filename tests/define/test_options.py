@@ -147,7 +147,7 @@ NAIVE = datetime(2031, 5, 6)  # noqa: DTZ001
         ({"queue": "a b"}, "queue='a b' is not a valid name: use 1 to 128 letters"),
         ({"queue": ""}, "queue='' is not a valid name"),
         ({"queue": "x" * 129}, "is not a valid name"),
-        ({"queue": "-x"}, "beginning with a letter, a digit or '_'"),
+        ({"queue": "-x"}, "starting with a letter, a digit or '_'"),
         ({"queue": "x\n"}, "is not a valid name"),
         ({"queue": "ü"}, "is not a valid name"),
         ({"queue": None}, "queue=None is not a valid name"),
@@ -198,7 +198,7 @@ NAIVE = datetime(2031, 5, 6)  # noqa: DTZ001
         ({"meta": {"a": "x" * 65_536}}, "the meta is 65,544 bytes of JSON, over the limit of 65,536"),
         ({"meta": {"a": float("nan")}}, "the meta cannot be stored: $.a is nan"),
         ({"backoff": ("1s",)}, "backoff=('1s',) is not a pair: give (base, cap)"),
-        ({"backoff": ("2h", "1h")}, "begins above its cap"),
+        ({"backoff": ("2h", "1h")}, "starts above its cap"),
         ({"backoff": "x"}, "backoff='x' is not a duration"),
         ({"backoff": lambda n: n}, "is a function, which a job's row cannot carry: give it to the kind"),
     ],
@@ -252,7 +252,7 @@ def test_backoff_is_a_base_a_pair_or_a_function() -> None:
     own = kind(backoff=doubled)
     assert own.options.backoff is doubled
     assert own.build().backoff_base_ms == 1_000
-    with pytest.raises(InvalidJob, match="would never be used: the kind computes its own"):
+    with pytest.raises(InvalidJob, match="would never be used: the kind computes its backoff"):
         own.using(backoff="5s")
 
 

@@ -123,7 +123,7 @@ def test_await_waits_for_names_with_a_deadline(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        (Await([]), "awaits no signal at all"),
+        (Await([]), "awaits no signal: name"),
         (Await(""), "signal"),
         (Await([7]), "signal"),  # type: ignore[list-item]
         (Await("a", match="most"), "neither 'any' nor 'all'"),  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_await_waits_for_names_with_a_deadline(registry: Registry) -> None:
         (Sleep("soon"), "delay"),
         (Sleep(None), "delay"),  # type: ignore[arg-type]
         (Replay(delay=-1), "delay"),
-        (Spawn([7]), "7 is no child"),  # type: ignore[list-item]
+        (Spawn([7]), "7 is not a child"),  # type: ignore[list-item]
         (Spawn([], on_failure="explode"), "neither 'continue' nor 'stop'"),  # type: ignore[arg-type]
         (Spawn(7), "thing.start"),  # type: ignore[arg-type]
         (Next("ship", state="x"), "cannot be kept"),

@@ -163,7 +163,7 @@ def test_a_state_that_cannot_be_shown_is_an_invalid_outcome_all_the_same() -> No
 
 @pytest.mark.parametrize("type_", [int, str, list, list[int], "State", object(), Any])
 def test_what_is_no_state_is_refused_at_once(type_: Any) -> None:
-    with pytest.raises(InvalidJob, match=r"checkout: State = .* is no state"):
+    with pytest.raises(InvalidJob, match=r"checkout: State = .* is not a state"):
         Shape(type_, "checkout")
 
 

@@ -67,7 +67,7 @@ def test_a_step_that_a_subclass_replaces_without_the_mark_is_no_step() -> None:
     class Sub(Base):
         def start(self, ctx: Any) -> Any: ...
 
-    with pytest.raises(InvalidJob, match="begins with the step start"):
+    with pytest.raises(InvalidJob, match="starts with the step start"):
         Registry().machine(Sub)
 
 
@@ -77,7 +77,7 @@ def test_a_machine_without_start_is_refused() -> None:
         def begin(self, ctx: Any) -> Any: ...
 
     with pytest.raises(
-        InvalidJob, match=r"m: a machine begins with the step start: write @step def start\(self, ctx\)"
+        InvalidJob, match=r"m: a machine starts with the step start: write @step def start\(self, ctx\)"
     ):
         Registry().machine(M)
 

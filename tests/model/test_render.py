@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.errors import RenderError
-from headway.model.render import look_up, places, render
+from headway.model.render import look_up, placeholders, render
 
 LIMIT = 10_000
 EVENT = {
@@ -62,7 +62,7 @@ def test_what_is_no_text_stays_as_it_is() -> None:
 
 def test_two_braces_can_be_written() -> None:
     assert filled(r"\{{event.count}} and {{event.count}}") == "{{event.count}} and 3"
-    assert places(r"\{{nothing") == []
+    assert placeholders(r"\{{nothing") == []
 
 
 def test_values_with_braces_are_not_rendered_again() -> None:
@@ -115,7 +115,7 @@ def test_a_path_that_leads_nowhere_is_an_error_with_the_place(template: str) -> 
 )
 def test_what_is_no_path_is_refused_before_it_is_stored(template: str) -> None:
     with pytest.raises(RenderError) as refused:
-        places({"deep": [template]})
+        placeholders({"deep": [template]})
     assert len(str(refused.value)) < 400
     with pytest.raises(RenderError):
         filled(template)
@@ -132,7 +132,7 @@ def test_a_reference_to_a_secret_does_not_come_out_of_a_place(template: Any) -> 
 
 def test_the_name_of_a_secret_is_not_looked_up() -> None:
     template = {"a": {"$secret": "{{event.name}}"}}
-    for refuse in (lambda: filled(template, {"name": "NAME"}), lambda: places(template)):
+    for refuse in (lambda: filled(template, {"name": "NAME"}), lambda: placeholders(template)):
         with pytest.raises(RenderError, match="the name of a secret must be written out"):
             refuse()
 
@@ -141,13 +141,13 @@ def test_a_reference_of_the_template_itself_stays() -> None:
     event = {"name": "$secret", "text": '{"$secret": "NAME"}'}
     template = {"a": {"$secret": "NAME"}, "b": "{{event.name}}", "c": "{{event.text}}"}
     assert filled(template, event) == {"a": {"$secret": "NAME"}, "b": "$secret", "c": event["text"]}
-    assert places(template) == ["event.name", "event.text"]
+    assert placeholders(template) == ["event.name", "event.text"]
 
 
 def test_an_open_place_is_refused() -> None:
     for template in ("{{event.a", "a {{ b", "{{event.count}} {{"):
         with pytest.raises(RenderError, match="without"):
-            places(template)
+            placeholders(template)
 
 
 def test_what_would_be_too_large_is_refused_before_it_is_built() -> None:
@@ -169,7 +169,7 @@ def test_a_template_that_is_too_deep_is_refused() -> None:
     with pytest.raises(RenderError, match="nested deeper"):
         filled(deep)
     with pytest.raises(RenderError, match="nested deeper"):
-        places(deep)
+        placeholders(deep)
 
 
 def test_the_error_says_what_is_there_instead() -> None:
@@ -207,7 +207,7 @@ def test_a_text_without_places_is_left_alone(value: Any) -> None:
 @given(st.text(alphabet="{}\\event.a?- \n", max_size=40))
 def test_braces_of_all_sorts_never_crash(text: str) -> None:
     with contextlib.suppress(RenderError):
-        places(text)
+        placeholders(text)
         filled(text, {"a": "{{event.a}}", "event": 1})
 
 

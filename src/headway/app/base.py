@@ -57,10 +57,10 @@ class VerbBase(TenantLookup):
 
     def learn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
-        if self._definitions.are_old:
+        if self._definitions.are_stale:
             op = self._store.ops.definitions(None)
             found = self._run(op) if conn is None else self._store.run_in(conn, op)
-            self._definitions.hear(found)
+            self._definitions.replace(found)
 
     def _get(self, job_id: str | UUID) -> Op[Job]:
         key = as_id(job_id)

@@ -41,13 +41,13 @@ class DefinitionVerbs(VerbBase):
         A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
         changed = self._run(self._change_definition(kind, reset, actor, changes))
-        self._definitions.forget()
+        self._definitions.expire()
         return changed
 
     def delete_definition(self, kind: str, *, actor: str | None = None) -> None:
         """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
         self._run(self._delete_definition(kind, actor))
-        self._definitions.forget()
+        self._definitions.expire()
 
     def _definition(self, kind: str) -> Op[Definition]:
         return then(

@@ -33,7 +33,7 @@ class EnqueueVerbs(VerbBase):
         """
         self.learn(options.get("conn"))
         if self._is_unknown(kind):  # it may have been declared a moment ago
-            self._definitions.forget()
+            self._definitions.expire()
             self.learn(options.get("conn"))
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 

@@ -11,7 +11,7 @@ from headway import secrets
 from headway.app.events import payload_of
 from headway.app.trigger_rows import TriggerRows
 from headway.define.option_types import TriggerChanges, TriggerOptions
-from headway.define.trigger_jobs import event_job, meets
+from headway.define.trigger_jobs import event_job, matches
 from headway.define.triggers import new_trigger
 from headway.errors import HeadwayError
 from headway.model.codec import decode
@@ -121,7 +121,7 @@ class TriggerVerbs(TriggerRows):
                 job_id=None,
                 error=None,
             )
-            if sample.name != trigger.event or not meets(trigger, sample):
+            if sample.name != trigger.event or not matches(trigger, sample):
                 return Rehearsal(met=False)
             try:
                 job, dedupe_key = event_job(

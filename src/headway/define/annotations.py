@@ -1,4 +1,4 @@
-"""The types that a handler's annotations name, resolved and made fit for decoding JSON."""
+"""Resolves the annotations of a handler to types that JSON can be decoded into."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ZONED = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
-    """The function's signature; on Python 3.14 without evaluating annotations that only type checkers can."""
+    """The function's signature; on Python 3.14 without evaluating annotations that only type checkers can evaluate."""
     if sys.version_info >= (3, 14):
         from annotationlib import Format
 
@@ -29,7 +29,7 @@ def signature_of(fn: Callable[..., Any]) -> inspect.Signature:
 
 
 def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> Any:
-    """What the parameter's annotation stands for; Any without one, `Context` for the context."""
+    """The type that the parameter is annotated with: Any without one, `Context` for the context."""
     annotation = parameter.annotation
     if annotation is inspect.Parameter.empty:
         return Any
@@ -49,7 +49,7 @@ def resolve(fn: Callable[..., Any], parameter: inspect.Parameter, kind: str) -> 
 
 
 def decodable(annotation: Any, parameter: str, kind: str) -> Any:
-    """The annotation as msgspec decodes it; raises `InvalidJob` for one that JSON can never become."""
+    """The annotation as msgspec decodes it; raises `InvalidJob` for a type that cannot be made from JSON."""
     if annotation is object:
         return Any
     annotation = _with_zones(annotation)
@@ -79,12 +79,12 @@ def _evaluate(fn: Callable[..., Any], annotation: Any) -> Any:
     inner = inspect.unwrap(getattr(fn, "func", fn))
     inner = getattr(inner, "__func__", inner)
     if not hasattr(inner, "__globals__"):
-        inner = type(inner).__call__  # an object that is called
+        inner = type(inner).__call__  # a callable object
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return _hint(holder, inner.__globals__, None)
     except NameError:
-        # classes of the function that defines the handler, as in tests
+        # classes that are local to the function that defines the handler, as in tests
         return _hint(holder, inner.__globals__, _locals_around(inner))
 
 
@@ -93,7 +93,7 @@ def _hint(holder: Any, globalns: dict[str, Any], localns: dict[str, Any] | None)
 
 
 def _locals_around(fn: Any) -> dict[str, Any]:
-    """What is defined in the running functions that the handler is nested in."""
+    """The local names of the running functions that the handler is nested in."""
     parts = fn.__qualname__.split(".<locals>.")
     enclosing = {".<locals>.".join(parts[:depth]) for depth in range(1, len(parts))}
     names: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _with_zones(annotation: Any) -> Any:
-    """The annotation with every plain datetime asking for a zone."""
+    """The annotation with every plain datetime requiring a time zone."""
     if annotation is datetime:
         return _ZONED
     arguments = get_args(annotation)
@@ -136,7 +136,7 @@ def _is_type(argument: Any) -> bool:
 
 
 def _customs(info: Any, seen: set[int]) -> Iterator[Any]:
-    """The classes within a type that msgspec leaves to a hook."""
+    """The classes inside a type that msgspec leaves to a decoding hook."""
     if id(info) in seen:
         return
     seen.add(id(info))

@@ -1,4 +1,4 @@
-"""A handler's arguments: from a call to the payload's JSON object, and back to the call."""
+"""A handler's arguments: from a call to the JSON object of the payload, and back."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _P = inspect.Parameter
 _UNSET = msgspec.UNSET
 _NO_ARGS: tuple[Any, ...] = ()
-_MOST_LOOSE = 64
+_MAX_LOOSE = 64
 
 
 class Arguments:
-    """How one function's arguments are written and read; made once, at definition."""
+    """Writes and reads the arguments of one function; made once, at definition."""
 
     __slots__ = (
-        "_by_place",
         "_decoder",
         "_defaults",
         "_extra",
         "_fields",
         "_kind",
         "_loose",
-        "_only_by_place",
         "_optional",
+        "_positional",
+        "_positional_only",
         "context",
     )
 
     def __init__(self, fn: Callable[..., Any], kind: str) -> None:
         self._kind = kind
         self.context: str | None = None  # the parameter that gets the context
-        self._by_place: tuple[str, ...] = ()  # what may be given by place, in order
-        self._only_by_place: tuple[str, ...] = ()
-        self._defaults: dict[str, Any] = {}  # of every parameter; `_P.empty` where there is none
+        self._positional: tuple[str, ...] = ()  # what may be given by position, in order
+        self._positional_only: tuple[str, ...] = ()
+        self._defaults: dict[str, Any] = {}  # of every parameter; `_P.empty`: it has no default
         self._optional: tuple[str, ...] = ()
         self._extra: msgspec.json.Decoder[Any] | None = None  # decodes the values of **kwargs
         fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -61,12 +61,12 @@ class Arguments:
         self._loose: dict[frozenset[str], msgspec.json.Decoder[Any]] = {}  # see `_decoder_without`
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> str:
-        """The payload of a call: only what was given; raises `InvalidJob` or `InvalidPayload`."""
-        given = self._bind(args, kwargs) if args or self._only_by_place else kwargs
+        """The payload of a call, without defaults; raises `InvalidJob` or `InvalidPayload`."""
+        given = self._bind(args, kwargs) if args or self._positional_only else kwargs
         return self.pack_named(given, limit)
 
     def pack_named(self, given: Mapping[str, Any], limit: int) -> str:
-        """The payload made of arguments that are all named."""
+        """The payload of arguments that are all given by name."""
         try:
             text = encode(given, limit=limit)
         except InvalidPayload as error:
@@ -82,7 +82,7 @@ class Arguments:
         return text
 
     def unpack(self, text: str) -> Call:
-        """The call that a payload stands for, without the context; raises `InvalidPayload`, and `PayloadMismatch`."""
+        """The call that a payload describes, without the context; raises `InvalidPayload`, `PayloadMismatch`."""
         try:
             decoded = self._decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -93,23 +93,23 @@ class Arguments:
                 del kwargs[name]
         if self._extra is not None:
             kwargs |= self._extras(text, decoded)
-        if not self._only_by_place:
+        if not self._positional_only:
             return _NO_ARGS, kwargs
-        return self._places(kwargs), kwargs
+        return self._take_positional(kwargs), kwargs
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters, without the context."""
+        """The names of the parameters, without the context."""
         return tuple(self._defaults)
 
     @property
     def open_ended(self) -> bool:
-        """Whether others may be given too, by **kwargs."""
+        """Whether it takes other names, too (**kwargs)."""
         return self._extra is not None
 
     def values(self, text: str) -> dict[str, Any]:
-        """All arguments of a payload by name, as the function sees them: its own defaults stand in for the rest, and
-        a secret is still a reference."""
+        """All arguments of a payload by name, as the function sees them: with its defaults. Secrets are still
+        references."""
         unknown = self._unknown(text)
         decoded = self._decoder_without(unknown).decode(text)
         values = msgspec.structs.asdict(decoded)
@@ -119,23 +119,23 @@ class Arguments:
         return values if self._extra is None else values | self._extras(text, decoded, unknown)
 
     def _unknown(self, text: str) -> frozenset[str]:
-        """The arguments that are, or hold, references to secrets: what they will be is known when the job runs."""
+        """The arguments that are, or contain, references to secrets: their values are known when the job runs."""
         try:
             return frozenset(str(path[0]) for path in secrets.paths(text) if path)
         except InvalidPayload as error:
             raise InvalidPayload(f"{self._kind}: {error}") from error
 
     def _decoder_without(self, unknown: frozenset[str]) -> msgspec.json.Decoder[Any]:
-        """The decoder that takes these arguments as they are."""
+        """The decoder that accepts any value for these arguments."""
         if not unknown:
             return self._decoder
-        # by name and not by what was given: only so many can be kept
+        # only known names: the number of decoders stays bounded, whatever payloads contain
         unknown = frozenset(unknown & self._defaults.keys())
         loose = self._loose.get(unknown)
         if loose is None:
             fields = [(name, Any if name in unknown else type_, *rest) for name, type_, *rest in self._fields]
             loose = self._make_decoder(fields)
-            if len(self._loose) < _MOST_LOOSE:
+            if len(self._loose) < _MAX_LOOSE:
                 self._loose[unknown] = loose
         return loose
 
@@ -143,19 +143,19 @@ class Arguments:
         if self.context is not None:
             raise InvalidJob(f"{self._kind}: both {self.context} and {parameter.name} are annotated Context: keep one")
         if parameter.kind is _P.POSITIONAL_ONLY:
-            raise InvalidJob(f"{self._kind}: the context is given by name, so {parameter.name} may not be before /")
+            raise InvalidJob(f"{self._kind}: the context is given by name, so {parameter.name} may not stand before /")
         self.context = parameter.name
 
     def _field(self, parameter: inspect.Parameter, annotation: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
         name = parameter.name
         if parameter.kind is not _P.KEYWORD_ONLY:
-            self._by_place += (name,)
+            self._positional += (name,)
         if parameter.kind is _P.POSITIONAL_ONLY:
-            self._only_by_place += (name,)
+            self._positional_only += (name,)
         self._defaults[name] = parameter.default
         if parameter.default is _P.empty:
             return name, annotation
-        # UNSET and not the default itself: what was not given is left to the function
+        # UNSET, not the default itself: the function fills in what was not given
         self._optional += (name,)
         return name, annotation, _UNSET
 
@@ -168,26 +168,26 @@ class Arguments:
             raise InvalidJob(f"{self._kind}: its parameters ({names}) cannot be decoded: {error}") from error
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        if len(args) > len(self._by_place):
+        if len(args) > len(self._positional):
             raise InvalidJob(
-                f"{self._kind}: {len(args)} arguments were given by place, and it takes {len(self._by_place)}"
-                + ("" if self.context is None else f" ({self.context} is given by the worker)")
+                f"{self._kind}: {len(args)} arguments were given by position, and it takes {len(self._positional)}"
+                + ("" if self.context is None else f" ({self.context} is passed by the worker)")
             )
-        given = dict(zip(self._by_place, args, strict=False))
+        given = dict(zip(self._positional, args, strict=False))
         for name in kwargs:
             if name in given:
-                raise InvalidJob(f"{self._kind}({name}=…): given twice, by place and by name")
-            if name in self._only_by_place:
-                raise InvalidJob(f"{self._kind}({name}=…): can only be given by place, as the function says")
+                raise InvalidJob(f"{self._kind}({name}=…): given twice, by position and by name")
+            if name in self._positional_only:
+                raise InvalidJob(f"{self._kind}({name}=…): can only be given by position, as the function says")
         return {**given, **kwargs}
 
     def _extras(self, text: str, decoded: Any, unknown: frozenset[str] = frozenset()) -> dict[str, Any]:
-        """What the payload holds beyond the named parameters."""
+        """The payload's fields that are not parameters."""
         assert self._extra is not None
         extras: dict[str, Any] = {}
         for name, raw in _raw_fields.decode(text).items():
             if name == self.context:
-                raise InvalidPayload(f"{self._kind}({name}=…): is the context, which the worker gives: leave it out")
+                raise InvalidPayload(f"{self._kind}({name}=…): is the context, which the worker passes: leave it out")
             if name not in decoded.__struct_fields__:
                 try:
                     extras[name] = msgspec.json.decode(raw) if name in unknown else self._extra.decode(raw)
@@ -195,13 +195,13 @@ class Arguments:
                     raise InvalidPayload(f"{self._kind}({name}=…): {fault_of(error)[1]}") from error
         return extras
 
-    def _places(self, kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Takes out those that go by place; a default stands in for one that is missing before another."""
-        last = max((i for i, name in enumerate(self._only_by_place) if name in kwargs), default=-1)
-        return tuple(kwargs.pop(name, self._defaults[name]) for name in self._only_by_place[: last + 1])
+    def _take_positional(self, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Removes the positional-only arguments and gives them in order; defaults fill gaps between them."""
+        last = max((i for i, name in enumerate(self._positional_only) if name in kwargs), default=-1)
+        return tuple(kwargs.pop(name, self._defaults[name]) for name in self._positional_only[: last + 1])
 
     def _fault(self, error: Exception) -> tuple[str, bool]:
-        """A message for a decoding error, and whether the call itself is wrong, not a value in it."""
+        """The message for a decoding error, and whether the call itself is wrong, rather than a value."""
         path, reason = fault_of(error)
         kind = self._kind
         if path == "$" and reason.startswith("object missing required field `"):
@@ -209,7 +209,7 @@ class Arguments:
         if path == "$" and reason.startswith("object contains unknown field `"):
             name = reason.split("`")[1]
             if name == self.context:
-                return f"{kind}({name}=…): is the context, which the worker gives: leave it out", True
+                return f"{kind}({name}=…): is the context, which the worker passes: leave it out", True
             known = ", ".join(self._decoder.type.__struct_fields__) or "no arguments"
             return f"{kind}({name}=…): there is no such parameter; it takes {known}", True
         if not path.startswith("$."):

@@ -1,4 +1,4 @@
-"""The check of each option's value: gives the `Options` fields that it sets, or refuses it with the fix."""
+"""Checks the value of each option: gives the `Options` fields that it sets, or raises `InvalidJob` with the fix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def name(value: object, what: str) -> str:
     if not isinstance(value, str) or not _NAME.match(value):
         raise InvalidJob(
             f"{what}={value!r} is not a valid name: use 1 to 128 letters, digits, "
-            "'.', '_', '-', ':' and '/', beginning with a letter, a digit or '_'"
+            "'.', '_', '-', ':' and '/', starting with a letter, a digit or '_'"
         )
     return value
 
@@ -78,7 +78,7 @@ def tenant(value: Any, _option: str) -> dict[str, Any]:
 
 
 def backoff(value: Any, option: str) -> dict[str, Any]:
-    """A function stays in the process; durations go to the row."""
+    """A function stays in this process; durations are stored in the job's row."""
     if callable(value):
         return {"backoff": value}
     if isinstance(value, tuple | list):
@@ -86,7 +86,7 @@ def backoff(value: Any, option: str) -> dict[str, Any]:
             raise InvalidJob(f"{option}={value!r} is not a pair: give (base, cap), like ('1s', '1h')")
         base, cap = to_ms(value[0], f"{option} base"), to_ms(value[1], f"{option} cap")
         if base > cap:
-            raise InvalidJob(f"{option}={value!r} begins above its cap: give (base, cap) with base <= cap")
+            raise InvalidJob(f"{option}={value!r} starts above its cap: give (base, cap) with base <= cap")
     else:
         base = to_ms(value, option)
         cap = max(base, _CAP_MS)
@@ -118,13 +118,13 @@ def moment(value: Any, option: str) -> dict[str, Any]:
 
 
 def conflict(on_conflict: OnConflict, key: str | None) -> None:
-    """Raises `InvalidJob` for a job that asks to be refused over a key that it does not have."""
+    """Raises `InvalidJob` for on_conflict="raise" without a key to conflict on."""
     if on_conflict == "raise" and key is None:
         raise InvalidJob("on_conflict='raise' does nothing without a key: give unique_key= or idempotency_key=, too")
 
 
 def expiry(expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None) -> None:
-    """Refuses a job that would expire before it may run; `now` in microseconds, or None."""
+    """Raises `InvalidJob` for a job that would expire before it may run; `now` in microseconds, or None."""
     if expires_at is None:
         return
     if scheduled_for is not None and expires_at <= scheduled_for:
@@ -168,12 +168,12 @@ def meta(value: Any, option: str) -> dict[str, Any]:
 
 
 def key(value: Any, option: str) -> dict[str, Any]:
-    """A key as it stands, in the place of what the kind would make."""
+    """A literal key, instead of the one that the kind would make."""
     return {option: keys.literal(value, option), f"{option}_by": None}
 
 
 def key_of(value: Any, option: str) -> dict[str, Any]:
-    """A kind's key: as it stands, or made of each job's arguments."""
+    """A kind's key: literal, or made from each job's arguments."""
     source = keys.source(value)
     return key(value, option) if source is None else {option: None, f"{option}_by": source}
 
@@ -192,13 +192,13 @@ def burst(value: Any, option: str) -> dict[str, Any]:
 
 
 def after(value: Any, option: str) -> dict[str, Any]:
-    """The ids of jobs, however they are given."""
+    """The ids of jobs, given as jobs or ids."""
     if value is None:
         return {"after": ()}
     if isinstance(value, str | UUID | Enqueued | Job | NewJob):
         value = (value,)
     if not isinstance(value, Collection) or isinstance(value, Mapping):
-        raise InvalidJob(f"{option}={value!r} is no list of jobs: give what enqueue() or build() gave, or their ids")
+        raise InvalidJob(f"{option}={value!r} is not a list of jobs: give what enqueue() or build() gave, or their ids")
     return {"after": tuple(dict.fromkeys(_job_id(each, option) for each in value))}
 
 
@@ -208,7 +208,7 @@ def _job_id(value: Any, option: str) -> str:
     try:
         return as_id(value)
     except NotFound:
-        message = f"{option} has {value!r}, which is no job: give what enqueue() or build() gave, or an id"
+        message = f"{option} has {value!r}, which is not a job: give what enqueue() or build() gave, or an id"
         raise InvalidJob(message) from None
 
 
@@ -222,7 +222,7 @@ def group_id(value: Any, what: str = "group") -> str:
     try:
         return as_id(found)
     except NotFound:
-        raise InvalidJob(f"{what}={value!r} is no group: give what app.group(…) gave, or its id, a UUID") from None
+        raise InvalidJob(f"{what}={value!r} is not a group: give what app.group(…) gave, or its id, a UUID") from None
 
 
 def error_classes(value: Any, option: str) -> dict[str, Any]:

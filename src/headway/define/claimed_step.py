@@ -1,4 +1,4 @@
-"""One execution of a machine's step: the code that it runs, and where the machine is."""
+"""ClaimedStep: a claim of a machine, with the code of the step that runs and the place where the machine is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _AROUND = 3  # levels: the place, its signals, each of them
 
 
 class ClaimedStep:
-    """A claim of a machine, with the edition of its code and the step that shall run."""
+    """To the worker it answers the same questions as a `Kind`: what to call, and what the answer settles."""
 
     def __init__(self, edition: Edition, step: Step, place: Place, claim: Claim, *, migrates: bool) -> None:
         self.edition = edition
@@ -43,7 +43,7 @@ class ClaimedStep:
         self._row = claim
         self.claim = step.policy(claim)
         self.migrates = migrates
-        self._ready = False  # it has a state that its handle could see
+        self._ready = False  # its state was read, so `handle` may be called
         self._machine: Machine
 
     @property
@@ -56,12 +56,12 @@ class ClaimedStep:
 
     @property
     def joins(self) -> bool:
-        """Whether the step comes after a Spawn, and so has children to see."""
+        """Whether the step comes after a Spawn and sees its children."""
         return self.place.joining is not None
 
     def fits(self) -> bool:
-        """Whether the code can read the state that was committed: a deploy may have changed it, which is no reason to
-        fail a machine. What was never committed, the payload, is judged when the step begins."""
+        """Whether this code can read the committed state: another release may have written it, which must not fail the
+        machine. Of a first step, the payload is checked when it starts."""
         if self.migrates or not self.place.state:
             return True
         try:
@@ -71,8 +71,8 @@ class ClaimedStep:
         return True
 
     def parked(self) -> Settlement | None:
-        """That it goes on waiting, where it has not got what it waits for: a car that was canceled while it waited, and
-        retried, comes by its train and not by a signal. None: its step may run."""
+        """The settlement that sends it back to waiting if its signals are not there: a car that was canceled while it
+        waited, and then retried, is claimed by its train's turn and not by a signal. None: its step may run."""
         place = self.place
         if not place.awaiting or place.woken is not None:
             return None
@@ -91,9 +91,9 @@ class ClaimedStep:
         return turned(self.claim, turn, "waiting", status="released")
 
     def following(self, settlement: Settlement, signals: str | None) -> ClaimedStep | None:
-        """The claimed of the next step, once this one's settlement is committed; None for a step that is not known.
+        """The next step, after this one's settlement was committed; None if the step is not known here.
 
-        Raises `InvalidPayload` where one of its signals cannot be read.
+        Raises `InvalidPayload` if one of its signals cannot be read.
         """
         turn = settlement.turn
         assert turn is not None
@@ -118,9 +118,9 @@ class ClaimedStep:
         return StepContext(self, tenant=tenant, worker_id=worker_id, vault=vault)
 
     def invocation(self, ctx: Context) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
-        """What to call; raises `InvalidPayload` where the state cannot be read."""
+        """What to call; raises `InvalidPayload` if the state cannot be read."""
         assert isinstance(ctx, StepContext)
-        # not made before: what its `__init__` raises is the step's failure
+        # made only now: an error in its `__init__` fails the step
         machine = self._machine = self.edition.machine()
         if self.migrates:
             self._migrate(machine, ctx)
@@ -130,11 +130,11 @@ class ClaimedStep:
 
     @property
     def recovers(self) -> bool:
-        """Whether the machine has a `handle` that may be asked."""
+        """Whether the machine has a `handle` that may decide after an error."""
         return self._ready and getattr(self.edition.machine, "handle", None) is not None
 
     def recovery(self, ctx: Context, error: BaseException) -> tuple[Callable[..., Any], Sequence[Any]]:
-        """What to call after the step raised: `handle`, which sees the state as it was committed."""
+        """What to call after the step raised: `handle`, which sees the committed state."""
         assert isinstance(ctx, StepContext)
         ctx.read_state()
         return self._machine.handle, (error, ctx)  # type: ignore[attr-defined]
@@ -149,21 +149,21 @@ class ClaimedStep:
         continues: bool,
         failure: str | None = None,
     ) -> Settlement:
-        """What the outcome of the step, or of `handle` after a failure, comes to.
+        """The settlement for the outcome of the step, or of `handle` after a failure.
 
-        Raises `InvalidOutcome` for what is no outcome or cannot be carried out, `InvalidPayload` for a result that
+        Raises `InvalidOutcome` for what is not an outcome or cannot be carried out, `InvalidPayload` for a result that
         cannot be stored.
         """
         assert isinstance(ctx, StepContext)
         self._check(outcome, handled=failure is not None)
-        return SettlementBuilder(self, ctx, result_limit, state_limit, continues, failure).of(outcome)
+        return SettlementBuilder(self, ctx, result_limit, state_limit, continues, failure).build(outcome)
 
     def _check(self, outcome: Any, *, handled: bool) -> None:
         if isinstance(outcome, _OUTCOMES):
             return
         what = "nothing" if outcome is None else f"{brief(outcome)}"
         if isinstance(outcome, type) and issubclass(outcome, _OUTCOMES):
-            what = f"the class {outcome.__name__}, not one of it ({outcome.__name__}(…))"
+            what = f"the class {outcome.__name__}, not an instance ({outcome.__name__}(…))"
         elif is_step(outcome):
             what = f"the step {outcome.__name__} itself, not Next(self.{outcome.__name__})"
         where, who = (f"{self.claim.kind}.handle", "it") if handled else (self.where, "a step")
@@ -185,7 +185,7 @@ class ClaimedStep:
                 f"{self.claim.kind} version {self.edition.version} has no step {self.step.name}, where this machine of "
                 f"version {version} is: let migrate_from return Next(step, state)"
             )
-        ctx.text = self.edition.shape.conform(moved, _NO_LIMIT)  # its outcome is held to the limit
+        ctx.text = self.edition.shape.conform(moved, _NO_LIMIT)  # the limit is checked on its outcome
 
 
 def _read_inbox(signals: str | None) -> tuple[Received, ...]:

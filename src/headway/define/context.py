@@ -1,4 +1,4 @@
-"""Context: what a handler sees of its own job, and how it says how far it is."""
+"""Context: what a handler sees of its own job, and how it reports progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _undeclared = Vault()
 
 
 class Program(msgspec.Struct, kw_only=True):
-    """What is known of the program that an execution ran; its attempt is stored with it, however it ends."""
+    """What is known of the program that an execution ran; stored with the attempt, however it ends."""
 
     pid: int | None = None
     exit_code: int | None = None  # -N: signal N ended it
@@ -86,18 +86,18 @@ class Context:
         self._tail_limit = tail_limit
         self._canceled = False
         self._stopping = False
-        self.gave_way = False  # it has seen that its worker shall stop
+        self.gave_way = False  # it saw that its worker stops
         self._changed = False
         self._progress: float | None = None
         self._note: str | None = None
-        self._pieces: deque[str] | None = None  # of the log tail, as they follow each other
+        self._pieces: deque[str] | None = None  # of the log tail, in order
         self._size = 0  # their bytes
-        self._end = 0  # the characters of all that ever was in it
-        self._cut = False  # some of it is gone
-        self._mid_line = False  # it ends with a line of `log`, which the next one goes under
+        self._end = 0  # all characters that were ever in it
+        self._cut = False  # older text was cut off
+        self._mid_line = False  # it ends with a line of `log`, so the next text starts a new line
         self._outputs: dict[str, Output] | None = None
         self.program: Program | None = None
-        self.patience_s: float | None = None  # how long the worker lets a cancelled handler end; None: as any other
+        self.patience_s: float | None = None  # how long the worker waits for a cancelled handler; None: the default
         self._lock = threading.Lock()
 
     @property
@@ -133,7 +133,7 @@ class Context:
 
     @property
     def timed_out(self) -> bool:
-        """Whether this step runs because its await's timeout passed without the signals."""
+        """Whether this step runs because its await timed out without the signals."""
         return False
 
     @property
@@ -149,7 +149,7 @@ class Context:
 
     @property
     def tenant(self) -> str:
-        """The tenant's name, or its id where the worker knows no name."""
+        """The tenant's name, or its id if the worker knows no name."""
         return self._tenant or self._claim.tenant_id
 
     @property
@@ -163,7 +163,7 @@ class Context:
     @property
     def attempt(self) -> int:
         """The number of this execution of the job, or of this step, from 1, whatever ended the ones before:
-        a failure, a loss, a snooze, a `Replay`, a deploy. An operator's retry begins anew."""
+        a failure, a loss, a snooze, a `Replay`, a deploy. An operator's retry starts again at 1."""
         return self._claim.attempt
 
     @property
@@ -178,7 +178,7 @@ class Context:
 
     @property
     def fence(self) -> int:
-        """The number of this execution; with the job id, a token that no later or earlier one has."""
+        """The number of this execution; with the job id, a token that no other execution has."""
         return self._claim.fence
 
     @property
@@ -197,27 +197,27 @@ class Context:
 
     @property
     def canceled(self) -> bool:
-        """Whether this execution shall end now: somebody canceled it, its timeout passed, or its worker's grace did."""
+        """Whether this execution must end now: it was canceled, or its timeout or its worker's grace period is over."""
         if self._canceled and self._stopping:
             self.gave_way = True
         return self._canceled
 
     @property
     def stopping(self) -> bool:
-        """Whether the worker was asked to stop: time to save what is done and return, before the grace is over.
+        """Whether the worker was asked to stop: save what is done and return before the grace period is over.
 
-        A function that has seen it true and returns is given back and runs again elsewhere, whatever it returns; one
-        that got to its end all the same returns `Done(result)`.
+        After a handler has seen True here, its job is given back and runs again elsewhere, whatever it returns; if it
+        did finish, it returns `Done(result)`.
         """
         if self._stopping:
             self.gave_way = True
         return self._stopping
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Show how far the job is, from 0 to 1; only remembered here, the worker writes it now and then."""
+        """Show how far the job is, from 0 to 1; kept here, the worker writes it about once a second."""
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise InvalidPayload(f"progress({fraction!r}) is not from 0 to 1: give the fraction that is done")
-        # before the cut: half of a secret would not be known as one
+        # before the cut: half of a secret would not be recognised
         clean = None if note is None else secrets.redact(_storable(note), self.known())[:_NOTE_LIMIT]
         with self._lock:
             self._progress = float(fraction)
@@ -232,24 +232,25 @@ class Context:
         _log.info(line, **self._log_fields())
 
     def output(self, text: str, *, stream: str = "stdout") -> None:
-        """Add raw output of a program or a library to the job's log tail, in whatever pieces it comes.
+        """Add raw output of a program or a library to the job's log tail, in pieces of any size.
 
-        Only whole lines are shown, or pieces of 4 KB where there are none, with secrets redacted, also those that two
-        pieces share. What an unfinished line holds is shown when the job ends. Each stream has its own lines.
+        Whole lines are shown, or 4 KB of a longer line; secrets are redacted even where two pieces share one. An
+        unfinished line is shown when the job ends. Each stream has its own lines.
         """
         with self._lock:
             self._output(stream).write(_storable(text))
 
     def output_gap(self, note: str, *, stream: str = "stdout") -> None:
-        """Say that some of the output is missing here; the unfinished line on either side is left out too."""
+        """Note that output is missing here; the unfinished line on either side is left out, too."""
         with self._lock:
             self._output(stream).skip(note)
 
     def secret(self, name: str) -> str:
-        """The value of the worker's environment variable `name`, which from now on no text of this tenant's jobs shows.
+        """The value of the worker's environment variable `name`; from now on it is masked in all texts of this tenant's
+        jobs.
 
-        Raises `SecretMissing` where it is not set, or not for this kind and tenant; that fails this attempt, which is
-        tried again by policy.
+        Raises `SecretMissing` if it is not set, or not declared for this kind and tenant; that fails this attempt,
+        which is retried by policy.
         """
         return self.keyring.get(name)
 
@@ -268,11 +269,11 @@ class Context:
         return {} if self._keyring is None else self._keyring.given
 
     def known(self) -> Known:
-        """For the worker: what its texts do not show."""
+        """For the worker: the secrets to mask in its texts."""
         return self.keyring.known
 
     def close_outputs(self) -> None:
-        """For the worker: the handler has ended, and its last lines with it."""
+        """For the worker: the handler has ended; show its unfinished lines."""
         if self._outputs is not None:
             with self._lock:
                 for each in self._outputs.values():
@@ -283,7 +284,7 @@ class Context:
         self._canceled = True
 
     def stop(self) -> None:
-        """For the worker: it shall stop."""
+        """For the worker: it stops."""
         self._stopping = True
 
     def take_report(self) -> Report | None:
@@ -298,7 +299,7 @@ class Context:
             return Report(self._claim.id, self._claim.fence, self._progress, self._note, tail, self._end)
 
     def _log_fields(self) -> dict[str, Any]:
-        # given here and not left to the current job: a handler may log from threads of its own
+        # passed explicitly: a handler may log from its own threads, which have no current job
         claim = self._claim
         fields = {
             "tenant_id": claim.tenant_id,
@@ -339,7 +340,7 @@ class Context:
 
 
 def owner_of(claim: Claim, tenant: str | None) -> Owner:
-    """Whose job it is: the default tenant is known by its id, and nobody else by that name."""
+    """Whose job it is. Only the default tenant's id gets the name default, whatever a tenant is called."""
     if claim.tenant_id == DEFAULT_TENANT_ID:
         return Owner(claim.tenant_id, "default")
     return Owner(claim.tenant_id, claim.tenant_id if tenant in (None, "default") else tenant)
@@ -350,7 +351,7 @@ def _bytes(line: str) -> int:
 
 
 def _storable(text: object) -> str:
-    """The text without what a store cannot keep: a handler's log line is no reason to fail its job."""
+    """The text without what a store cannot hold: a log line must not fail its job."""
     text = text if isinstance(text, str) else str(text)
     if text.isascii():
         return text.replace("\0", "�") if "\0" in text else text

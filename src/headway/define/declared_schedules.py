@@ -1,4 +1,4 @@
-"""Schedules that the code declares: what `@app.schedule(…)` keeps until a worker writes it."""
+"""Schedules declared in code: `@app.schedule(…)` keeps them until a worker writes them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from headway.define.option_types import DeclaredScheduleOptions
 from headway.define.triggers import new_schedule
 from headway.errors import InvalidJob
 from headway.model.ids import DEFAULT_TENANT_ID, known_id, tenant_ref
-from headway.model.render import places
+from headway.model.render import placeholders
 from headway.model.trigger import NewTrigger
 
 _OPTIONS = tuple(DeclaredScheduleOptions.__annotations__)
 
 
 class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """One schedule of a kind, as the code has it."""
+    """One schedule of a kind."""
 
     kind: str
     tenant: str | None  # None: the app's own
@@ -33,16 +33,16 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.given["name"])
 
     def row(self, tenant: str, now: datetime) -> NewTrigger:
-        """As it is declared by an app that acts for this tenant."""
+        """Its row, for an app that acts for this tenant."""
         tenant = self.tenant or tenant
         return new_schedule(self.given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
 
 
 def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> DeclaredSchedule:
-    """Check it now, so that a mistake is seen where it was made; raises `InvalidJob`, `InvalidPayload`."""
+    """Check it at definition, where the mistake is; raises `InvalidJob`, `InvalidPayload`."""
     for option in options:
         if option == "enabled":
-            raise InvalidJob("a schedule in the code is enabled; pause it with headway schedules pause, which stays")
+            raise InvalidJob("a schedule in the code is enabled; pause it with headway schedules pause, which lasts")
         if option not in _OPTIONS:
             raise InvalidJob(checks.unknown_option(option, ["cron", *_OPTIONS], "@schedule"))
     given: dict[str, Any] = {"cron": cron, **options}
@@ -54,6 +54,6 @@ def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredSc
         given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=datetime.now(UTC), limit=DEFAULT_PAYLOAD_LIMIT
     )
     payload = given.get("payload") or {}
-    if not places(payload):
+    if not placeholders(payload):
         kind.build_from(payload)
     return made

@@ -1,4 +1,4 @@
-"""Definitions: what the code says of its kinds, and what this process has heard that operators made of it."""
+"""Definitions: what the code says of its kinds, and what operators changed of it, as this process last read it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
 from headway.model.machine import START
 
-HEARD_S = 5.0
-"""For how long what was heard of the definitions is good enough for an enqueue."""
+FRESH_S = 5.0
+"""How long the definitions that were read are good enough for an enqueue."""
 _POLICY = (
     *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
     *("train", "partition", "concurrency", "concurrency_key"),
@@ -52,7 +52,7 @@ def definition_of(kind: AnyKind) -> NewDefinition:
 
 
 def _made(kind: AnyKind) -> dict[str, Any]:
-    """What its code gives each job beside its options, so that `model/restricted.py` lets it: keys, queues of steps."""
+    """Keys and queues that its code sets per job, so that `model/restricted.py` allows them."""
     editions = kind.editions.values() if isinstance(kind, MachineKind) else ()
     steps = [step for edition in editions for step in edition.steps.values()]
     keys = [key for key in KEYS if key in kind.options.made_keys or any(key in step.own for step in steps)]
@@ -61,28 +61,28 @@ def _made(kind: AnyKind) -> dict[str, Any]:
 
 
 class Definitions:
-    """What is stored of kinds, as this process last heard of it: new jobs follow it."""
+    """The stored definitions as this process last read them: new jobs follow them."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._known: dict[str, Definition] = {}
         self._schemas: dict[str, Schema] = {}
-        self._heard_at = -HEARD_S
-        self.heard: str | None = None  # how many there were, and the sum of their revisions
+        self._read_at = -FRESH_S
+        self.fingerprint: str | None = None  # their number and the sum of their revisions, as `Due.defined` has it
 
     @property
-    def are_old(self) -> bool:
-        """Whether they should be read again before an enqueue."""
-        return time.monotonic() - self._heard_at >= HEARD_S
+    def are_stale(self) -> bool:
+        """Whether they must be read again before an enqueue."""
+        return time.monotonic() - self._read_at >= FRESH_S
 
-    def forget(self) -> None:
-        """What was heard is not true any more: it is read again before the next enqueue."""
-        self._heard_at = -HEARD_S
+    def expire(self) -> None:
+        """Read them again before the next enqueue."""
+        self._read_at = -FRESH_S
 
-    def hear(self, found: list[Definition]) -> None:
-        """Take what was read: all that there is."""
-        self._heard_at = time.monotonic()
-        self.heard = f"{len(found)}/{sum(each.revision for each in found)}"
+    def replace(self, found: list[Definition]) -> None:
+        """Take what was read, which is all that is stored."""
+        self._read_at = time.monotonic()
+        self.fingerprint = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}
         self._schemas.clear()
         for kind in self._registry:
@@ -90,14 +90,14 @@ class Definitions:
 
     @property
     def names(self) -> list[str]:
-        """The kinds that are stored."""
+        """The kinds that have a stored definition."""
         return list(self._known)
 
     def get(self, kind: str) -> Definition | None:
         return self._known.get(kind)
 
     def schema_of(self, kind: str) -> dict[str, Any] | None:
-        """The JSON Schema that its payloads must fit, from the code or as it is stored."""
+        """The JSON Schema of its payloads, from the code or the stored definition."""
         known = self._registry.get(kind)
         if known is not None:
             return None if known.schema is None else known.schema.source
@@ -107,7 +107,7 @@ class Definitions:
     def build(
         self, kind: str, payload: Mapping[str, Any], options: Mapping[str, Any], *, now: int, limit: int
     ) -> NewJob:
-        """A job of a kind by its name: as its code builds it, or, where that is not here, as its definition says.
+        """A job of a kind by its name: built by its code, or, if that is not here, from its definition.
 
         Raises `InvalidJob`, `InvalidPayload`.
         """
@@ -159,7 +159,7 @@ def _description(kind: AnyKind) -> str:
     if isinstance(given, str):
         return given
     doc = inspect.getdoc(kind.fn) if isinstance(kind, Kind) else None
-    # a class without its own has that of its base
+    # a class without a docstring inherits that of its base
     if isinstance(kind, MachineKind) and "__doc__" in vars(kind.fn) and vars(kind.fn)["__doc__"] is None:
         doc = None
     return " ".join((doc or "").partition("\n\n")[0].split())[:500]

@@ -23,7 +23,7 @@ class Enqueuer(Protocol):
         ...
 
     def learn(self, conn: Any) -> None:
-        """Hear of what operators changed of kinds, if that was not heard of lately."""
+        """Read what operators changed of kinds, unless that was read a moment ago."""
         ...
 
     async def alearn(self, conn: Any) -> None:
@@ -48,7 +48,7 @@ class Enqueuer(Protocol):
 
 
 class Binding:
-    """The apps that a registry's kinds belong to; shared by all of them, the later ones too."""
+    """The apps that a registry's kinds belong to; shared by all its kinds, later ones included."""
 
     __slots__ = ("_enqueuers", "redefined")
 
@@ -58,7 +58,7 @@ class Binding:
 
     @property
     def payload_limit(self) -> int:
-        """What is built for several apps must fit them all; asked for late, as an app reads its settings late."""
+        """The smallest limit of its apps, since a job may go to any. Read each time: apps read their settings late."""
         if len(self._enqueuers) == 1:
             return self._enqueuers[0].payload_limit
         return min((each.payload_limit for each in self._enqueuers), default=DEFAULT_PAYLOAD_LIMIT)
@@ -78,7 +78,7 @@ class Binding:
             case []:
                 raise InvalidJob(
                     f'kind "{kind}" belongs to no app yet, so nothing can be enqueued: add its registry to '
-                    "one with app.include(registry) before, or use app.enqueue(kind.build(…))"
+                    "one with app.include(registry) first, or use app.enqueue(kind.build(…))"
                 )
             case several:
                 raise InvalidJob(

@@ -1,4 +1,4 @@
-"""Makes a group of jobs: its row, its members, and the edges that its mode and its callback mean."""
+"""Makes a group of jobs: its row, its members, and who waits for whom by its mode and callback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.model.job import NewJob, OnFailure
 def grouped(
     jobs: Sequence[NewJob], *, mode: Mode, on_failure: GroupFailure, callback: NewJob | None
 ) -> tuple[NewGroup, list[NewJob]]:
-    """The group, and all that is to be enqueued for it: the members in order, then the callback.
+    """The group, and the jobs to enqueue for it: the members in order, then the callback.
 
     Raises `InvalidJob` for what cannot be a group.
     """
@@ -54,7 +54,7 @@ def _check(jobs: Sequence[NewJob]) -> None:
     seen: set[str] = set()
     for job in jobs:
         if job.id in seen:
-            raise InvalidJob(f"job {job.id} is in this group twice: build() one for each place")
+            raise InvalidJob(f"job {job.id} is in this group twice: build() a job for each")
         seen.add(job.id)
         if job.group_id is not None:
             raise InvalidJob(f"job {job.id} belongs to group {job.group_id} already: a job has one group")
@@ -63,7 +63,7 @@ def _check(jobs: Sequence[NewJob]) -> None:
 
 
 def _waiting(job: NewJob, ids: tuple[str, ...], on_failure: OnFailure) -> NewJob:
-    """The job, waiting for these too."""
+    """The job, waiting for these, too."""
     if not ids:
         return job
     if job.after and job.on_failure != on_failure:

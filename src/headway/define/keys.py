@@ -1,4 +1,4 @@
-"""Keys that a kind makes of its jobs' arguments: a template like "dest_{dest_id}", or a function of them."""
+"""Keys that a kind makes from its jobs' arguments: by a template like "dest_{dest_id}", or by a function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES = "str, int or UUID"
 
 
 def literal(value: object, option: str) -> str | None:
-    """A key as it stands: its text, or None for none."""
+    """A literal key as text, or None for no key."""
     if isinstance(value, Enum):
         value = value.value
     match value:
@@ -40,14 +40,14 @@ def literal(value: object, option: str) -> str | None:
 
 
 def source(value: object) -> Source | None:
-    """The template or function that a kind's option is; None where it is a key as it stands."""
+    """The template or function that makes the key; None if the option is a literal key."""
     if isinstance(value, str):
         return value if "{" in value or "}" in value else None
     return value if callable(value) else None
 
 
 class KeyMaker:
-    """One option of a kind, which becomes a key for each of its jobs; made, and checked, at definition."""
+    """Makes one option's key for each job of a kind; checked at definition."""
 
     __slots__ = ("_kind", "_make", "option")
 
@@ -80,11 +80,11 @@ def _template(text: str, fault: str, names: Collection[str], open_ended: bool) -
             continue
         if not field.isidentifier() or spec or conversion:
             raise InvalidJob(
-                f"{fault}: {{{field or ''}}} is not the name of a parameter, and nothing else is put in: "
-                "give a function of the arguments for more than that"
+                f"{fault}: {{{field or ''}}} is not the name of a parameter, and a template takes nothing else: "
+                "give a function of the arguments instead"
             )
         if field not in names and not open_ended:
-            raise InvalidJob(f"{fault} names {field}, which is no parameter of it{_hint(field, names)}")
+            raise InvalidJob(f"{fault} names {field}, which is not a parameter{_hint(field, names)}")
 
     def make(values: Mapping[str, Any]) -> str:
         return "".join(before + ("" if field is None else _part(values, field, fault)) for before, field, _, _ in parts)
@@ -121,12 +121,12 @@ def _function(
             case _P.VAR_KEYWORD:
                 takes_all = True
             case _P.VAR_POSITIONAL | _P.POSITIONAL_ONLY:
-                raise InvalidJob(f"{fault}: it gets arguments by name, so {parameter.name} cannot go by place")
+                raise InvalidJob(f"{fault}: it gets arguments by name, so {parameter.name} cannot go by position")
             case _ if parameter.name in names or open_ended:
                 wanted.append(parameter.name)
             case _ if parameter.default is _P.empty:
                 raise InvalidJob(
-                    f"{fault} asks for {parameter.name}, which is no parameter of it{_hint(parameter.name, names)}"
+                    f"{fault} asks for {parameter.name}, which is not a parameter{_hint(parameter.name, names)}"
                 )
 
     def make(values: Mapping[str, Any]) -> Key:

@@ -1,4 +1,4 @@
-"""Kind: what `@app.job` makes of a function, still callable as before and now enqueueable."""
+"""Kind: what `@app.job` makes of a function: still callable, and enqueueable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_OPTIONS: KindOptions = {}
 
 
 class Redefined(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator changed of a kind; it goes over the code, and under what a call's own `using()` says."""
+    """What an operator changed of a kind: it overrides the code, and `using()` overrides it."""
 
     schema: Schema | msgspec.UnsetType | None = msgspec.UNSET
     timeout_ms: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -41,7 +41,7 @@ class Redefined(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | msgspec.UnsetType = msgspec.UNSET
 
     def laid_over(self, row: NewJob, own: NewJob) -> NewJob:
-        """The row, with these where it still has what the kind's own row has."""
+        """The row with these changes, except where `using()` already changed the kind's own row."""
         changes: dict[str, Any] = {
             name: value
             for name in ("timeout_ms", "max_attempts", "queue")
@@ -56,8 +56,8 @@ class Kind(Generic[P, R]):
     """A function with a name and options under which its calls are stored as jobs.
 
     Calling it calls the function; `enqueue` stores the call. The function may be plain or `async`; a
-    parameter annotated `Context` is filled by the worker and is no part of the payload. Raises `InvalidJob`
-    for what can never be run.
+    parameter annotated `Context` is filled by the worker and not part of the payload. Raises `InvalidJob` for
+    what can never run.
 
     >>> def welcome(user_id: int) -> str:
     ...     return f"hello {user_id}"
@@ -70,7 +70,7 @@ class Kind(Generic[P, R]):
     is_command: ClassVar[bool] = False
     joins: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
-    _by_code: ClassVar[bool] = True  # what it does is a function's, and not a file's
+    _by_code: ClassVar[bool] = True  # defined by a function, not by headway.toml
 
     name: str
     fn: Callable[..., R]
@@ -86,7 +86,7 @@ class Kind(Generic[P, R]):
         binding: Binding | None = None,
     ) -> None:
         fn = getattr(fn, "__func__", fn) if isinstance(fn, staticmethod) else fn
-        functools.update_wrapper(self, fn, updated=())  # its own attributes must not hide ours
+        functools.update_wrapper(self, fn, updated=())  # the function's own attributes must not hide ours
         self.name = _name_of(fn, options.get("name"))
         _check_function(fn, self.name)
         self.fn = fn
@@ -131,7 +131,7 @@ class Kind(Generic[P, R]):
         return await enqueuer.aenqueue_new(self.build(*args, **kwargs), self.options.conn)
 
     def build(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """The job that `enqueue` would store, for `app.enqueue_many`; a `conn` of `using()` is no part of it.
+        """The job that `enqueue` would store, for `app.enqueue_many`; without a `conn` of `using()`.
 
         Raises `InvalidJob` for a call that the function would refuse and `InvalidPayload` for a value of the
         wrong type, naming the parameter.
@@ -139,7 +139,7 @@ class Kind(Generic[P, R]):
         return self._finish(self._arguments.pack(args, kwargs, self._binding.payload_limit))
 
     def build_from(self, payload: Mapping[str, Any]) -> NewJob:
-        """The same, from the payload itself: arguments by name, also those that a call gives by place."""
+        """The same from the payload itself: all arguments by name, positional-only ones included."""
         if not isinstance(payload, Mapping):
             raise InvalidPayload(
                 f"{self.name}: the payload is {type(payload).__name__}, not a dict of arguments by name"
@@ -160,19 +160,19 @@ class Kind(Generic[P, R]):
 
     @property
     def queues(self) -> set[str]:
-        """The queues that its jobs go to by themselves."""
+        """The queues that its jobs go to by default."""
         return {self.options.queue}
 
     @property
     def schema(self) -> Schema | None:
-        """What its payloads must fit: an operator's schema, or the code's."""
+        """The schema of its payloads: an operator's, or the code's."""
         redefined: Redefined | None = self._binding.redefined.get(self.name)
         if redefined is None or isinstance(redefined.schema, msgspec.UnsetType):
             return self.options.schema
         return redefined.schema
 
     def redefine(self, redefined: Redefined | None) -> None:
-        """From now on its jobs are built with what an operator changed; None: as the code says."""
+        """From now on build its jobs with what an operator changed; None: as the code says."""
         if redefined is None:
             self._binding.redefined.pop(self.name, None)
         else:
@@ -182,10 +182,10 @@ class Kind(Generic[P, R]):
         """The one app that it belongs to; raises `InvalidJob`."""
         return self._binding.sole(self.name)
 
-    # what a worker asks: a plain job is a machine with one step, whose return is its end
+    # for the worker: a plain job is like a machine with one step, whose return ends it
 
     def parked(self) -> Settlement | None:
-        """Only a machine can have to go on waiting."""
+        """Only a machine can be sent back to waiting."""
         return None
 
     def context(
@@ -201,7 +201,7 @@ class Kind(Generic[P, R]):
         return self.fn, args, kwargs
 
     def settlement_of(self, ctx: Context, value: Any, *, result_limit: int, **_: Any) -> Settlement:
-        """What the returned value comes to; raises `InvalidPayload` where it cannot be stored."""
+        """The settlement for the returned value; raises `InvalidPayload` if that cannot be stored."""
         if type(value) is Done:
             value = value.result
         elif ctx.gave_way:
@@ -216,8 +216,8 @@ class Kind(Generic[P, R]):
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 
     def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> Call:
-        """The arguments that a payload stands for, without the context, its references by what `secret` gives (None: as
-        for a job of the default tenant); raises `InvalidPayload`, and `SecretMissing`."""
+        """The arguments of a payload, without the context. `secret` resolves its references (None: as for a job of the
+        default tenant). Raises `InvalidPayload`, `SecretMissing`."""
         payload = secrets.resolve_text(payload, secret or self._own_secret)
         schema = self.schema
         if schema is not None:
@@ -249,7 +249,7 @@ class Kind(Generic[P, R]):
 if TYPE_CHECKING:
 
     class ContextKind(Kind[P, R]):
-        """A kind whose function takes the context first, for type checkers: only a call gives one."""
+        """For type checkers: a kind whose function takes the context first, which only a direct call passes."""
 
         def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
             ...
@@ -286,7 +286,7 @@ def _is_async(fn: Callable[..., Any]) -> bool:
 
 
 def _call_of(fn: Callable[..., Any]) -> Any:
-    """The function behind an object that is called."""
+    """The method behind a callable object."""
     return type(fn).__call__
 
 

@@ -29,17 +29,18 @@ from headway.model.signal import NewSignal, Sent
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _place = msgspec.json.Decoder(Place)
-_AROUND = 3  # levels: the place, its signals, each of them
+_AROUND = 3  # levels of nesting around a payload: the place, its signals, each of them
 _NOWHERE = Place()
 
 
 class Machine:
     """Subclass it, mark its steps, and register it with `@app.machine`.
 
-    The state is the class's `State` (a msgspec Struct, a dataclass, a pydantic model), or a dict without one. It
-    begins with the step `start`. A step gets the context and returns an outcome. An optional `handle(self, error,
+    The state is the class's `State` (a msgspec Struct, a dataclass, a pydantic model), or a dict without one. The
+    first step is `start`. A step gets the context and returns an outcome. An optional `handle(self, error,
     ctx)` decides after an exception; without one the retry policy does. An optional `migrate_from(self, version,
-    state)` turns the state of an older version, as plain JSON values, into one of this (or gives `Next(step, state)`).
+    state)` turns the state of an older version, as plain JSON values, into one of this, or returns `Next(step,
+    state)`.
     """
 
     _declared: ClassVar[tuple[str | None, int, dict[str, Any]]] = (None, 1, {})
@@ -84,7 +85,7 @@ class Machine:
     ) -> Sent:
         """Send a signal to the machine that has this unique key now.
 
-        Raises `NotFound` where there is none, `InvalidJob`, `InvalidPayload`.
+        Raises `NotFound` if there is none, `InvalidJob`, `InvalidPayload`.
         """
         signal = cls.build_signal(unique_key, name, payload, dedup_key=dedup_key, tenant=tenant)
         return cls.kind().enqueuer().signal_new(signal, conn)
@@ -120,12 +121,12 @@ class Machine:
 
     @classmethod
     def kind(cls) -> MachineKind:
-        """The kind that `@app.machine` made of this class; raises `InvalidJob` where there is none, or several."""
+        """The kind that `@app.machine` made of this class; raises `InvalidJob` if there is none, or several."""
         match cls._kinds:
             case [kind]:
                 return kind
             case []:
-                raise InvalidJob(f"{cls.__name__} is registered nowhere: decorate it with @app.machine")
+                raise InvalidJob(f"{cls.__name__} is not registered: decorate it with @app.machine")
             case several:
                 raise InvalidJob(
                     f"{cls.__name__} is registered {len(several)} times, and it is not clear which one you mean: "
@@ -146,7 +147,7 @@ class Edition:
         self.shape = shape
         self.steps = steps
         if START not in steps:
-            raise InvalidJob(f"{kind}: a machine begins with the step {START}: write @step def {START}(self, ctx)")
+            raise InvalidJob(f"{kind}: a machine starts with the step {START}: write @step def {START}(self, ctx)")
 
     @property
     def migrates(self) -> bool:
@@ -159,7 +160,8 @@ class Edition:
         if step is None:
             shown = f"{name} (not marked @step)" if isinstance(name, str) and callable(ref) else repr(ref)
             raise InvalidOutcome(
-                f"{where} names {shown} as the next step, which is none of this machine: it has {', '.join(self.steps)}"
+                f"{where} names {shown} as the next step, which this machine does not have: "
+                f"it has {', '.join(self.steps)}"
             )
         return step
 
@@ -171,7 +173,7 @@ class MachineKind(Kind[..., Any]):
 
     def __init__(self, machine: type[Machine], *, binding: Binding | None = None) -> None:
         if not (isinstance(machine, type) and issubclass(machine, Machine)):
-            raise InvalidJob(f"{machine!r} is no machine: @machine registers subclasses of Machine")
+            raise InvalidJob(f"{machine!r} is not a machine: @machine registers subclasses of Machine")
         name, version, given = machine._declared
         self.name = checks.name(name or snake(machine.__name__), "name")
         self.fn = machine
@@ -202,7 +204,7 @@ class MachineKind(Kind[..., Any]):
         return f"<MachineKind {self.name} version {self.edition.version}>"
 
     def joined(self, other: MachineKind) -> MachineKind:
-        """Both as one: enqueued as the newer version, run as whatever version a row has."""
+        """Both as one kind: enqueued as the newer version, run as the version of each row."""
         newest = max(self, other, key=lambda each: each.edition.version)
         joined: MachineKind = object.__new__(MachineKind)
         joined.__dict__.update(newest.__dict__)
@@ -214,7 +216,7 @@ class MachineKind(Kind[..., Any]):
         return self._binding is other._binding
 
     def clash(self, other: MachineKind) -> type[Machine] | None:
-        """The class that has a version which the other has too."""
+        """The class whose version the other has, too, by another class."""
         for version, edition in self.editions.items():
             there = other.editions.get(version)
             if there is not None and not _same_class(there.machine, edition.machine):
@@ -231,10 +233,10 @@ class MachineKind(Kind[..., Any]):
         steps = (step for edition in self.editions.values() for step in edition.steps.values())
         return {self.options.queue, *(step.options.queue for step in steps)}
 
-    def admit(self, claim: Claim) -> ClaimedStep | None:
-        """The execution that this claim asks for; None for a version or step that is not known here.
+    def claimed_step(self, claim: Claim) -> ClaimedStep | None:
+        """The step to run for this claim; None for a version or step that is not known here.
 
-        Raises `InvalidPayload` where its state or one of its signals cannot be read, as SQL may have written it.
+        Raises `InvalidPayload` if its state or one of its signals cannot be read, as when somebody wrote it by SQL.
         """
         place = _read_place(claim)
         version = place.version or max(self.editions)
@@ -248,7 +250,7 @@ class MachineKind(Kind[..., Any]):
         name = place.step or START
         step = edition.steps.get(name)
         if step is None and migrates:
-            # its migration may say where it goes on
+            # its migration may name another step
             step = msgspec.structs.replace(edition.steps[START], name=name)
         if step is None:
             return None
@@ -256,7 +258,7 @@ class MachineKind(Kind[..., Any]):
         return claimed if claimed.fits() else None
 
     def unknown(self, claim: Claim) -> str:
-        """What of such a claim is not known here."""
+        """What of this claim is not known here, for a message."""
         place = _read_place(claim)
         edition = self.editions.get(place.version or max(self.editions))
         if edition is not None and (place.step or START) in edition.steps:
@@ -274,13 +276,13 @@ class MachineKind(Kind[..., Any]):
         return self._binding.payload_limit
 
     def check_state(self, version: int | None, state: str | None) -> None:
-        """Raises `InvalidPayload` for a state that this version, where it is known here, could not read."""
+        """Raises `InvalidPayload` for a state that this version could not read; an unknown version is not checked."""
         edition = self.editions.get(version or max(self.editions))
         if edition is not None and state is not None:
             edition.shape.read(state)
 
     def placed(self, job: NewJob, place: Place, state: str) -> NewJob:
-        """The job, beginning at this place; in the queue and partition of that step, where it has some of its own."""
+        """The job, starting at this place, in the queue and partition of that step."""
         edition = self.editions.get(place.version or 0)
         step = None if edition is None else edition.steps.get(place.step or START)
         if edition is None or step is None or not step.moves:

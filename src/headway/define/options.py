@@ -20,9 +20,9 @@ from headway.model.status import UNFINISHED, Status
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Options, checked: what a job's row carries, and what only the process needs that has its kind."""
+    """Checked options: what a job's row carries, and what only a process with the kind's code needs."""
 
-    # the row's, named as on NewJob
+    # of the row, named as on NewJob
     tenant: str | None = None
     tenant_id: str = DEFAULT_TENANT_ID
     queue: str = "default"
@@ -60,42 +60,42 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     on_failure: OnFailure = "stop"
 
-    # the process's
-    train_by: Source | None = None  # what makes the key of each job's arguments
+    # of the process
+    train_by: Source | None = None  # makes the key from each job's arguments
     partition_by: Source | None = None
     concurrency_key_by: Source | None = None
     rate_key_by: Source | None = None
-    backoff: Backoff | None = None  # only where it is a function; the row then has the default, for losses
+    backoff: Backoff | None = None  # only if it is a function; the row then has the default, which losses use
     retry_on: tuple[type[Exception], ...] | None = None  # None: all
     discard_on: tuple[type[Exception], ...] = ()
     schema: Schema | None = None
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     conn: Any = None
-    own_losses: bool = False  # max_losses was given, so that it no longer follows max_attempts
+    own_losses: bool = False  # max_losses was given, so it does not follow max_attempts
     own_scope: bool = False
 
     def retries(self, error: BaseException) -> bool:
-        """Whether this error is worth another try, by `retry_on` and `discard_on`."""
+        """Whether `retry_on` and `discard_on` allow another attempt after this error."""
         if isinstance(error, self.discard_on):
             return False
         return self.retry_on is None or isinstance(error, self.retry_on)
 
     @property
     def made_keys(self) -> dict[str, Source]:
-        """The options whose keys are made of each job's arguments."""
+        """The options whose keys are made from each job's arguments."""
         sources = {option: getattr(self, f"{option}_by") for option in KEYS}
         return {option: source for option, source in sources.items() if source is not None}
 
     def row(self, kind: str) -> NewJob:
-        """A job of these options that still lacks its own id and payload."""
+        """A job with these options, still without id and payload."""
         return NewJob(id="", kind=kind, **{name: getattr(self, name) for name in _ROW})
 
     def merged(self, given: Mapping[str, Any]) -> Options:
-        """These options with those of `using()` over them; raises `InvalidJob`."""
+        """These options, overridden by those of `using()`; raises `InvalidJob`."""
         return _replaced(self, self._changes(given))
 
     def merged_with(self, row: NewJob, given: Mapping[str, Any]) -> tuple[Options, NewJob]:
-        """The same, and their row, made of the row of these options: most of it stays as it is."""
+        """The same with its row, made from this row: most of it stays as it is."""
         changes = self._changes(given)
         merged = _replaced(self, changes)
         return merged, msgspec.structs.replace(row, **{name: to for name, to in changes.items() if name in _ROW})
@@ -111,16 +111,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.backoff is not None and "backoff_base_ms" in changes:
             raise InvalidJob(
-                f"backoff={given['backoff']!r} would never be used: the kind computes its own by a function"
+                f"backoff={given['backoff']!r} would never be used: the kind computes its backoff by a function"
             )
-        # without the one the other means nothing
+        # the key means nothing without its limit
         if changes.get("concurrency", self) is None:
             changes = {"concurrency_key": None, "concurrency_key_by": None} | changes
         if changes.get("rate_count", self) is None:
             changes = {"rate_burst": None, "rate_key": None, "rate_key_by": None} | changes
         if changes.get("after", self) == ():
             changes = {"on_failure": "stop"} | changes
-        # a later call's time takes the place of an earlier one's
+        # a later using() overrides the time of an earlier one
         if changes.get("delay_ms") is not None:
             changes["scheduled_for"] = None
         elif changes.get("scheduled_for") is not None:
@@ -129,12 +129,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kind_options(given: Mapping[str, Any], where: str = "@job") -> Options:
-    """The options of `@app.job(...)`, checked; raises `InvalidJob`. The name is not among them."""
+    """The options of `@app.job(...)`, checked; raises `InvalidJob`. They do not include the name."""
     return _replaced(Options(), _checked(given, _KIND, where))
 
 
 def overlaid(base: Options, own: Options, given: Collection[str]) -> Options:
-    """The base with those options of `own` over it that were given, by their names in KindOptions."""
+    """The base, overridden by those options of `own` that were given, by their names in KindOptions."""
     fields = {field for option in given for field in _FIELDS_OF.get(option, (option,))}
     if "max_attempts" in given:
         fields.add("max_losses")
@@ -144,7 +144,7 @@ def overlaid(base: Options, own: Options, given: Collection[str]) -> Options:
 def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, default: Options | None = None) -> NewJob:
     """A job of a kind that may be unknown here, from JSON text and the options that `using()` takes.
 
-    `now` is in microseconds; `default` are the options that the given ones are laid over.
+    `now` is in microseconds; `default` are the options that the given ones override.
     """
     merged = (default or _DEFAULT).merged(options)
     checks.conflict(merged.on_conflict, merged.unique_key or merged.idempotency_key)
@@ -153,7 +153,7 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
 
 
 def check_stored_options(given: Mapping[str, Any]) -> None:
-    """Raises `InvalidJob` for options that a template or trigger cannot carry; a text with places is checked later."""
+    """Raises `InvalidJob` for options that a template or trigger cannot carry; placeholders are checked later."""
     for option, value in given.items():
         if option not in _STORED:
             if option in _USING:
@@ -182,7 +182,7 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
         changes["max_losses"] = changes["max_attempts"]
     options = msgspec.structs.replace(options, **changes)
     if _JUDGED_TOGETHER.isdisjoint(changes):
-        return options  # they were right before
+        return options  # the others were checked before
     if options.own_scope and options.unique_key is None:
         raise InvalidJob(f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both")
     if options.expires_at is not None:
@@ -226,7 +226,7 @@ _BOTH: dict[str, checks.Check] = {
     "on_dead": checks.one_of(OnEnd),
 }
 _KIND: dict[str, checks.Check] = {
-    "name": lambda _value, _option: {},  # the kind's own business
+    "name": lambda _value, _option: {},  # `Kind` reads it
     **_BOTH,
     **dict.fromkeys(KEYS, checks.key_of),
     "retry_on": checks.error_classes,
@@ -267,7 +267,7 @@ _FIELDS_OF = {
     "timeout": ("timeout_ms",),
     "backoff": ("backoff", "backoff_base_ms", "backoff_cap_ms"),
 }
-# changing one of these may ask for another to change, or be refused beside it
+# a change of one of these may require another to change, or conflict with it
 _LINKED = frozenset({"backoff", "backoff_base_ms", "concurrency", "rate_count", "after", "delay_ms", "scheduled_for"})
 _JUDGED_TOGETHER = frozenset(
     {

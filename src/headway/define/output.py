@@ -1,4 +1,4 @@
-"""Output: text of a program or a library that comes in pieces, let into a job's log in whole lines, without secrets."""
+"""Output: text that a program or library writes in pieces, shown in the job's log in whole lines, without secrets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from headway import secrets
 from headway.secrets import Known
 
 PIECE = 4_096
-"""How long a line may get before a part of it is shown."""
+"""How many characters of an unfinished line wait before they are shown."""
 
 
 class Output:
-    """One stream of text. What a piece cuts in two, a line or a secret, waits for the rest of it."""
+    """One stream of text. A line or a secret that a piece cuts in two waits for the rest."""
 
     __slots__ = ("_gap", "_keep", "_known", "_line", "_stream")
 
@@ -20,8 +20,8 @@ class Output:
         self._keep = keep
         self._known = known
         self._stream = secrets.Stream(known)
-        self._line = 0  # characters since the last that was shown
-        self._gap = 0  # characters that are still left out after a gap
+        self._line = 0  # characters of the unfinished line
+        self._gap = 0  # characters still to leave out after a gap
 
     def write(self, text: str) -> None:
         """Add what comes next."""
@@ -37,8 +37,8 @@ class Output:
             self._keep(shown)
 
     def skip(self, note: str) -> None:
-        """Something is missing here: the note takes its place, and with it goes the unfinished line on either side,
-        since the half of a secret would not be known as one."""
+        """Text is missing here: the note replaces it, and the unfinished line on either side, since half of a secret
+        would not be recognised."""
         self._stream = secrets.Stream(self._known)
         self._line = 0
         self._gap = self._known().longest + PIECE
@@ -54,8 +54,8 @@ class Output:
             self._keep(rest)
 
     def _after_gap(self, shown: str) -> str:
-        """What is left once the line that began in the gap is gone, or as much as a secret can be. Of what was already
-        redacted: a cut through the text itself could go through the next secret."""
+        """The text without the line that began in the gap, or without as many characters as the longest secret has.
+        Cuts redacted text: a cut through the original could split the next secret."""
         newline = shown.find("\n", max(0, self._gap - PIECE))
         cut = self._gap if newline < 0 else min(self._gap, newline + 1)
         self._gap = 0 if newline >= 0 else max(0, self._gap - len(shown))

@@ -24,7 +24,7 @@ AnyKind = Kind[..., Any]
 
 
 class Decorator(Protocol):
-    """What `@registry.job(queue="mail")` decorates with; a context that comes first is not asked for."""
+    """The type of `@registry.job(queue="mail")`; enqueue does not ask for a context that comes first."""
 
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
@@ -33,7 +33,7 @@ class Decorator(Protocol):
 
 
 class JobVerb(Protocol):
-    """The type of `registry.job`, for an app that offers it as its own."""
+    """The type of `registry.job`, for an app that passes it on."""
 
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
@@ -44,7 +44,7 @@ class JobVerb(Protocol):
 
 
 class ScheduleVerb(Protocol):
-    """The type of `registry.schedule`, for an app that offers it as its own."""
+    """The type of `registry.schedule`, for an app that passes it on."""
 
     def __call__(self, cron: str | None = None, **options: Unpack[DeclaredScheduleOptions]) -> Callable[[D], D]: ...
 
@@ -89,13 +89,13 @@ class Registry:
 
     @property
     def binding(self) -> Binding:
-        """What its kinds find their app by."""
+        """How its kinds find their app."""
         return self._binding
 
     def machine(self, machine: M, /, **options: Any) -> M:
         """Make a kind of a machine: `@registry.machine class Checkout(Machine, version=2)`.
 
-        Several versions of one name go together: a row is run by the version that it has. Raises `InvalidJob`.
+        Several versions of one name belong together: each row runs by its own version. Raises `InvalidJob`.
         """
         if options:
             raise InvalidJob("a machine's options belong to its class: class Checkout(Machine, queue='checkout')")
@@ -108,8 +108,8 @@ class Registry:
     def schedule(self, cron: str | None = None, **options: Unpack[DeclaredScheduleOptions]) -> Callable[[D], D]:
         """Enqueue a kind by the clock: `@registry.schedule("0 2 * * *", tz="America/New_York")` above `@registry.job`.
 
-        Workers write it at their start, and any of them fires it. It is named after its kind; a second one of the same
-        kind needs a name. Above a plain function it makes the kind too. Raises `InvalidJob`.
+        Workers write it when they start, and any of them fires it. It is named after its kind; a second schedule of a
+        kind needs a name. Above a plain function it makes the kind, too. Raises `InvalidJob`.
         """
 
         def schedule(what: D) -> D:
@@ -127,7 +127,7 @@ class Registry:
 
     @property
     def schedules(self) -> tuple[DeclaredSchedule, ...]:
-        """What is scheduled here, and in the registries that are included."""
+        """The schedules declared here and in included registries."""
         found = [*self._schedules]
         for other in self._includes:
             found += [each for each in other.schedules if each not in found]
@@ -145,11 +145,11 @@ class Registry:
         self._schedules.append(new)
 
     def include(self, other: Registry) -> None:
-        """Add the kinds of another registry, also later ones; raises `InvalidJob` for a taken name."""
+        """Add the kinds of another registry, later ones included; raises `InvalidJob` for a taken name."""
         if other is self or other in self._includes:
             return
         if self in other._all_includes():
-            raise InvalidJob("these registries would include each other: include the one only into the other")
+            raise InvalidJob("these registries would include each other: include one into the other only")
         for kind in other:
             self._check_free(kind)
         self._includes.append(other)
@@ -166,7 +166,7 @@ class Registry:
             other.bind(enqueuer)
 
     def __getitem__(self, name: str) -> AnyKind:
-        """The kind of this name; raises `UnknownKind` with the close ones."""
+        """The kind of this name; raises `UnknownKind` with similar names."""
         kind = self._kinds.get(name)
         if kind is None:
             raise UnknownKind(self.unknown(name))
@@ -211,12 +211,13 @@ class Registry:
             clash = taken.clash(kind)
             if clash is not None:
                 raise InvalidJob(
-                    f'machine "{kind.name}" has two classes of one version, {_place(clash)} and {_place(kind.fn)}: '
+                    f'machine "{kind.name}" has two classes of one version, {_location(clash)} and '
+                    f"{_location(kind.fn)}: "
                     "give the newer one a higher version=, or another name="
                 )
         elif taken is not None and not _same_function(taken.fn, kind.fn):
             raise InvalidJob(
-                f'kind "{kind.name}" is defined twice, by {_place(taken.fn)} and by {_place(kind.fn)}: '
+                f'kind "{kind.name}" is defined twice, by {_location(taken.fn)} and by {_location(kind.fn)}: '
                 "give one of them another name, @app.job(name='…')"
             )
         for registry in self._included_by:
@@ -238,11 +239,11 @@ class Registry:
 
     @property
     def has_code(self) -> bool:
-        """Whether functions or machines are defined here; commands of headway.toml are no code."""
+        """Whether functions or machines are defined here, not only commands of headway.toml."""
         return any(not kind.is_command for kind in self._kinds.values())
 
     def unknown(self, name: str, others: Iterable[str] = ()) -> str:
-        """That there is no such kind, with the close ones of those here and of the others."""
+        """The message for an unknown kind, with similar names of those here and of the others."""
         known = sorted({*self._kinds, *others})
         if not known:
             return f'kind "{name}" is not defined here, and no other is: import the module that defines it'
@@ -267,7 +268,7 @@ def _same_function(one: Any, other: Any) -> bool:
     )
 
 
-def _place(fn: Any) -> str:
+def _location(fn: Any) -> str:
     name = f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', repr(fn))}"
     code = getattr(fn, "__code__", None)
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"

@@ -12,7 +12,7 @@ from headway import secrets
 from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 
 _MOST_CHOICES = 30
-# most patterns are matched in linear time; those that look around are given up after so many steps, and do not fit
+# most patterns match in linear time; one with look-around gives up after so many steps, and then does not match
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 
@@ -37,11 +37,11 @@ class Schema:
             raise InvalidJob(f"the schema cannot be used: {reason}") from error
 
     def check(self, text: str, kind: str) -> None:
-        """Raises `InvalidPayload` with the path of the first fault in this JSON text; `PayloadMismatch` where it only
-        has properties too many or too few.
+        """Raises `InvalidPayload` with the path of the first fault in this JSON text; `PayloadMismatch` if
+        properties are only missing or unknown.
 
-        What a secret stands for is not known before the job runs: where the text still holds references, faults that
-        may come of them are none.
+        The value of a secret is not known before the job runs: while the text holds references, faults that a resolved
+        value may fix are ignored.
         """
         payload = msgspec.json.decode(text)
         errors = self._validator.iter_errors(payload)
@@ -64,12 +64,12 @@ class Schema:
 
 
 _OF_ANOTHER_RELEASE = frozenset({"additionalProperties", "unevaluatedProperties", "required"})
-# what a value as a whole can fail for the sake of something in it
+# keywords by which a whole value can fail because of a part of it
 _OF_THE_WHOLE = frozenset({"anyOf", "oneOfNotValid", "oneOfMultipleValid", "not", "contains", "enum", "const"})
 
 
 def _comes_of(reference: secrets.Path, path: tuple[str | int, ...], fault: str) -> bool:
-    """Whether a fault at this path may be gone once the reference is resolved."""
+    """Whether resolving the reference may fix a fault at this path."""
     if path[: len(reference)] == reference:
         return True
     return fault in _OF_THE_WHOLE and reference[: len(path)] == path
@@ -83,7 +83,7 @@ def _reason(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _is_masked(shown: Any, path: tuple[str | int, ...]) -> bool:
-    """Whether what is at this path, or holds it, or a part of it, is not for people to read."""
+    """Whether the value at this path, around it or inside it is secret."""
     for step in path:
         if shown == secrets.REDACTED:
             return True

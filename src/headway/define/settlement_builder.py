@@ -1,4 +1,4 @@
-"""What a step's outcome comes to: the settlement, with the turn that the machine takes."""
+"""Turns the outcome of a step into its settlement, with the turn that the machine takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SettlementBuilder:
-    """Of one execution: after it returned, or, with `failure`, after `handle` did."""
+    """For one execution: after its step returned or, with `failure`, after `handle` did."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SettlementBuilder:
         self._continues = continues
         self._failure = failure
 
-    def of(self, outcome: Any) -> Settlement:
+    def build(self, outcome: Any) -> Settlement:
         try:
             match outcome:
                 case Next():
@@ -65,7 +65,7 @@ class SettlementBuilder:
 
     def _next(self, outcome: Next) -> Settlement:
         if outcome.step is None:
-            raise InvalidJob("it names no step: to run this one again, Replay() or name it")
+            raise InvalidJob("it names no step: to run this step again, return Replay() or name it")
         return self._go_on(self._turn("next", outcome.step, outcome.state))
 
     def _go_on(self, turn: Turn) -> Settlement:
@@ -77,24 +77,22 @@ class SettlementBuilder:
         turn = self._turn("replay", None, outcome.state, note=f"in {show_ms(delay_ms)}", progress=False)
         status: AttemptStatus = "snoozed" if self._failure is None else "failed"
         charge = 0 if self._failure is None else 1
-        # an at_most_once job was executed and may not be again: a new one replays the step
+        # an at_most_once job may not be executed twice: a new job replays the step
         to: Status = "failed" if self._claim.delivery == "at_most_once" else "scheduled"
         return turned(self._claim, turn, to, status=status, charge=charge, delay_ms=delay_ms, error=self._failure)
 
     def _await(self, outcome: Await) -> Settlement:
         if not isinstance(outcome.names, str | Collection):
-            raise InvalidJob(f"{outcome.names!r} is no name of a signal: give a text, or a list of them")
+            raise InvalidJob(f"{outcome.names!r} is not the name of a signal: give a text, or a list of them")
         given = (outcome.names,) if isinstance(outcome.names, str) else tuple(outcome.names)
         names = tuple(dict.fromkeys(checks.name(name, "signal") for name in given))
         if not names:
-            raise InvalidJob("it awaits no signal at all: name at least one")
+            raise InvalidJob("it awaits no signal: name at least one")
         if outcome.match not in ("any", "all"):
             raise InvalidJob(f"match={outcome.match!r} is neither 'any' nor 'all'")
         deadline_ms = None if outcome.timeout is None else to_ms(outcome.timeout, "timeout")
         if deadline_ms == 0 and outcome.then is None:
-            raise InvalidJob(
-                "a timeout of nothing without then= would run this step again at once, for ever: name a step"
-            )
+            raise InvalidJob("a timeout of 0 without then= would run this step again at once, for ever: name a step")
         note = (" and " if outcome.match == "all" else " or ").join(names)
         if deadline_ms is not None:
             note += f", at most {show_ms(deadline_ms)}"
@@ -113,10 +111,10 @@ class SettlementBuilder:
         if outcome.on_failure not in ("continue", "stop"):
             raise InvalidJob(f"on_failure={outcome.on_failure!r} is neither 'continue' nor 'stop'")
         if isinstance(outcome.children, NewJob | str) or not isinstance(outcome.children, Iterable):
-            raise InvalidJob("its children are not a list: give one of what kind.build(…) gives, with one child too")
+            raise InvalidJob("its children are not a list: give a list of what kind.build(…) returns, even for one")
         children = tuple(map(self._child, outcome.children))
         if len({child.id for child in children}) < len(children):
-            raise InvalidJob("one job is among the children twice: build() one for each place")
+            raise InvalidJob("one job is among the children twice: build() a job for each")
         many = "1 child" if len(children) == 1 else f"{len(children):,} children"
         turn = self._turn(
             "spawn", outcome.then, outcome.state, note=many, children=children, on_failure=outcome.on_failure
@@ -125,7 +123,7 @@ class SettlementBuilder:
 
     def _child(self, job: Any) -> NewJob:
         if not isinstance(job, NewJob):
-            raise InvalidJob(f"{brief(job)} is no child: give what kind.build(…) gives")
+            raise InvalidJob(f"{brief(job)} is not a child: give what kind.build(…) returns")
         claim = self._claim
         if job.tenant is not None and (job.tenant_id or job.tenant) not in (claim.tenant_id, self._ctx.tenant):
             raise InvalidJob(f"a machine spawns for its own tenant, and this child is for {job.tenant}")
@@ -154,12 +152,12 @@ class SettlementBuilder:
         if reason is None:
             reason = "the machine stopped itself"
         text = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
-        # with a failure before it, that tells more
+        # the failure that `handle` got says more than its exception
         error = self._failure if self._failure is not None and isinstance(reason, BaseException) else text
         return turned(self._claim, self._last("stop"), "failed", status="failed", error=error)
 
     def _settled(self, turn: Turn, to: Status, *, delay_ms: int = 0, result: str | None = None) -> Settlement:
-        # what `handle` decides, it decides after a failure
+        # `handle` decides after a failure
         status: AttemptStatus = "succeeded" if self._failure is None else "failed"
         return turned(self._claim, turn, to, status=status, delay_ms=delay_ms, result=result, error=self._failure)
 
@@ -176,14 +174,14 @@ class SettlementBuilder:
             state=text,
             progress=progress,
             consumed=self._consumed() if progress else (),
-            **self._room(step, text),
+            **self._queue_and_partition(step, text),
             **more,
         )
 
     def _last(self, name: Any) -> Turn:
-        """The turn of an outcome that ends the machine: its state stays, and, for a retry, what woke the step."""
+        """The turn of an outcome that ends the machine: the state stays, and what woke the step stays for a retry."""
         claimed = self._claimed
-        # but for a migration, which the version goes with
+        # a migrated state is written, since the new version is
         state = self._ctx.text if claimed.migrates else None
         ran = claimed.step.name
         return Turn(
@@ -199,8 +197,8 @@ class SettlementBuilder:
     def _consumed(self) -> tuple[str, ...]:
         return tuple(signal.id for signal in self._ctx.signals)
 
-    def _room(self, step: Step, state: str) -> dict[str, Any]:
-        """The queue and partition that the next step runs in, where those are other ones than now."""
+    def _queue_and_partition(self, step: Step, state: str) -> dict[str, Any]:
+        """The queue and partition of the next step, if they differ from the current ones."""
         place, claim = self._claimed.place, self._claim
         away = place.home_queue is not None
         if not step.moves and not away:

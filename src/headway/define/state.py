@@ -1,4 +1,4 @@
-"""A machine's state: its type, from the fields of an enqueue to JSON, and from JSON to what a step sees."""
+"""A machine's state: from the fields of an enqueue to JSON, and from JSON to the object that a step sees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.model.codec import decode, encode, fault_of, is_mismatch, is_model,
 
 
 class Shape:
-    """How the states of one machine are written and read; without a type of its own a state is a dict."""
+    """Writes and reads the states of one machine; without a `State` class a state is a dict."""
 
     __slots__ = ("_decoder", "_fields", "_kind", "_part", "context", "names", "open_ended", "type")
 
@@ -37,10 +37,10 @@ class Shape:
         self.names = tuple(self._fields)
         self.open_ended = self.type is dict
 
-    # what an enqueue asks
+    # for an enqueue
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], limit: int) -> str:
-        """The payload of an enqueue: the fields by name, or the one state itself."""
+        """The payload of an enqueue: the fields by name, or one whole state."""
         if not args:
             return self.pack_named(kwargs, limit)
         if len(args) == 1 and not kwargs and isinstance(args[0], dict if is_typeddict(self.type) else self.type):
@@ -63,16 +63,16 @@ class Shape:
         return text
 
     def values(self, text: str) -> dict[str, Any]:
-        """The state's fields by name, for keys that are made of them."""
+        """The state's fields by name, to make keys from."""
         state = self.read(text)
         if isinstance(state, dict):
             return dict(state)
         return {name: getattr(state, field.attribute) for name, field in self._fields.items()}
 
-    # what a step asks
+    # for a step
 
     def read(self, text: str | bytes | msgspec.Raw) -> Any:
-        """The state that JSON stands for; raises `InvalidPayload`, and `PayloadMismatch`."""
+        """The state in this JSON; raises `InvalidPayload`, `PayloadMismatch`."""
         try:
             return self._decoder.decode(text)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -87,13 +87,13 @@ class Shape:
         return encode(state, limit=limit, what="state")
 
     def conform(self, state: Any, limit: int, *, before: str | None = None) -> str:
-        """What a step returned as its state, as JSON that reads back as one; raises `InvalidOutcome` naming it.
+        """The state that a step returned, as JSON that reads back as a state; raises `InvalidOutcome`.
 
-        `before` is the state that the step began with: the fields that this code does not know of are kept from it.
+        `before` is the state that the step started with: fields that this code does not know are kept from it.
         """
         try:
             text = self.write(state, limit)
-            self.read(text)  # nothing is committed that the next step could not read
+            self.read(text)  # commit nothing that the next step could not read
             if before is not None and self._part is not None:
                 stored = plain(before)
                 if self._part.finds(stored):
@@ -104,7 +104,7 @@ class Shape:
 
 
 def plain(text: str | bytes | msgspec.Raw) -> Any:
-    """A state of another version: as plain JSON values."""
+    """A state of another version, as plain JSON values."""
     return decode(bytes(text) if isinstance(text, msgspec.Raw) else text, what="state")
 
 
@@ -131,7 +131,7 @@ def _fields(type_: Any, kind: str) -> dict[str, _Field]:
     if is_typeddict(type_):
         return {name: _Field(name, name in type_.__required_keys__) for name in type_.__annotations__}
     raise InvalidJob(
-        f"{kind}: State = {show(type_)} is no state: make it a msgspec Struct, a dataclass or a pydantic model, "
+        f"{kind}: State = {show(type_)} is not a state: make it a msgspec Struct, a dataclass or a pydantic model, "
         "or leave it out for a dict"
     )
 
@@ -141,7 +141,7 @@ def brief(value: Any) -> str:
     try:
         text = secrets.redact_head(
             repr(value), 201, logs.known()
-        )  # before the cut: the piece of a secret is none to be known by
+        )  # before the cut: half of a secret would not be recognised
     except Exception:
         text = f"a {type(value).__name__}"
     return text if len(text) <= 200 else text[:200] + "…"

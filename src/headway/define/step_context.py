@@ -1,4 +1,4 @@
-"""What a step sees: the context of its job, with the machine's state, signals and children."""
+"""The context of a step: its job's, with the machine's state, signals and children."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StepContext(Context):
-    """Given to every step; `state` may be changed in place, or set anew."""
+    """Passed to every step; `state` may be changed in place or replaced."""
 
     __slots__ = ("_children", "_claimed", "_inbox", "_state", "text")
 
@@ -28,7 +28,7 @@ class StepContext(Context):
         self._children: tuple[Child, ...] = ()
         self._inbox: tuple[Signal, ...] | None = None
         self._state: Any = None
-        # the committed state as JSON; the payload where none is
+        # the committed state as JSON; before the first commit, the payload
         self.text: str = bytes(claimed.place.state).decode() if claimed.place.state else claimed.claim.payload
 
     @property
@@ -40,7 +40,7 @@ class StepContext(Context):
         self._state = state
 
     def read_state(self) -> None:
-        """For the worker: the state as it was committed."""
+        """For the worker: (re)read the committed state."""
         self._state = self._claimed.edition.shape.read(self.text)
 
     @property
@@ -59,7 +59,7 @@ class StepContext(Context):
         place = self._claimed.place
         if place.woken != "timeout":
             return False
-        # what came after the deadline, but before this step began, came in time for it
+        # a signal that came after the deadline but before this step started is in time
         return not satisfied(place.awaiting, place.match, (signal.name for signal in self.inbox))
 
     @property

@@ -53,9 +53,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     fn: Callable[..., Any]
     is_async: bool
-    options: Options  # the machine's, with its own over them
-    own: frozenset[str]  # the names of its own
-    partition: KeyMaker | None  # where it is made of the state
+    options: Options  # the machine's, overridden by its own
+    own: frozenset[str]  # the names of the options it overrides
+    partition: KeyMaker | None  # if it is made from the state
 
     @property
     def moves(self) -> bool:
@@ -63,7 +63,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.own & {"queue", "partition"})
 
     def policy(self, claim: Claim) -> Claim:
-        """The claim with what this step says of budgets and times; the row keeps what its job says."""
+        """The claim with this step's attempts, timeout and backoff; the row keeps the job's."""
         changes: dict[str, Any] = {}
         if "max_attempts" in self.own:
             changes["max_attempts"] = self.options.max_attempts
@@ -83,7 +83,7 @@ def steps_of(
 ) -> dict[str, Step]:
     """The steps of a machine by name, in the order in which they are written; raises `InvalidJob`.
 
-    `taken` are the names that mean something else in every machine.
+    `taken` are the names that every machine uses for something else.
     """
     found: dict[str, Step] = {}
     for name in _names(machine):
@@ -92,7 +92,7 @@ def steps_of(
         if given is None:
             continue
         if name in taken:
-            raise InvalidJob(f"{kind}.{name}: a step cannot have the name of what every machine has: call it otherwise")
+            raise InvalidJob(f"{kind}.{name}: every machine has something else by that name: rename the step")
         _check_parameters(fn, kind)
         options = overlaid(machine_options, kind_options(given), given)
         found[name] = Step(

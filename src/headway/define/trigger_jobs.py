@@ -1,4 +1,4 @@
-"""Turns a fire of a trigger into the job that it makes: what is looked up, rendered, validated."""
+"""Builds the job of a fire: looks up and renders the payload and options of its trigger, and validates them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.model.codec import KEY_LIMIT
 from headway.model.cron import zone
 from headway.model.event import Event
 from headway.model.job import NewJob, Source
-from headway.model.render import look_up, places, render
+from headway.model.render import look_up, placeholders, render
 from headway.model.schedule import jittered
 from headway.model.template import Template
 from headway.model.trigger import ResolvedTrigger, Trigger
@@ -38,7 +38,7 @@ def schedule_job(
 def event_job(
     resolved: ResolvedTrigger, event: Event, definitions: Definitions, *, now: datetime, limit: int
 ) -> tuple[NewJob, str]:
-    """The job that an event makes by this trigger, and the digest by which it is deduped; raises as `schedule_job`."""
+    """The job of an event by this trigger, and the digest that dedupes it; raises as `schedule_job`."""
     trigger = resolved.trigger
     names = event_names(trigger, event)
     job = _job(resolved, names, definitions, now=now, limit=limit, source="event", source_ref=event.id)
@@ -46,15 +46,15 @@ def event_job(
         job = msgspec.structs.replace(job, correlation_id=event.correlation_id or event.id)
     if trigger.dedupe_key is not None:
         key = str(render(trigger.dedupe_key, names, limit=limit))
-    elif places(trigger.payload):
+    elif placeholders(trigger.payload):
         key = job.payload
     else:
-        key = msgspec.json.encode(event.payload).decode()  # every job of it is the same, but not every event
+        key = msgspec.json.encode(event.payload).decode()  # its jobs are all the same, but its events are not
     return job, hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def meets(trigger: Trigger, event: Event) -> bool:
-    """Whether the event fulfils the trigger's `when`: each path leads to its value, or to one of its list."""
+def matches(trigger: Trigger, event: Event) -> bool:
+    """Whether the event matches the trigger's `when`: each path has its value, or one of its list."""
     names = event_names(trigger, event)
     for path, wanted in trigger.when.items():
         found, value = look_up(names, path)
@@ -64,7 +64,7 @@ def meets(trigger: Trigger, event: Event) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """As JSON has it: true is not 1."""
+    """Equal as JSON: true is not 1."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
@@ -77,7 +77,7 @@ def template_job(
     now: datetime,
     limit: int,
 ) -> NewJob:
-    """The job of a template with these over its payload and its options."""
+    """The job of a template, with these overriding its payload and options."""
     job = definitions.build(
         template.kind, {**template.payload, **payload}, {**template.options, **options}, now=to_micros(now), limit=limit
     )
@@ -140,7 +140,7 @@ def _job(
     elif trigger.kind is not None:
         job = definitions.build(trigger.kind, payload, options, now=to_micros(now), limit=limit)
     else:
-        raise RenderError(f"the template of {trigger.name} is gone: give it another one, or a kind")
+        raise RenderError(f"the template of {trigger.name} no longer exists: give it another one, or a kind")
     return msgspec.structs.replace(
         job,
         tenant=trigger.tenant or trigger.tenant_id,
@@ -152,7 +152,7 @@ def _job(
 
 
 def _rendered(options: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The options, filled; what belongs into a key is text, whatever the event has there."""
+    """The options, rendered; a key is text, even if the event has a number there."""
     filled = {}
     for name, value in options.items():
         new = render(value, names, limit=64 * KEY_LIMIT)

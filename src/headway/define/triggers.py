@@ -1,4 +1,4 @@
-"""What people write of schedules and event triggers, checked and made into rows."""
+"""Checks what people write of schedules and event triggers, and makes rows of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.model.cron import Cron, zone
 from headway.model.duration import Duration, to_ms
 from headway.model.event import ENGINE_EVENTS
 from headway.model.ids import new_id
-from headway.model.render import places
+from headway.model.render import placeholders
 from headway.model.schedule import next_time
 from headway.model.trigger import CatchUp, NewTrigger, Overlap, Trigger, TriggerChange
 
@@ -36,14 +36,14 @@ _KNOWN = {
     "trigger": ("id", "name"),
     "meta": ("tenant", "tenant_id", "event_id", "event_name", "emitted_at", "correlation_id"),
 }
-"""And what these have."""
+"""The names under each root."""
 _FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 def new_schedule(
     given: Mapping[str, Any], *, tenant: str, tenant_id: str, now: datetime, limit: int, created_by: str | None = None
 ) -> NewTrigger:
-    """A schedule of what was given by name (None: not given); raises `InvalidJob`, `InvalidPayload`."""
+    """A schedule of these options (None: not given); raises `InvalidJob`, `InvalidPayload`."""
     row = NewTrigger(
         id=new_id(),
         tenant=tenant,
@@ -59,7 +59,7 @@ def new_schedule(
 def new_trigger(
     given: Mapping[str, Any], *, tenant: str, tenant_id: str, limit: int, created_by: str | None = None
 ) -> NewTrigger:
-    """An event trigger of what was given by name; raises `InvalidJob`, `InvalidPayload`."""
+    """An event trigger of these options; raises `InvalidJob`, `InvalidPayload`."""
     row = NewTrigger(
         id=new_id(),
         tenant=tenant,
@@ -73,7 +73,7 @@ def new_trigger(
 
 
 def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime, limit: int) -> TriggerChange:
-    """What a change of these sets on this trigger; None takes a value back where that is possible."""
+    """The change of this trigger; None takes a value back where that is possible."""
     changes = _checked(given, trigger.type, limit, changing=True)
     if not changes:
         raise InvalidJob("nothing to change was given")
@@ -88,7 +88,7 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
     if trigger.type == "schedule":
         whole = msgspec.structs.replace(trigger, **{name: to for name, to in changes.items() if name in _TIMING})
         _check_timing(whole)
-        # one that stays as it is keeps what is due
+        # unless its times change, what is due stays due
         if any(getattr(whole, name) != getattr(trigger, name) for name in _TIMING):
             changes["next_fire_at"] = _first_time(whole, now) if whole.enabled else None
     return TriggerChange(**changes, of_revision=trigger.revision)
@@ -184,7 +184,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _template(value: Any, name: str, type_: str, limit: int) -> str:
-    """A payload with places, as JSON text; raises `InvalidJob` for paths that can never lead anywhere."""
+    """A payload with placeholders, as JSON text; raises `InvalidJob` for paths that can never have a value."""
     _check_places(value, type_)
     return encode(_object(value, name), limit=limit, what=name)
 
@@ -192,7 +192,7 @@ def _template(value: Any, name: str, type_: str, limit: int) -> str:
 def _check_places(value: Any, type_: str) -> None:
     roots = ROOTS[type_]
     try:
-        for path in places(value):
+        for path in placeholders(value):
             root, _, name = path.partition(".")
             if root in _KNOWN and root in roots and name.partition(".")[0] not in _KNOWN[root]:
                 raise InvalidJob(f"{{{{{path}}}}} is not known: {root} has {', '.join(_KNOWN[root])}")

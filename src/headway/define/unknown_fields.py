@@ -1,4 +1,4 @@
-"""Keeps the fields of a stored state that this code does not know: a newer release beside this one wrote them."""
+"""Keeps the fields of a stored state that this code does not know, since a newer release wrote them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Part:
     """A part of a state that may hold unknown fields; compares stored JSON values with new ones."""
 
     def finds(self, value: Any) -> bool:
-        """Whether the value holds a field that is not known."""
+        """Whether the value holds an unknown field."""
         raise NotImplementedError
 
     def keep(self, before: Any, after: Any) -> Any:
@@ -26,7 +26,7 @@ class Part:
         raise NotImplementedError
 
     def known(self, value: Any) -> Any:
-        """The value without what is not known, as this code writes it."""
+        """The value without unknown fields, as this code writes it."""
         raise NotImplementedError
 
 
@@ -67,8 +67,8 @@ class Fields(Part):
         }
 
 
-class Places(Part):
-    """A value with a part at each place: a tuple, a NamedTuple, an `array_like` Struct."""
+class Positions(Part):
+    """A value with a part at each position: a tuple, a NamedTuple, an `array_like` Struct."""
 
     def __init__(self, *, grows: bool = False) -> None:
         self.parts: list[Part | None] = []
@@ -98,7 +98,7 @@ class Places(Part):
 
 
 class Entries(Part):
-    """A dict of such parts: the key tells which one is which."""
+    """A dict of parts, matched by key."""
 
     def __init__(self) -> None:
         self.part: Part | None = None
@@ -121,8 +121,8 @@ class Entries(Part):
 
 
 class Items(Part):
-    """A list of such parts. Items that have an `id` are found by it. Of the others, an item that did not change is
-    found wherever it is now; one that did, at its place, if the list is as long as it was."""
+    """A list of parts. Items with an `id` are matched by it. Of the others, an unchanged item is matched wherever it is
+    now; a changed one at its position, if the list has the same length as before."""
 
     def __init__(self) -> None:
         self.part: Part | None = None
@@ -136,10 +136,10 @@ class Items(Part):
         stored: defaultdict[bytes, deque[int]] = defaultdict(deque)
         for place, each in enumerate(before):
             stored[self._identity(each)].append(place)
-        found: dict[int, int] = {}  # place now → place before
+        found: dict[int, int] = {}  # position now → position before
         for place, each in enumerate(after):
-            if places := stored.get(self._identity(each)):
-                found[place] = places.popleft()
+            if positions := stored.get(self._identity(each)):
+                found[place] = positions.popleft()
         if len(before) == len(after):
             left = set(range(len(before))) - set(found.values())
             for place, each in enumerate(after):
@@ -163,7 +163,7 @@ class Items(Part):
 
 
 class Choice(Part):
-    """A union: the shape of the JSON, or its tag, tells which of its types this is."""
+    """A union: the shape of the JSON, or its tag, selects the type."""
 
     def __init__(self) -> None:
         self.array: Part | None = None
@@ -196,7 +196,7 @@ class Choice(Part):
 
 
 def part_of(type_: Any) -> Part | None:
-    """What a type says about unknown fields; None where there can be none, as in a plain dict."""
+    """The part for a type; None if it cannot have unknown fields, as a plain dict."""
     return _Inspector().of_type(type_)
 
 
@@ -215,7 +215,7 @@ class _Inspector:
         try:
             return self.of(_inspect.type_info(type_))
         except Exception:
-            return None  # only pydantic knows what this is, and no field that we could keep
+            return None  # a type that only pydantic understands: there are no fields to keep
 
     def of(self, info: Any) -> Part | None:
         if isinstance(info, _inspect.Metadata):
@@ -225,15 +225,15 @@ class _Inspector:
             return found
         match info:
             case _inspect.StructType() if info.array_like:
-                return self._places(info, (field.type for field in info.fields), Places(grows=True))
+                return self._positions(info, (field.type for field in info.fields), Positions(grows=True))
             case _inspect.StructType():
                 return self._struct(info)
             case _inspect.DataclassType() | _inspect.TypedDictType():
                 return self._fields(info, Fields())
             case _inspect.NamedTupleType():
-                return self._places(info, (field.type for field in info.fields), Places())
+                return self._positions(info, (field.type for field in info.fields), Positions())
             case _inspect.TupleType():
-                return self._places(info, info.item_types, Places())
+                return self._positions(info, info.item_types, Positions())
             case _inspect.CustomType() if is_model(info.cls):
                 return self._model(info)
             case _inspect.DictType():
@@ -271,10 +271,10 @@ class _Inspector:
             fields.parts[field.encode_name] = self.of(field.type)
         return fields
 
-    def _places(self, info: Any, types: Iterable[Any], places: Places) -> Part:
-        self._remember(info, places)
-        places.parts = [self.of(each) for each in types]
-        return places
+    def _positions(self, info: Any, types: Iterable[Any], positions: Positions) -> Part:
+        self._remember(info, positions)
+        positions.parts = [self.of(each) for each in types]
+        return positions
 
     def _collection(self, info: Any, type_: Any, collection: Entries | Items) -> Part | None:
         self._remember(info, collection)
@@ -288,7 +288,7 @@ class _Inspector:
             part = self.of(each)
             if part is None:
                 continue
-            if isinstance(part, Places | Items):
+            if isinstance(part, Positions | Items):
                 choice.array = part
             elif isinstance(each, _inspect.StructType) and each.tag_field is not None:
                 choice.tag_field = each.tag_field
@@ -312,7 +312,7 @@ class _Inspector:
 
 
 def _key(info: Any) -> Any:
-    # pydantic's annotations are inspected one by one, each time anew: only the class says that it is the same model
+    # pydantic's annotations are inspected anew each time: only the class identifies the model
     return info.cls if isinstance(info, _inspect.CustomType) else id(info)
 
 

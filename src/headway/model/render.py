@@ -19,10 +19,10 @@ _REFERENCE = f'"{REFERENCE}"'.encode()
 _MISSING = object()
 
 
-def places(template: Any) -> list[str]:
+def placeholders(template: Any) -> list[str]:
     """The paths that a template looks up, for a check before it is stored; raises `RenderError` for what is no path.
 
-    >>> places({"to": "{{event.user.mail}}", "subject": "Hello {{event.user.name?}}"})
+    >>> placeholders({"to": "{{event.user.mail}}", "subject": "Hello {{event.user.name?}}"})
     ['event.user.mail', 'event.user.name']
     """
     return [_path(inner)[0] for text in _texts(template) for inner in _inners(text)]
@@ -85,7 +85,7 @@ class _Rendering:
                     "from the payload template itself"
                 )
             self._sizes[path] = len(text)
-        # the sum, and before it is built: a few places can stand for more than memory has
+        # the sum, and before it is built: a few placeholders can stand for more than memory has
         self._left -= self._sizes[path]
         if self._left < 0:
             raise RenderError(f"{where}: the payload would have more than {self._limit:,} bytes")
@@ -99,7 +99,7 @@ def _check_reference(value: Mapping[str, Any]) -> None:
 
 
 def _look_up(value: Any, path: str) -> Any:
-    """By keys of objects and places of lists; nothing else is there to be found."""
+    """By keys of objects and positions in lists, nothing else."""
     for step in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(step, _MISSING)

@@ -33,7 +33,7 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str | None = None  # exactly one of kind and template_id
     template_id: str | None = None
-    payload: str = "{}"  # JSON text with {{places}}: the payload, or what is laid over the template's
+    payload: str = "{}"  # JSON text with {{placeholders}}: the payload, or what is laid over the template's
     options: str = "{}"  # JSON text: options of `using()`, as people write them
     description: str = ""
     enabled: bool = True
@@ -53,7 +53,7 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     event: str | None = None
     when: str = "{}"  # JSON text: paths into the event, and the value or the list of values that each must have
     dedupe_window_ms: int = 300_000
-    dedupe_key: str | None = None  # text with {{places}}; None: the rendered payload itself
+    dedupe_key: str | None = None  # text with {{placeholders}}; None: the rendered payload itself
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):

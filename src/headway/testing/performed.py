@@ -49,10 +49,10 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
 async def aperform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **kwargs: Any) -> Any:
     """The same inside a running event loop; a plain function runs in a thread, as under a worker."""
     _check(kind)
-    places, names = _call(kind, args, kwargs, ctx)
+    args, kwargs = _call(kind, args, kwargs, ctx)
     if kind.is_async:
-        return _storable(await kind.fn(*places, **names))
-    return _storable(await asyncio.to_thread(kind.fn, *places, **names))
+        return _storable(await kind.fn(*args, **kwargs))
+    return _storable(await asyncio.to_thread(kind.fn, *args, **kwargs))
 
 
 def context(
@@ -138,10 +138,10 @@ def _call(
     kind: Kind[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], ctx: Context | None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     ctx = context(kind) if ctx is None else ctx
-    places, names = kind.decode(kind.build(*args, **kwargs).payload, ctx.secret)
+    args, kwargs = kind.decode(kind.build(*args, **kwargs).payload, ctx.secret)
     if kind.context_param is not None:
-        names[kind.context_param] = ctx
-    return places, names
+        kwargs[kind.context_param] = ctx
+    return args, kwargs
 
 
 def _storable(result: Any) -> Any:

@@ -312,7 +312,7 @@ class Fetcher:
             handler: Handler | None = kind
             if isinstance(kind, MachineKind):
                 try:
-                    handler = kind.admit(claim)
+                    handler = kind.claimed_step(claim)
                 except Exception as error:
                     self._runner.settle_as_dead(claim, error)  # the others of the batch run
                     continue

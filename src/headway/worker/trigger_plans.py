@@ -12,7 +12,7 @@ import msgspec
 
 from headway import secrets
 from headway.define.definitions import Definitions
-from headway.define.trigger_jobs import event_job, meets, schedule_job
+from headway.define.trigger_jobs import event_job, matches, schedule_job
 from headway.errors import HeadwayError, RenderError
 from headway.model.ids import new_id
 from headway.model.schedule import CATCH_UP, Plan, plan
@@ -67,7 +67,7 @@ def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions
         try:
             if pending.fault is not None:
                 raise RenderError(pending.fault)
-            if not meets(trigger, pending.event):
+            if not matches(trigger, pending.event):
                 unwanted.append(NewFire(id=new_id(), trigger_id=trigger.id))
             elif resolved.computed and not late:
                 left = True

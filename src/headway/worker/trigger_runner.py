@@ -101,7 +101,7 @@ class TriggerRunner:
                 due = await self._database.run(self._ops.due(kinds=self._kinds(), declared=self._declared, limit=BATCH))
                 self._next_due_ms = due.next_due_ms
                 self._found = bool(due.schedules or due.events)
-                if due.defined != self._definitions.heard:
+                if due.defined != self._definitions.fingerprint:
                     await self._learn()
                 if not self._found:
                     break
@@ -139,7 +139,7 @@ class TriggerRunner:
 
     async def _learn(self) -> None:
         found = await self._database.run(self._ops.definitions(None))
-        self._definitions.hear(found)
+        self._definitions.replace(found)
 
     async def _fire(self, due: Due) -> tuple[list[Fire], bool]:
         """What was written, and whether there may be more to fire right now."""

@@ -23,7 +23,7 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
 
     async def alearn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
-        if self._definitions.are_old:
+        if self._definitions.are_stale:
             op = self._store.ops.definitions(None)
             found = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
-            self._definitions.hear(found)
+            self._definitions.replace(found)

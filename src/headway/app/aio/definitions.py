@@ -34,11 +34,11 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         """
         await self._aknow(self._own)
         changed = await self._arun(self._change_definition(kind, reset, actor, changes))
-        self._definitions.forget()
+        self._definitions.expire()
         return changed
 
     async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
         """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
         await self._aknow(self._own)
         await self._arun(self._delete_definition(kind, actor))
-        self._definitions.forget()
+        self._definitions.expire()
