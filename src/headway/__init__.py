@@ -46,7 +46,7 @@ __all__ = [
     "step",
 ]
 
-# loaded when first used, so that the command line answers without loading the engine
+# imported when first used, so that the command line can answer without importing the engine
 _HOMES = {
     "Attempt": "headway.model.job",
     "Await": "headway.model.outcome",

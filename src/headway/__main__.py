@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Run it; Ctrl-C ends it without a trace, also while it is being imported."""
+    """Run it; Ctrl-C ends it without a traceback, even during the imports."""
     try:
         from headway.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The one place that reads the host's clock, so that tests can hold it."""
+"""The only place that reads the host's clock, so that tests can hold it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-# how moments are shown that SQL may have written and no datetime can hold; with room to be shown in any zone
+# stand-ins for moments that SQL may have written and no datetime can hold; any zone can show them
 EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
 LATEST = datetime(9999, 12, 29, tzinfo=UTC)
 
 
 class Clock(Protocol):
-    """Gives the time as whole microseconds since 1970 (UTC)."""
+    """Returns the time as whole microseconds since 1970 (UTC)."""
 
     def now(self) -> int: ...
 

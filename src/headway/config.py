@@ -15,7 +15,7 @@ from headway.errors import ConfigError
 DAY_MS = 86_400_000
 FILE = "headway.toml"
 
-# what headway.toml and the environment may say, beside the sections of other parts
+# the settings of headway.toml and of the environment, without the sections that other parts read
 NAMES = (
     "url",
     "app",
@@ -40,7 +40,7 @@ NAMES = (
     "log_format",
 )
 SECTIONS = ("commands", "secrets")
-"""What only the file may say; each part reads its own."""
+"""Sections that only the file may have; each part reads its own."""
 
 
 def _retention() -> dict[str, int]:
@@ -58,10 +58,10 @@ class Settings:
     promote_every_ms: int = 1_000
     sweep_every_ms: int = 300_000
     pace_ms: int = 25
-    idle_pace_ms: int = 100  # the pace once a queue had no work for a minute
-    grace_ms: int = 30_000  # how long a stopping worker lets its jobs finish
-    database_timeout_ms: int = 60_000  # how long a call waits for the database's answer
-    strict_kinds: bool | None = None  # whether an enqueue refuses unknown kinds; None: where the code defines some
+    idle_pace_ms: int = 100  # the pace of a queue that has had no work for a minute
+    grace_ms: int = 30_000  # how long a stopping worker waits for its jobs
+    database_timeout_ms: int = 60_000  # how long a call waits for the database
+    strict_kinds: bool | None = None  # whether an enqueue refuses unknown kinds; None: only if the code defines any
     hints: bool = True  # whether an enqueue wakes workers in other processes of this machine
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
@@ -70,7 +70,7 @@ class Settings:
 
 
 def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """What the environment and the file say, unconverted; a variable goes before the file.
+    """The settings of the environment and the file, not yet converted; a variable overrides the file.
 
     The file is $HEADWAY_CONFIG, or headway.toml in the current folder if there is one.
     """
@@ -78,21 +78,21 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
     values = _from_file(env.get("HEADWAY_CONFIG"))
     for name in NAMES:
         value = env.get(f"HEADWAY_{name.upper()}")
-        # an empty variable is an unset one, but not for the database: work would go to another one unseen
+        # an empty variable counts as unset, except for the database: work must not go elsewhere unnoticed
         if value is not None and (value != "" or name == "url"):
             values[name] = value
     return values
 
 
 def urls(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Who names a database, in the order in which they are heard: the variable, then the file."""
+    """The sources that name a database, in order of precedence: the variable, then the file."""
     env = os.environ if env is None else env
     said = {"HEADWAY_URL": env.get("HEADWAY_URL"), str(path(env)): _from_file(env.get("HEADWAY_CONFIG")).get("url")}
     return {source: str(url) for source, url in said.items() if url is not None}
 
 
 def path(env: Mapping[str, str] | None = None) -> Path:
-    """The file that `read` reads, if it is there, in full."""
+    """The absolute path of the file that `read` reads; it may not exist."""
     env = os.environ if env is None else env
     return Path(env.get("HEADWAY_CONFIG") or FILE).resolve()
 

@@ -16,12 +16,12 @@ kinds = Registry()
 
 
 class TryAgainLater(Exception):
-    """What a mail server says when it is busy."""
+    """A busy mail server's answer."""
 
 
 @kinds.job(queue="mail", max_attempts=4, backoff=("120ms", "1s"))
 async def send_email(ctx: Context, number: int, to: str) -> str:
-    """Most go out at once; every eighth meets a busy server first, and one address does not exist."""
+    """Most succeed at once; every eighth meets a busy server first, and one address does not exist."""
     await asyncio.sleep(_between(0.06, 0.24, number))
     if to == NOBODY:
         raise ConnectionRefusedError(f"550 no such user: {to}")
@@ -32,14 +32,14 @@ async def send_email(ctx: Context, number: int, to: str) -> str:
 
 @kinds.job(queue="images", max_attempts=3, backoff=("120ms", "1s"))
 def make_thumbnail(number: int, width: int) -> dict[str, int]:
-    """A plain function, which runs in a thread."""
+    """A plain function, so it runs in a thread."""
     time.sleep(_between(0.08, 0.26, number))
     return {"image": number, "width": width, "height": width * 3 // 4}
 
 
 @kinds.job(queue="reports", max_attempts=3, backoff=("120ms", "1s"))
 async def build_report(ctx: Context, about: str, pages: int) -> str:
-    """Slow, and says how far it is: `headway jobs show ID` has its progress and its log."""
+    """Slow, and reports its progress: `headway jobs show ID` has that and its log."""
     ctx.log(f"collecting {about}")
     for page in range(1, pages + 1):
         await asyncio.sleep(0.12)
@@ -49,7 +49,7 @@ async def build_report(ctx: Context, about: str, pages: int) -> str:
 
 
 def workload() -> Iterator[NewJob]:
-    """A few hundred jobs, among them one that can only die and one that would run for an hour."""
+    """A few hundred jobs, including one that is bound to die and one that would run for an hour."""
     yield build_report.using(priority=1).build(about=ENDLESS, pages=30_000)
     for number in range(8):
         yield build_report.build(about=f"sales of week {number + 1}", pages=10 + number % 4)
@@ -61,5 +61,5 @@ def workload() -> Iterator[NewJob]:
 
 
 def _between(low: float, high: float, number: int) -> float:
-    """A time that looks random and is always the same for the same number."""
+    """A duration that looks random, but is always the same for the same number."""
     return low + (high - low) * (number * 37 % 101 / 100)

@@ -12,12 +12,12 @@ class ConfigError(HeadwayError):
 
 
 class InvalidPayload(HeadwayError):
-    """A payload, result or other value cannot be stored; the message has the path of the fault."""
+    """A payload, result or other value cannot be stored; the message has the path to it."""
 
 
 class PayloadMismatch(InvalidPayload):
     """A stored payload has a field that this code does not know, or lacks one that it requires: another release of the
-    code enqueued it. A worker gives such a job back."""
+    code enqueued it. Workers give such a job back to its queue."""
 
 
 class InvalidJob(HeadwayError):
@@ -25,21 +25,21 @@ class InvalidJob(HeadwayError):
 
 
 class InvalidOutcome(HeadwayError):
-    """A machine's step returned what is no outcome, or one that cannot be carried out; the step has failed."""
+    """A machine's step returned something that is not an outcome, or cannot be carried out; the step has failed."""
 
 
 class RenderError(HeadwayError):
-    """A payload template cannot be filled from this event or schedule; the message has the place."""
+    """A payload template cannot be filled from this event or schedule; the message has the placeholder."""
 
 
 class SecretMissing(HeadwayError):
-    """A payload names a secret that this worker's environment does not give; the attempt has failed."""
+    """A payload names a secret that this worker's environment lacks; the attempt has failed."""
 
 
 class CommandFailed(HeadwayError):
     """A command's program could not be run, or did not end as it should.
 
-    `exit_code` is None where it never ran, and -N where signal N ended it; `retry` says whether another try may help.
+    `exit_code` is None if it never ran, and -N if signal N ended it; `retry` says whether another try may help.
     """
 
     def __init__(self, message: str, *, exit_code: int | None = None, retry: bool = True) -> None:
@@ -49,7 +49,7 @@ class CommandFailed(HeadwayError):
 
 
 class UnknownKind(HeadwayError):
-    """A kind was asked for that is not defined here."""
+    """The kind is not defined here."""
 
 
 class Duplicate(HeadwayError):
@@ -61,11 +61,11 @@ class Duplicate(HeadwayError):
 
 
 class QueueFull(HeadwayError):
-    """The tenant has as many jobs waiting as it may have; nothing was enqueued."""
+    """The tenant already has as many waiting jobs as it may have; nothing was enqueued."""
 
 
 class ReservationBusy(HeadwayError):
-    """The queue is reserved by somebody else; the message says by whom and until when."""
+    """Somebody else has reserved the queue; the message says who and until when."""
 
 
 class NotFound(HeadwayError):
@@ -77,7 +77,7 @@ class NotAllowed(HeadwayError):
 
 
 class JobFailed(HeadwayError):
-    """The job whose result was asked for has not succeeded; `status` is how it ended, `error` what it left."""
+    """The job whose result was asked for did not succeed; `status` is how it ended, `error` its error."""
 
     def __init__(self, message: str, *, status: str, error: str | None) -> None:
         super().__init__(message)
@@ -86,11 +86,11 @@ class JobFailed(HeadwayError):
 
 
 class NotFinished(HeadwayError):
-    """The job whose result was asked for is not over yet."""
+    """The job whose result was asked for has not ended yet."""
 
 
 class LeaseLost(HeadwayError):
-    """A worker's claim is no longer its own; nothing that it said was written."""
+    """A worker no longer holds its claim; nothing that it reported was written."""
 
 
 class StoreError(HeadwayError):
@@ -106,8 +106,8 @@ class StoreBusy(StoreUnavailable):
 
 
 class StoreFailed(StoreError):
-    """The database failed at the operation, not because of its data: an internal error, no memory, its own
-    statement_timeout. Nothing was written; trying again, or with less at once, can help."""
+    """The database failed at the operation, but not because of the data: an internal error, no memory, its own
+    statement_timeout. Nothing was written; trying again, or with a smaller batch, can help."""
 
 
 class SchemaMissing(StoreError):

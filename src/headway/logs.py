@@ -1,7 +1,7 @@
-"""Logging: a line a human likes on a terminal, JSON elsewhere, each with the fields of its job.
+"""Logging: readable lines on a terminal, JSON elsewhere, each with the fields of its job.
 
-Only the command line calls `configure`. Embedded in somebody's program, Headway's loggers are plain stdlib
-loggers below "headway": they go wherever that program sends its logs.
+Only the command line calls `configure`. Inside another program, Headway's loggers are plain stdlib loggers below
+"headway": their lines go wherever that program sends its logs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headway.secrets import REDACTED, Known, is_secret_name, process, redact
 
 
 class Described(Protocol):
-    """What runs now, as far as a log line wants to know."""
+    """What a log line says about the current execution."""
 
     def log_fields(self) -> Mapping[str, Any]: ...
 
@@ -40,8 +40,8 @@ _PLAIN = (int, float, bool, type(None))
 
 
 def get_logger(name: str) -> BoundLogger:
-    """A logger that takes `event, key=value, …` and works with any logging configuration, or none; what it writes has
-    no secrets, whoever formats it."""
+    """A logger that takes `event, key=value, …` and works with any logging configuration, or none. Secrets are masked
+    before any formatter sees them."""
     inner = logging.getLogger(name)
     inner.addFilter(_redact_traceback)
     logger: BoundLogger = structlog.wrap_logger(
@@ -53,7 +53,7 @@ def get_logger(name: str) -> BoundLogger:
 
 
 class _Harmless(BoundLogger):
-    """What logs never fails for it: a handler of the application's that raises costs its line, and nothing else."""
+    """Logging never fails the caller: an application's handler that raises loses its line, and nothing else."""
 
     def _proxy_to_logger(self, method_name: str, event: str | None = None, *event_args: str, **event_kw: Any) -> Any:
         try:
@@ -64,17 +64,17 @@ class _Harmless(BoundLogger):
 
 
 def _complain() -> None:
-    """As the standard library does when a handler of its own fails."""
+    """Do what the standard library does when one of its handlers fails."""
     with suppress(Exception):
         sys.stderr.write("a log line of Headway's was lost, since logging raised:\n" + traceback.format_exc())
 
 
 def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Take over the process's logging, stdlib and structlog alike; `json` None: unless this is a terminal."""
+    """Configure the process's logging, stdlib and structlog alike; `json=None`: JSON unless this is a terminal."""
     stream = stream or sys.stderr
     terminal = stream.isatty()
     as_json = not terminal if json is None else json
-    # what our own loggers (`_unpack`), other stdlib loggers and structlog's loggers have in common
+    # the processors that our loggers (`_unpack`), other stdlib loggers and structlog's loggers share
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         _merge_job,
@@ -84,7 +84,7 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
     last: list[Processor] = (
         [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
         if as_json
-        # a plain traceback: a pretty one shows local variables, and a secret among them in colours and pieces
+        # a plain traceback: a pretty one shows local variables, and would split a secret with color codes
         else [_shorten, structlog.processors.format_exc_info, _redact, _printable, _console(colors=terminal)]
     )
     handler = logging.StreamHandler(stream)
@@ -112,13 +112,13 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
 
 
 def known() -> Known:
-    """The values that what is written here and now does not show: those of the job that runs, or of the process."""
+    """The secrets to mask here: those of the running job, or else of the process."""
     current = job.get()
     return process() if current is None else current.known()
 
 
 class Seldom:
-    """Says yes at most once per period and key, so that trouble does not fill the log."""
+    """Allows one line per period and key, so that a lasting problem does not fill the log."""
 
     def __init__(self, period_s: float) -> None:
         self._period_s = period_s
@@ -145,7 +145,7 @@ def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
 
 
 def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """For a terminal, which no text of a job's may drive, and no line of it may pass for one of ours."""
+    """For a terminal: a job's text must not control it, nor pass for a line of ours."""
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = _indented(value) if key == "event" else printable(value)
@@ -163,7 +163,7 @@ def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
 
 
 def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Every value of the line without secrets; one whose name says that it is a secret is not shown at all."""
+    """Mask secrets in every value of the line; a value whose name is that of a secret is masked whole."""
     hidden = known()
     for key, value in event.items():
         if key not in _OUR_OWN and key != "exc_info" and not isinstance(value, _PLAIN):
@@ -186,7 +186,7 @@ def _redacted(value: Any, hidden: Known) -> Any:
             return [_redacted(each, hidden) for each in value]
         case int() | float() | None:
             return value
-    # whatever it is, it will be shown as its text
+    # anything else is shown as text
     try:
         text = f"{value} {value!r}"
     except Exception:
@@ -195,7 +195,7 @@ def _redacted(value: Any, hidden: Known) -> Any:
 
 
 def _redact_traceback(record: logging.LogRecord) -> bool:
-    """A filter of our own loggers: where the traceback shows a secret, handlers get its text instead of the error."""
+    """A filter of our loggers: if the traceback shows a secret, handlers get its masked text instead of the error."""
     if isinstance(record.exc_info, tuple) and record.exc_info[1] is not None:
         try:
             text = "".join(traceback.format_exception(*record.exc_info))
@@ -208,7 +208,7 @@ def _redact_traceback(record: logging.LogRecord) -> bool:
 
 
 def _to_record(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, Any]]:
-    """The text for whoever configured nothing, and the fields as they are for whoever can use them."""
+    """Text for programs that configured nothing, and the fields themselves for those that can use them."""
     exc_info = event.pop("exc_info", None)
     fields = dict(event)
     text = _indented(str(event.pop("event")))

@@ -1,4 +1,4 @@
-"""Text on a terminal: what would drive it, or turn what is read around, is shown as an escape."""
+"""Makes text safe for a terminal: characters that control it, or reverse the reading direction, become escapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AND_BREAKS = re.compile(f"[{_CLASS}\\n\\t]")
 
 
 def printable(text: str) -> str:
-    """The text with such characters as escapes; lines and tabs stay.
+    """The text with such characters as escapes; newlines and tabs stay.
 
     >>> printable("a\\x1b[2J\\u202eb\\r\\nc")
     'a\\\\x1b[2J\\\\u202eb\\nc'
@@ -29,7 +29,7 @@ def printable_line(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """JSON text that says the same, with such characters as JSON's own escapes: they only stand in strings."""
+    """Equivalent JSON text, with such characters as JSON escapes: they only occur in strings."""
     return _UNPRINTABLE.sub(_json_escape, text) if _UNPRINTABLE.search(text) else text
 
 

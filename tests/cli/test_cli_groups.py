@@ -73,7 +73,7 @@ def test_cancel_says_how_many(cli: Cli, either: Headway, hand: Hand) -> None:
     assert "  stopped   2" in cli.ok("groups", "show", made.id)
     other = group(either, 2)
     assert {each["status"] for each in cli.json("groups", "cancel", other.id)} == {"canceled"}
-    assert cli.ok("groups", "cancel", other.id) == "nothing to cancel: all its jobs are over\n"
+    assert cli.ok("groups", "cancel", other.id) == "nothing to cancel: all its jobs have ended\n"
 
 
 def test_a_group_must_be_known(cli: Cli, app: Headway) -> None:

@@ -151,7 +151,7 @@ def test_a_repeated_enqueue_says_that_the_job_was_there(cli: Cli) -> None:
     first = cli("enqueue", "welcome", "--idempotency-key", "k")
     second = cli("enqueue", "welcome", "--idempotency-key", "k")
     assert first.stdout == second.stdout
-    assert "was there already, and is queued" in second.stderr
+    assert "exists already, and is queued" in second.stderr
     cli.ok("enqueue", "welcome", "--unique-key", "u")
     said = cli.refused("enqueue", "welcome", "--unique-key", "u", "--on-conflict", "raise", code=1)
     assert "u" in said
@@ -382,7 +382,7 @@ def test_retry_of_several_ids_keeps_what_waits_for_others_behind_them(cli: Cli, 
     second = app.enqueue("welcome", {"user_id": 2}, after=[first.id])
     app.cancel(first.id)
     said = cli.ok("jobs", "retry", second.id, first.id)
-    assert said == f"{second.id}  held until it is its turn\n{first.id}  queued\n"
+    assert said == f"{second.id}  held until its turn comes\n{first.id}  queued\n"
     app.cancel(first.id)
     live = app.enqueue("welcome", {"user_id": 3})
     missing = new_id()

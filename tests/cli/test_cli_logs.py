@@ -59,7 +59,7 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_the_log_is_all_that_goes_to_stdout(cli: Cli, runner: Runner) -> None:
     result = cli("jobs", "logs", runner.id)
-    assert (result.stdout, result.stderr) == ("", f"job {runner.id} is queued, and did not run yet\n")
+    assert (result.stdout, result.stderr) == ("", f"job {runner.id} is queued, and has not run yet\n")
     runner.begin()
     assert "is running, and logged nothing" in cli("jobs", "logs", runner.id).stderr
     runner.log("one\ntwo")

@@ -261,7 +261,7 @@ def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:
     ("flags", "message"),
     [
         (("--to", "99"), "there is no schema version 99"),
-        (("--down", "--to", "1"), "--down goes alone"),
+        (("--down", "--to", "1"), "--down takes no other option"),
         (("--roles", "--to", "1"), "exclude each other"),
     ],
 )

@@ -71,7 +71,7 @@ def test_run_lays_what_is_given_over_the_template(cli: Cli, either: Headway) -> 
     assert cli.json("templates", "run", "weekly")["status"] == "queued"
     once = ("templates", "run", "weekly", "--option", "idempotency_key=k")
     cli.ok(*once)
-    assert "this job was there already" in cli(*once).stderr
+    assert "this job exists already" in cli(*once).stderr
 
 
 def test_run_can_use_the_code_of_a_kind(cli: Cli, app: Headway) -> None:

@@ -118,7 +118,7 @@ def test_retry_of_the_head_lets_the_train_go_on_with_it(cli: Cli, either: Headwa
 def test_a_retried_job_whose_turn_it_is_not_is_held(cli: Cli, either: Headway) -> None:
     ids = cars(either, "dest_1", 2)
     either.cancel(ids[1])
-    assert cli.ok("jobs", "retry", ids[1]) == f"{ids[1]}  held until it is its turn\n"
+    assert cli.ok("jobs", "retry", ids[1]) == f"{ids[1]}  held until its turn comes\n"
 
 
 def test_show_cuts_long_trains_and_says_so(cli: Cli, either: Headway) -> None:
@@ -186,7 +186,7 @@ def test_a_train_of_another_tenant_is_pointed_out(cli: Cli, either: Headway) -> 
     for verb in ("show", "clear"):
         assert hint.format(verb) in cli.refused("trains", verb, "dest_1", code=1)
     assert hint.format("resume") in cli("trains", "resume", "dest_1").stderr
-    assert "headway trains list shows those that there are" in cli.refused("trains", "show", "dest_9", code=1)
+    assert "headway trains list shows which there are" in cli.refused("trains", "show", "dest_9", code=1)
     page = cli.ok("trains", "show", "dest_1", "--tenant", "acme")
     assert page.startswith("dest_1 of tenant acme  open  2 jobs\n")
     cli.ok("trains", "hold", "dest_1", "--tenant", "acme")

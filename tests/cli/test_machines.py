@@ -230,7 +230,7 @@ def test_a_machine_that_was_canceled_while_it_waited(cli: Cli, either: Headway, 
         either.cancel(each.id)
     result = cli("machines", "show", job.id)
     assert "  canceled before step  paid\n" in result.stdout
-    assert f"to let it go on: headway jobs retry {job.id}" in result.stderr
+    assert f"to continue it: headway jobs retry {job.id}" in result.stderr
     assert "  canceled before step  start\n" in cli.ok("machines", "show", unstarted.id)
 
 

@@ -175,11 +175,10 @@ class JobVerbs(VerbBase):
     def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
         before_id = None if before is None else given_id(before, "before")
         size = page_size(limit)
+        single = one_value_each(filters)
         tenant_id = self._narrowed(filters.get("tenant"))
-        ops = [
-            self._store.ops.find(filter_of(each, tenant_id=tenant_id), limit=size, before_id=before_id)
-            for each in one_value_each(filters)
-        ]
+        wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
+        ops = [self._store.ops.find(one, limit=size, before_id=before_id) for one in wanted]
         if len(ops) == 1:
             return ops[0]
 

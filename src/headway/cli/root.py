@@ -1,4 +1,4 @@
-"""The `headway` command: its subcommands, imported when they are used, and how every run of it ends."""
+"""The `headway` command: its subcommands, imported when they are used, and its exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from headway.cli.program.click_classes import LazyGroup
 from headway.cli.program.failure import BROKEN_PIPE, report
 
-# the sections of the help: each command is the attribute of its name, in the module of its name, in this folder
+# the sections of the help; each command is named like its module, and the value is the folder it is in
 _SECTIONS = {
     "Run": {"demo": "demo", "worker": "fleet", "enqueue": "jobs"},
     "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order"},
@@ -28,7 +28,7 @@ _WIDEST = max(map(len, _SHOWN))
 
 
 class Root(LazyGroup):
-    """Ends with 0, 1 (it did not work) or 2 (it was asked for wrongly), and with one message in between."""
+    """Exits with 0, 1 (it failed) or 2 (wrong usage), and prints one message if it fails."""
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         given = list(sys.argv[1:] if args is None else args)
@@ -45,7 +45,7 @@ class Root(LazyGroup):
         for section, names in _SECTIONS.items():
             with formatter.section(section):
                 commands = ((name, found[name]) for name in names)
-                # names of one width, so that the texts of all sections stand below each other
+                # pad the names, so that the texts of all sections line up
                 formatter.write_dl(
                     [(f"{name:<{_WIDEST}}", command.get_short_help_str(limit)) for name, command in commands if command]
                 )
@@ -56,7 +56,7 @@ class Root(LazyGroup):
             sys.stdout.flush()
             return result
         except BrokenPipeError:
-            # whoever read our output has enough; the interpreter's last flush must not complain either
+            # the reader of our output has closed it; keep the interpreter's last flush quiet too
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(BROKEN_PIPE) from None
 
@@ -87,16 +87,16 @@ def main() -> None:
     Run an app's jobs:    headway worker myapp:app
     Enqueue by name:      headway enqueue welcome '{"user_id": 7}' --app myapp:app
     Look:                 headway jobs list --status dead
-    Why does it not run?  headway jobs why ID
-    Is all well?          headway doctor
+    Why is it stuck?      headway jobs why ID
+    Check the setup:      headway doctor
 
     Settings come from flags, then from HEADWAY_* variables (HEADWAY_URL, HEADWAY_APP, …), then from
     headway.toml in the current folder.
 
     \b
-    Every command acts on the database that the first of these names:
+    Every command uses the first database that is named by:
       1. --url
-      2. the code of the app, Headway("postgresql://…"), where one is named
+      2. the app's code, Headway("postgresql://…"), if an app is given
          (as MODULE:APP, or by --app, HEADWAY_APP or headway.toml)
       3. HEADWAY_URL
       4. url in headway.toml

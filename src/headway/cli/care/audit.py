@@ -14,14 +14,14 @@ _MOST = 10_000
 @click.command(cls=Command, short_help="See who did what.")
 @click.option("--actor", help="Only what this person or program did.")
 @click.option("--action", help="Only this: pause, cancel, reserve, trigger.created, …")
-@click.option("--tenant", help="Only what concerns this tenant.")
+@click.option("--tenant", help="Only what was done to this tenant.")
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
 @click.option("--before", type=int, metavar="NUMBER", help="Continue after the page that ended with this entry.")
 @pass_invocation
 def audit(
     cli: Invocation, actor: str | None, action: str | None, tenant: str | None, limit: int, before: int | None
 ) -> None:
-    """List what people and programs did, newest first. What was done to one job is in `headway jobs show ID`, too.
+    """List what people and programs did, newest first. `headway jobs show ID` has what was done to one job.
 
     \b
     headway audit --actor ada@web1

@@ -1,4 +1,4 @@
-"""`headway completion`: the script that lets a shell complete commands and flags."""
+"""`headway completion`: prints the script with which a shell completes commands and flags."""
 
 from __future__ import annotations
 

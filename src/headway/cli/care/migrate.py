@@ -1,4 +1,4 @@
-"""`headway migrate`: installs the schema, brings it up to date, or takes it away."""
+"""`headway migrate`: installs the schema, updates it, or removes it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, short_help="Install the schema, or bring it up to date.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--sql", is_flag=True, help="Print the SQL instead of running it.")
 @click.option(
     "--roles",
     is_flag=True,
-    help="Make this database's roles for workers and applications (PostgreSQL; needs CREATEROLE).",
+    help="Create this database's roles for workers and applications (PostgreSQL; needs CREATEROLE).",
 )
 @click.option("--to", type=click.IntRange(0), metavar="N", help="Go to this version, up or down.")
 @click.option("--down", is_flag=True, help="Remove the schema and every job in it.")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def migrate(cli: Invocation, dry_run: bool, sql: bool, roles: bool, to: int | None, down: bool, yes: bool) -> None:
     """Bring the database's schema to this library's version. Safe to run from many places at once.
 
-    A SQLite file gets its schema by itself when it is new; PostgreSQL gets it here. In Alembic or Django migrations use
+    A new SQLite file gets its schema by itself; PostgreSQL gets it here. In Alembic or Django migrations use
     `headway.migrate(connection)` instead.
 
     \b
@@ -41,7 +41,7 @@ def migrate(cli: Invocation, dry_run: bool, sql: bool, roles: bool, to: int | No
     headway migrate --down --dry-run
     """
     if down and (to is not None or roles):
-        raise click.UsageError("--down goes alone: it removes everything")
+        raise click.UsageError("--down takes no other option: it removes everything")
     if roles and to is not None:
         raise click.UsageError("--roles and --to exclude each other: migrate first, then make the roles")
     store = cli.app.store

@@ -1,4 +1,4 @@
-"""`headway prune`: deletes what is older than the retention, or says how much that would be."""
+"""`headway prune`: deletes what is older than its retention, or counts it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NAMES = tuple(Settings().retention_ms)
 
 @click.command(cls=Command, short_help="Delete what is older than its retention.")
 @click.option("--only", type=click.Choice(_NAMES), multiple=True, help="Only this; repeatable. Default: all.")
-@click.option("--older-than", type=Duration(), help="Another age than the retention's: 90s, 2h, 7d.")
-@click.option("--dry-run", is_flag=True, help="Only say how much it would be.")
+@click.option("--older-than", type=Duration(), help="Use this age instead of the retention: 90s, 2h, 7d.")
+@click.option("--dry-run", is_flag=True, help="Only count.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
 def prune(cli: Invocation, only: tuple[str, ...], older_than: str | float | None, dry_run: bool, yes: bool) -> None:
-    """Delete jobs that ended, events and fires, where they are older than the retention.
+    """Delete finished jobs, events and fires that are older than their retention.
 
-    Workers do this every few minutes, by `retention` of the app or of headway.toml; this does it at once and in full.
+    Workers do this every few minutes, by the `retention` of the app or headway.toml; this does all of it now.
 
     \b
     headway prune --dry-run

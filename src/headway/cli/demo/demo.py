@@ -1,4 +1,4 @@
-"""`headway demo`: a worker, a few hundred jobs, a crash in the middle, and what came of it, on a new SQLite file."""
+"""`headway demo`: a few hundred jobs on a new SQLite file, a worker that is killed in the middle, and the result."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Tell = Callable[[str], None]
 @click.command(cls=Command, short_help="See it work, in fifteen seconds.")
 @pass_invocation
 def demo(cli: Invocation) -> None:
-    """See it work, in about fifteen seconds: no setup, nothing left running.
+    """Watch it work for about fifteen seconds: no setup, nothing left running.
 
-    Runs some 330 jobs on a new SQLite file in a temporary folder: some fail and are retried, one dies, one is
+    Runs about 330 jobs on a new SQLite file in a temporary folder: some fail and are retried, one dies, one is
     canceled, and the worker is killed (kill -9) in the middle. Every number shown is read from the database.
 
     \b
@@ -60,7 +60,7 @@ def demo(cli: Invocation) -> None:
 
 
 class Story:
-    """What happens: all jobs are enqueued, a worker starts, is killed, another takes over, one job is canceled."""
+    """The script: enqueue all jobs, start a worker, kill it, start another, cancel one job."""
 
     def __init__(self, folder: Path) -> None:
         from headway.app import Headway
@@ -81,7 +81,7 @@ class Story:
         self._canceled = False
 
     def run(self, tell: Tell, show: Callable[[list[Job]], None]) -> None:
-        """Tell the story while it happens; raises `Refused` if it does not end in time."""
+        """Run it and report each step; raises `Refused` if it does not end in time."""
         from headway.demo import workload
         from headway.model.status import FINISHED
 
@@ -104,7 +104,7 @@ class Story:
         self._took_s = time.monotonic() - self._began
 
     def close(self) -> None:
-        """Stop the worker: in good order when all is done, by force otherwise."""
+        """Stop the worker: gracefully once all is done, else by force."""
         if self._worker is not None and self._worker.poll() is None:
             self._worker.terminate()
             try:
@@ -118,7 +118,7 @@ class Story:
         self.app.close()
 
     def summary(self) -> dict[str, Any]:
-        """The numbers of the end, all from the rows: executions by fence, failures by tries, crashes by losses."""
+        """The final numbers, all from the rows: executions by fence, failures by tries, crashes by losses."""
         by_kind = []
         for kind in sorted({job.kind for job in self.jobs}):
             jobs = [job for job in self.jobs if job.kind == kind]
@@ -135,14 +135,14 @@ class Story:
         from headway.worker.os_signals import SUPERVISOR_FD
 
         command = [sys.executable, "-m", "headway", "--url", self.url, "--log-format", "text", "worker"]
-        # a short lease, for systems where the death of another process cannot be seen
+        # a short lease, for systems where one process cannot see another one die
         timing = ["--lease", "4s", "--heartbeat", "1s", "--reap-every", "1s", "--grace", "2s"]
         self._worker = subprocess.Popen(
             [*command, "headway.demo:kinds", "--queues", QUEUES, *timing],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            # Ctrl-C is ours to pass on; should we be killed, the end of the pipe stops it
+            # we pass Ctrl-C on ourselves; if we are killed, the closed pipe stops it
             start_new_session=True,
             env={**os.environ, SUPERVISOR_FD: str(self._given_fd)},
             pass_fds=(self._given_fd,),
@@ -164,7 +164,7 @@ class Story:
         for job in self.jobs:
             if self._canceled or job.payload.get("about") != ENDLESS or job.status != "running":
                 continue
-            # in the hands of the new worker, and under way
+            # claimed by the new worker, and running
             if job.progress and job.worker_id not in self._lost_worker_ids:
                 self.app.cancel(job.id, reason="it would have run for an hour", actor=actor())
                 self._canceled = True

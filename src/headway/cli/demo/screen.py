@@ -1,4 +1,4 @@
-"""Shows the demo: live bars on a terminal, a line a second elsewhere, a table at the end."""
+"""Shows the demo: live bars on a terminal, one line per second elsewhere, a table at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BAR = 36
 
 
 class Screen:
-    """Takes the rows as they are read; knows nothing that is not in them."""
+    """Draws the rows as they are read, and knows nothing else."""
 
     def __init__(self, *, quiet: bool) -> None:
         from rich.live import Live
@@ -42,12 +42,12 @@ class Screen:
             self._live.stop()
 
     def tell(self, what: str) -> None:
-        """One thing that happened, which stays on the screen."""
+        """Print an event, which stays on the screen."""
         if not self._quiet:
             self._console.print(f"{self._clock()}  {what}")
 
     def show(self, jobs: list[Job]) -> None:
-        """Where everything is now."""
+        """Show the current counts."""
         if self._live:
             self._live.update(self._picture(jobs))
         elif not self._quiet and time.monotonic() - self._line_at >= 1:
@@ -55,7 +55,7 @@ class Screen:
             self._console.print(f"{self._clock()}  {_line(jobs)}")
 
     def summarize(self, summary: dict[str, Any]) -> None:
-        """The table of the end, and what it shows."""
+        """Print the final table and what it shows."""
         say("")
         total = {"kind": "all", **summary["total"]}
         names = ("kind", "jobs", *_FINISHED, "executions", "failures", "losses")

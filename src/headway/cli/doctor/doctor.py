@@ -1,4 +1,4 @@
-"""`headway doctor`: looks at everything that can stop work, and says how to mend it."""
+"""`headway doctor`: checks everything that can stop work, and says how to fix it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FEW = 5
 _LOOKED_AT = 1_000
-"""How many schedules and events are looked at."""
+"""How many schedules and events it checks."""
 _SLOW = timedelta(minutes=1)
 _LONG_GONE = timedelta(minutes=10)
 _MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bold red")}
@@ -34,9 +34,9 @@ _MARKS = {"ok": ("✓", "green"), "note": ("–", "dim"), "problem": ("✗", "bo
 @click.command(cls=Command, short_help="Find what is wrong, and its fix.")
 @pass_invocation
 def doctor(cli: Invocation) -> None:
-    """Check settings, database, schema and all that work needs; ends with 1 if something is wrong.
+    """Check settings, database, schema and everything else that work needs; exits with 1 if something is wrong.
 
-    ✓ is well, – is worth knowing, ✗ is wrong and comes with its fix.
+    ✓ is fine, – is worth knowing, ✗ is wrong and comes with its fix.
 
     \b
     headway doctor
@@ -58,7 +58,7 @@ def doctor(cli: Invocation) -> None:
 
 
 def examine(cli: Invocation) -> Iterator[Finding]:
-    """The checks, in the order in which one stands on the other; ends early where nothing more can be asked."""
+    """The findings, in order of dependency; stops early if nothing further can be checked."""
     from headway.config import path
     from headway.errors import HeadwayError
     from headway.secrets import read
@@ -87,7 +87,7 @@ def examine(cli: Invocation) -> Iterator[Finding]:
             yield from _work(app, cli.tenant)
     except HeadwayError as error:
         what, fix = diagnose(error)
-        yield problem("reach", what, fix or "mend that, then run headway doctor again")
+        yield problem("reach", what, fix or "fix that, then run headway doctor again")
 
 
 def _secrets(declared: Iterable[str]) -> Finding:
@@ -98,7 +98,7 @@ def _secrets(declared: Iterable[str]) -> Finding:
 
 
 def _schema(store: Store) -> Generator[Finding, None, bool]:
-    """Gives whether the schema can be used."""
+    """Returns whether the schema can be used."""
     from headway.store import migrate
     from headway.store.versions import UNRELEASED
 
@@ -202,7 +202,7 @@ def _workers(app: Headway) -> Iterator[Finding]:
 
 
 def _trains(app: Headway, tenant: str) -> Iterator[Finding]:
-    """Those on hold; the first few by name. `tenant` is the one that commands mean by themselves."""
+    """Trains on hold, the first few by name. `tenant` is the default one of commands."""
     held = app.trains(blocked=True, limit=_FEW + 1)
     for train in held[:_FEW]:
         assert train.hold is not None
@@ -221,7 +221,7 @@ def _trains(app: Headway, tenant: str) -> Iterator[Finding]:
 
 
 def _schedules(app: Headway, tenant: str) -> Iterator[Finding]:
-    """Those whose last fire failed, and those that nobody fires; the first few by name."""
+    """Schedules whose last fire failed, or that nobody fires; the first few by name."""
     from headway.cli.triggers.schedule_page import overdue
 
     now = app.store.run(app.store.ops.now())

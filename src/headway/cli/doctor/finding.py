@@ -1,4 +1,4 @@
-"""What one check of the doctor found."""
+"""The result of one check of the doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A thing that was looked at: how it is, in words, and what mends it."""
+    """One check: its result, in words, and how to fix it."""
 
     name: str
     status: Literal["ok", "note", "problem"]

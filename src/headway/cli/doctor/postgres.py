@@ -1,4 +1,4 @@
-"""What the doctor asks a PostgreSQL server: version, latency, clock, row-level security, roles, vacuum."""
+"""The doctor's checks of a PostgreSQL server: version, latency, clock, row-level security, roles, vacuum."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ select r.rolname::text
  where n.nspname = 'headway' and r.rolname ~ '^headway_(worker|app)_'
  order by 1 desc
 """
-# whatever keeps old row versions from being vacuumed: they pile up in front of every claim
+# what keeps old row versions from being vacuumed: they pile up and slow every claim
 _HORIZON = """
 select format('transaction of %s, pid %s (%s)', usename, pid, coalesce(nullif(application_name, ''), state)),
        extract(epoch from clock_timestamp() - xact_start)::float8,
@@ -69,7 +69,7 @@ select relname::text, n_live_tup, n_dead_tup, coalesce(last_autovacuum, last_vac
 
 
 def examine(store: Store) -> Iterator[Finding]:
-    """The checks of a server; raises `StoreUnavailable` where it does not answer."""
+    """The findings about a server; raises `StoreUnavailable` if it does not answer."""
     asked = _ask(store)
     yield _latency(asked["trips"])
     yield _version(asked["version"])
@@ -82,7 +82,7 @@ def examine(store: Store) -> Iterator[Finding]:
 
 
 def _ask(store: Store) -> dict[str, Any]:
-    """All questions on one connection of its own, which needs no schema."""
+    """All queries, on a separate connection that needs no schema."""
 
     def steps() -> Steps[dict[str, Any]]:
         trips = []

@@ -1,4 +1,4 @@
-"""What the doctor asks of a SQLite file: library, write-ahead log, durability, disk."""
+"""The doctor's checks of a SQLite file: library, write-ahead log, durability, disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SYNCHRONOUS = {0: "off", 1: "normal", 2: "full", 3: "extra"}
 
 
 def examine(store: Store) -> Iterator[Finding]:
-    """The checks of a file; raises `StoreError` where there is none."""
+    """The findings about a file; raises `StoreError` if there is none."""
     path = store.describe()
     if not os.path.exists(path):
         raise StoreError(
@@ -53,7 +53,7 @@ def _library(version: str) -> Finding:
     if tuple(int(part) for part in version.split(".")) >= _SAFE:
         return ok("library", f"SQLite {version}")
     wanted = ".".join(map(str, _SAFE))
-    # supported, and what an application that shares its file has to use: worth knowing, not broken
+    # supported, and required for applications that share the file: worth knowing, not broken
     return note(
         "library",
         f"SQLite {version} has a bug that can damage a file which several processes write (fixed in {wanted}): use "

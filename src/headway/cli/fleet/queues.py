@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def queues(ctx: click.Context) -> None:
-    """List queues, stop one, let it go on, limit it.
+    """List queues, pause and resume them, limit them.
 
     \b
     headway queues
@@ -54,7 +54,7 @@ _COUNTS = ("queued", "scheduled", "held")
 
 
 def _columns(found: Sequence[Queue]) -> list[Column]:
-    # on a narrow terminal it takes room from the names: only where there is something to see
+    # it takes space from the names, so on a narrow terminal only if a queue has one
     limited = Column("LIMITED", right=True, wide=0 if any(queue.limited for queue in found) else 110)
     return [
         Column("QUEUE", shrink=True),
@@ -108,7 +108,7 @@ def _full(queue: Queue) -> str:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @pass_invocation
 def pause(cli: Invocation, names: tuple[str, ...]) -> None:
-    """Stop claims from queues, on all machines; jobs that run go on.
+    """Stop claims from queues, on all hosts; running jobs go on.
 
     \b
     headway queues pause mail
@@ -129,7 +129,7 @@ def pause(cli: Invocation, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @pass_invocation
 def resume(cli: Invocation, names: tuple[str, ...]) -> None:
-    """Let paused queues go on.
+    """Resume paused queues.
 
     \b
     headway queues resume mail
@@ -148,8 +148,8 @@ def resume(cli: Invocation, names: tuple[str, ...]) -> None:
 
 @queues.command("set")
 @click.argument("name")
-@click.option("--max-running", type=Count(), metavar="N|none", help="How many jobs may run at once, on all machines.")
-@click.option("--fair/--no-fair", default=None, help="Take tenants in turn, whatever their backlogs; or not.")
+@click.option("--max-running", type=Count(), metavar="N|none", help="How many jobs may run at once, on all hosts.")
+@click.option("--fair/--no-fair", default=None, help="Serve tenants in turn, or first come, first served.")
 @pass_invocation
 def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None) -> None:
     """Limit a queue, or make it fair, for all workers, from their next claim on.

@@ -23,17 +23,17 @@ Queues = list[str] | dict[str, int] | None
 @click.command(cls=Command, kinds=True, short_help="Run the jobs of an app.")
 @click.argument("app", metavar="MODULE:APP", required=False)
 @click.option("--queues", metavar="NAMES", help="mail,default or mail=5,default=20. Default: those of the kinds.")
-@click.option("--concurrency", type=click.IntRange(1), help="How many jobs at a time. Default: 20.")
-@click.option("--until-idle", is_flag=True, help="End when there is nothing to do now.")
+@click.option("--concurrency", type=click.IntRange(1), help="How many jobs to run at a time. Default: 20.")
+@click.option("--until-idle", is_flag=True, help="Exit when there is nothing left to do.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="How many worker processes. Default: 1.")
-@click.option("--lease", type=Duration(), help="How long claims stand without a heartbeat. Default: 60s.")
-@click.option("--heartbeat", type=Duration(), help="How often the lease is renewed. Default: 20s.")
+@click.option("--lease", type=Duration(), help="How long claims stay valid without a heartbeat. Default: 60s.")
+@click.option("--heartbeat", type=Duration(), help="How often to renew the lease. Default: 20s.")
 @click.option("--grace", type=Duration(), help="How long a stopping worker lets jobs finish. Default: 30s.")
-@click.option("--reap-every", type=Duration(), help="How often lost workers are looked for. Default: 30s.")
-@click.option("--promote-every", type=Duration(), help="How often due jobs are looked for. Default: 1s.")
-@click.option("--sweep-every", type=Duration(), help="How often broken trains and joins are mended. Default: 5m.")
-@click.option("--pace", type=Duration(), help="How often a queue in use is polled. Default: 25ms.")
-@click.option("--idle-pace", type=Duration(), help="How often an idle queue is polled. Default: 100ms.")
+@click.option("--reap-every", type=Duration(), help="How often to look for lost workers. Default: 30s.")
+@click.option("--promote-every", type=Duration(), help="How often to look for due jobs. Default: 1s.")
+@click.option("--sweep-every", type=Duration(), help="How often to repair broken trains and joins. Default: 5m.")
+@click.option("--pace", type=Duration(), help="How often to poll a busy queue. Default: 25ms.")
+@click.option("--idle-pace", type=Duration(), help="How often to poll an idle queue. Default: 100ms.")
 @pass_invocation
 def worker(
     cli: Invocation,
@@ -45,10 +45,10 @@ def worker(
     processes: int,
     **settings: Any,
 ) -> None:
-    """Run the jobs of an app until SIGTERM or Ctrl-C; the second one ends it at once.
+    """Run the jobs of an app until SIGTERM or Ctrl-C; a second one ends it at once.
 
-    The app is found as Python would import it from the current folder; APP is `app` if left out, and may be a
-    Headway, a Registry, or a function that makes one. Without MODULE:APP it is --app,
+    The app is imported from the current folder. APP is `app` if left out, and may be a Headway, a Registry, or a
+    function that returns one. Without MODULE:APP it is --app,
     HEADWAY_APP, or `app` of headway.toml.
 
     \b
@@ -125,7 +125,7 @@ def _part(part: str, whole: str, example: str) -> tuple[str, int | None]:
 
 
 def _prepared(cli: Invocation, given: dict[str, Any]) -> Headway:
-    """The app, ready to run: it has kinds, and its database is there. Raises one clear error otherwise."""
+    """The app, ready to run: it has kinds, and its database exists. Otherwise raises one clear error."""
     from headway.errors import ConfigError
 
     found = cli.code
@@ -150,7 +150,7 @@ def _warn_of_colons(chosen: Queues) -> None:
 
 
 def _several(processes: int, cli: Invocation) -> None:
-    """The same command in so many processes, without its --processes."""
+    """Run the same command, without --processes, in this many processes."""
     from headway.worker import supervise_processes
 
     arguments = _without_processes(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""`headway workers`: who is there, and who no longer answers."""
+"""`headway workers`: the registered workers, and which of them no longer answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def list_(cli: Invocation) -> None:
         table(_COLUMNS, [_row(worker, now) for worker in found])
         stale = sum(is_stale(worker, now) for worker in found)
         if stale:
-            note(f"{stale} stale: any live worker takes over their jobs and removes them within its next rounds")
+            note(f"{stale} stale: a live worker takes over their jobs and removes them in its next rounds")
 
 
 _COLUMNS = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 
-Done = dict[str, Any]  # what became of one job, as JSON shows it
+Done = dict[str, Any]  # the result for one job, as in the JSON
 Act = Callable[["Headway", Sequence[str]], list[Done]]
 
 
@@ -28,13 +28,13 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the job's error and the audit trail.")
-@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
 def cancel(
     cli: Invocation, /, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any
 ) -> None:
-    """Cancel jobs: at once, or by asking those that run.
+    """Cancel jobs at once; running ones are asked to stop.
 
     \b
     headway jobs cancel ID ID --reason "sent by hand"
@@ -59,14 +59,14 @@ def cancel(
 @click.command(cls=Command)
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
-@click.option("--keep-place", is_flag=True, help="Each at its old place in the line, ahead of what waits now.")
-@click.option("--dry-run", is_flag=True, help="Only say how many it would be.")
+@click.option("--keep-place", is_flag=True, help="Give each its old place in the line, ahead of what waits now.")
+@click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
 def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: bool, yes: bool, **filters: Any) -> None:
     """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
 
-    One job goes to its old place in the line, several go to the end; what waits for others waits for them again.
+    One job gets its old place in the line back, several go to the end; jobs that waited for others wait again.
 
     \b
     headway jobs retry ID
@@ -83,7 +83,7 @@ def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: b
         except Duplicate as error:
             if len(some) == 1:
                 return [{"id": some[0], "error": str(error)}]
-            # one job whose key is taken refuses the whole batch: find it by halves
+            # one job whose key is taken makes the store refuse the whole batch: halve it to find that job
             half = len(some) // 2
             return act(app, some[:half]) + act(app, some[half:])
 
@@ -92,7 +92,7 @@ def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: b
         _each(cli, ids, dry_run, lambda job_id: _retried(app, job_id))
     elif ids:
         app = _by_id(cli, filters)
-        # together, so that what waits for another of them does
+        # in one batch, so that those that wait for each other do so again
         done = _together(app, ids, act)
         _each(cli, ids, dry_run, lambda job_id: done[job_id])
     else:
@@ -103,12 +103,12 @@ def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: b
 
 def _retried(app: Headway, job_id: str) -> Done:
     runs_as = app.retry(job_id, actor=actor())
-    # a car whose turn it is not waits for its train
+    # a car may have to wait for its train
     return {"id": job_id, "runs_as": runs_as, "status": app.get(runs_as).status}
 
 
 def _together(app: Headway, ids: Sequence[str], act: Act) -> dict[str, Done]:
-    """What became of each, as far as they are finished jobs."""
+    """The result for each of them that is a finished job."""
     from headway.errors import HeadwayError
     from headway.model.status import FINISHED
 
@@ -136,7 +136,7 @@ def _by_id(cli: Invocation, filters: dict[str, Any]) -> Headway:
 
 
 def _each(cli: Invocation, ids: tuple[str, ...], dry_run: bool, act: Callable[[str], Done]) -> None:
-    """One by one, so that each gets its own answer; ends with 1 if one could not be done."""
+    """One by one, so that each gets its own answer; exits with 1 if one failed."""
     from headway.errors import HeadwayError
 
     done: list[Done] = []
@@ -165,7 +165,7 @@ def _bulk(
     wanted: Callable[[Job], bool],
     act: Act,
 ) -> None:
-    """Count, ask, and go through the matching jobs page by page."""
+    """Count the matching jobs, ask, and go through them page by page."""
     if not given(filters):
         raise Refused(f"which jobs? Give their ids, or filters such as: headway jobs {verb} --status dead", WRONG)
     app = cli.existing
@@ -211,7 +211,7 @@ def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
 
 
 class _progress:  # noqa: N801 - used like a function
-    """A bar on stderr where that is a terminal; gives the function that moves it."""
+    """A progress bar on stderr, if that is a terminal; entering it returns the function that advances it."""
 
     def __init__(self, total: int, quiet: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -243,5 +243,5 @@ def _told(each: Done) -> str:
         return f"{each['id']}  is retried by the new job {each['runs_as']}"
     now = each["status"]
     if "runs_as" in each:
-        return f"{each['id']}  {'held until it is its turn' if now == 'held' else now}"
+        return f"{each['id']}  {'held until its turn comes' if now == 'held' else now}"
     return f"{each['id']}  {'running, asked to stop' if now == 'running' else now}"

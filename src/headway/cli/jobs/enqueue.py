@@ -23,11 +23,11 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.command(cls=Command, kinds=True, short_help="Enqueue one job, print its id.")
 @click.argument("kind")
 @click.argument("payload", metavar="[JSON | @FILE | -]", required=False)
-@click.option("--queue", help="Instead of the kind's.")
-@click.option("--tenant", type=Tenant(), help="Whose job it is.")
+@click.option("--queue", help="Instead of the kind's queue.")
+@click.option("--tenant", type=Tenant(), help="The tenant it belongs to.")
 @click.option("--priority", type=int, help="Lower runs first. Default: 100.")
-@click.option("--delay", type=Duration(), help="Not before that long from now: 90s, 5m, 1h30m.")
-@click.option("--scheduled-for", type=Moment(), help="Not before this time: 2026-01-31T09:30:00Z.")
+@click.option("--delay", type=Duration(), help="Run it no sooner than in 90s, 5m, 1h30m.")
+@click.option("--scheduled-for", type=Moment(), help="Run it no sooner than 2026-01-31T09:30:00Z.")
 @click.option("--expires-at", type=Moment(), help="Cancel it if it is not done by then.")
 @click.option("--max-attempts", type=int, help="How many failures it may have. Default: 5.")
 @click.option("--max-losses", type=int, help="How often it may be lost with its worker. Default: as --max-attempts.")
@@ -38,33 +38,31 @@ _ON_END = click.Choice(("advance", "hold"))
 )
 @click.option("--train", metavar="KEY", help="Jobs of one train run one after another, in order.")
 @click.option(
-    "--on-canceled", type=_ON_END, help="When it ends canceled, its train goes on, or is put on hold. Default: advance."
+    "--on-canceled", type=_ON_END, help="If it is canceled, its train goes on, or is put on hold. Default: advance."
 )
-@click.option(
-    "--on-dead", type=_ON_END, help="When it ends dead, its train goes on, or is put on hold. Default: advance."
-)
+@click.option("--on-dead", type=_ON_END, help="If it dies, its train goes on, or is put on hold. Default: advance.")
 @click.option("--partition", metavar="KEY", help="Jobs of one partition never run at the same time.")
 @click.option("--concurrency", type=int, metavar="N", help="How many of its kind, or of its key, may run at once.")
-@click.option("--concurrency-key", metavar="KEY", help="Count those with this key only.")
+@click.option("--concurrency-key", metavar="KEY", help="Count only jobs with this key.")
 @click.option("--rate", type=Rate(), help="How many of its kind, or of its key, may start: 100/min, 5/2h.")
 @click.option("--burst", type=int, metavar="N", help="How many of those may start at once. Default: all.")
-@click.option("--rate-key", metavar="KEY", help="Count those with this key only.")
-@click.option("--after", type=JobId(), multiple=True, metavar="ID", help="Not before this job is over; repeatable.")
+@click.option("--rate-key", metavar="KEY", help="Count only jobs with this key.")
+@click.option("--after", type=JobId(), multiple=True, metavar="ID", help="Wait for this job to end; repeatable.")
 @click.option(
     "--on-failure",
     type=click.Choice(("stop", "continue")),
-    help="When one of those did not succeed: end canceled, or run. Default: stop.",
+    help="If one of those does not succeed: end canceled, or run anyway. Default: stop.",
 )
 @click.option("--group", metavar="ID", help="Add it to this group.")
-@click.option("--idempotency-key", metavar="KEY", help="One job per kind and key, for as long as its row lives.")
+@click.option("--idempotency-key", metavar="KEY", help="One job per kind and key, until it is pruned.")
 @click.option("--unique-key", metavar="KEY", help="One unfinished job per kind and key.")
 @click.option("--unique-scope", metavar="STATUSES", help="The statuses in which the key is taken: queued,running.")
 @click.option(
     "--on-conflict", type=click.Choice(("return", "raise")), help="When the unique key is taken. Default: return."
 )
-@click.option("--correlation-id", metavar="ID", help="Ties jobs of one story together.")
+@click.option("--correlation-id", metavar="ID", help="An id that related jobs share.")
 @click.option("--trace-id", metavar="ID", help="The trace this belongs to.")
-@click.option("--source", type=click.Choice(SOURCES), help="How it came about. Default: manual.")
+@click.option("--source", type=click.Choice(SOURCES), help="What caused it. Default: manual.")
 @click.option("--source-ref", metavar="REF", help="What it was made from.")
 @click.option("--created-by", metavar="WHO", help="Default: you, as user@host.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
@@ -72,9 +70,9 @@ _ON_END = click.Choice(("advance", "hold"))
 def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) -> None:
     """Enqueue one job and print its id; it is durable once the id is printed.
 
-    The payload is a JSON object of the function's parameters, @file, or - to read it from stdin. With --app the
-    arguments are checked and the kind's own options (its queue, attempts, timeout) apply; without, they are by what
-    workers stored of the kind, and a kind that none has declared yet is enqueued by name with the usual defaults.
+    The payload is a JSON object of the function's parameters, @file, or - to read it from stdin. With --app, the
+    code checks the arguments and the kind's own options apply (queue, attempts, timeout). Without it, what workers
+    stored about the kind decides; a kind that no worker has declared is enqueued with the usual defaults.
 
     \b
     headway enqueue welcome '{"user_id": 7}' --app myapp:app
@@ -101,7 +99,7 @@ def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) 
     if is_new:
         note(f"made a new database, {app.store.describe()}")
     if not made.created:
-        note(f"this job was there already, and is {made.status}: nothing new was enqueued")
+        note(f"this job exists already, and is {made.status}: nothing new was enqueued")
 
 
 def _app(cli: Invocation, kind: str) -> Headway:

@@ -32,8 +32,8 @@ def show_job(
 ) -> None:
     """Values, payload, result or error, executions, audit trail, and the end of the log.
 
-    `ahead` are the cars before it where it is held in a train; `awaited` the jobs that it still waits for; `made_by`
-    is the schedule or trigger, and `template` the template, that it was made by and of.
+    `ahead`: how many cars are before it, if it is held in a train. `awaited`: the jobs it still waits for. `made_by`:
+    the schedule or trigger that enqueued it. `template`: the template it was made from.
     """
     title(job.kind, status(job.status), job.id)
     values([*_values(job), *_origin(job, made_by, template), *_order(job, ahead, awaited)])
@@ -60,7 +60,7 @@ def show_job(
 
 
 def _values(job: Job) -> list[tuple[str, str]]:
-    """The lines worth reading: what is unset or as usual is left out (`--json` has all)."""
+    """The lines worth reading; unset and default values are left out (`--json` has all)."""
     found: list[tuple[str, Any]] = [
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant if job.tenant != "default" else None),
@@ -90,7 +90,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
 
 
 def _origin(job: Job, made_by: str | None, template: str | None) -> list[tuple[str, str | None]]:
-    """What it was made by, and of."""
+    """What enqueued it, and from which template."""
     source = f"{job.source} {job.source_ref or ''}".strip()
     return [
         ("made by", made_by),
@@ -108,13 +108,13 @@ def _machine(job: Job) -> str | None:
 
 def _tries(job: Job) -> str:
     if not job.fence:
-        return "did not run yet"
+        return "has not run yet"
     # a step may have a budget of its own
     return f"{job.tries} of {job.max_attempts} failed" if job.step is None else f"{job.tries} of this step failed"
 
 
 def _order(job: Job, ahead: int | None, awaited: Sequence[tuple[str, Status | None]]) -> list[tuple[str, str]]:
-    """What orders and limits it."""
+    """Its order and limits."""
     found = [
         ("train", _train(job, ahead)),
         ("partition", job.partition),
@@ -161,7 +161,7 @@ def _awaited(awaited: Sequence[tuple[str, Status | None]]) -> str:
 
 
 def _attempts(attempts: Sequence[Attempt]) -> None:
-    # only an execution of a program has them
+    # only executions of programs have them
     program = any(attempt.pid is not None or attempt.exit_code is not None for attempt in attempts)
     own = (Column("EXIT", right=True), Column("PID", right=True, wide=100)) if program else ()
     table(
@@ -196,7 +196,7 @@ def _or_none(number: int | None) -> str:
 
 
 def took(attempt: Attempt) -> str:
-    """How long an execution took, or takes already."""
+    """How long an execution took, or has taken so far."""
     if attempt.finished_at is None:
         return ago(attempt.started_at).removesuffix(" ago")
     return show_ms((attempt.finished_at - attempt.started_at).total_seconds() * 1_000)

@@ -1,4 +1,4 @@
-"""What a job waits for, and when: a few words, for tables and pages."""
+"""A job in a few words, for tables and pages: what it waits for, and since or until when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def remark(job: Job) -> str:
-    """What is worth knowing beside its status, as far as its own row says it."""
+    """What its own row says beyond its status."""
     match job.status:
         case "running":
             done = f"{job.progress:.0%} " if job.progress is not None else ""
@@ -36,16 +36,16 @@ def awaits(job: Job) -> str:
 
 
 def when(job: Job) -> datetime | None:
-    """The moment that its status is about."""
+    """The time that matters for its status."""
     times = {"scheduled": job.scheduled_for, "running": job.attempt_started_at}
     if job.step is not None and job.status in ("queued", "waiting"):
-        # its life may be long: when its last step was queued says more than when it was made
+        # machines live long: when the last step was queued says more than when the machine was created
         return job.queued_at or job.created_at
     return times.get(job.status, job.finished_at or job.created_at)
 
 
 def limiter(job: Job) -> str:
-    """What its `limited_by` says, for people."""
+    """Its `limited_by` in words."""
     match (job.limited_by or "").partition(":")[0]:
         case "p":
             return f"partition {job.partition} is busy"
@@ -63,4 +63,4 @@ def limiter(job: Job) -> str:
 def _holder(job: Job) -> str:
     awaits = "waits for other jobs" if job.pending else ""
     train = f"in train {job.train}" if job.train is not None else ""
-    return ", ".join(part for part in (awaits, train) if part) or "about to be let go"
+    return ", ".join(part for part in (awaits, train) if part) or "about to be queued"

@@ -1,4 +1,4 @@
-"""`headway jobs`: list, show, why, change, move; cancel and retry are in `bulk`, logs in `logs`."""
+"""`headway jobs`: list, show, why, change, move; see cancel_and_retry.py and logs.py for the rest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def list_(cli: Invocation, /, limit: int, before: str | None, **filters: Any) ->
     headway jobs list --status dead --created-after 2h
     headway jobs list --queue mail --json | jq -r '.[].id'
     """
-    # one more than asked for tells whether there is a next page
+    # one more than needed shows whether there is a next page
     found = cli.existing.jobs(limit=min(limit + 1, _MOST), before=before, **filters)
     more = len(found) > limit or len(found) == _MOST
     if found and not more:  # a page of large jobs ends early
@@ -102,7 +102,7 @@ def _row(job: Job) -> list[Cell]:
 @click.argument("job_id", type=JobId(), metavar="ID")
 @pass_invocation
 def show(cli: Invocation, job_id: str) -> None:
-    """Show all of one job: its values, its executions, what people did to it, and its log.
+    """Show everything about one job: its values, its executions, what people did to it, and its log.
 
     \b
     headway jobs show 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
@@ -146,13 +146,13 @@ def why(cli: Invocation, job_id: str) -> None:
 @click.option("--max-attempts", type=int, help="How many failures it may have.")
 @click.option("--max-losses", type=int, help="How often it may be lost with its worker.")
 @click.option("--timeout", type=Duration(none=True), help="How long an execution may take, or none.")
-@click.option("--scheduled-for", type=Moment("now"), help="Not before this time, or now.")
-@click.option("--delay", type=Duration(), help="Not before that long from now.")
+@click.option("--scheduled-for", type=Moment("now"), help="Run it no sooner than this time, or now.")
+@click.option("--delay", type=Duration(), help="Run it no sooner than in this time.")
 @click.option("--expires-at", type=Moment("never"), help="Cancel it if it is not done by then, or never.")
-@click.option("--payload", type=JsonObject(), help="Other arguments; only for a job that never ran.")
+@click.option("--payload", type=JsonObject(), help="New arguments; only for a job that never ran.")
 @pass_invocation
 def change(cli: Invocation, /, job_id: str, **options: Any) -> None:
-    """Change a job that waits: not while it runs, and not once it is over.
+    """Change a job that has not started; a running or finished job cannot be changed.
 
     \b
     headway jobs change ID --priority 1 --scheduled-for now
@@ -174,16 +174,16 @@ def change(cli: Invocation, /, job_id: str, **options: Any) -> None:
 
 @jobs.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
-@click.option("--before", type=JobId(), metavar="ID", help="In front of this waiting job.")
-@click.option("--after", type=JobId(), metavar="ID", help="Right behind this waiting job.")
-@click.option("--first", is_flag=True, help="In front of all that wait.")
-@click.option("--last", is_flag=True, help="Behind all that wait.")
+@click.option("--before", type=JobId(), metavar="ID", help="Directly before this waiting job.")
+@click.option("--after", type=JobId(), metavar="ID", help="Directly after this waiting job.")
+@click.option("--first", is_flag=True, help="Before all that wait.")
+@click.option("--last", is_flag=True, help="After all that wait.")
 @pass_invocation
 def move(cli: Invocation, /, job_id: str, before: str | None, after: str | None, first: bool, last: bool) -> None:
     """Move a waiting job to another place in its line.
 
-    A car moves among the waiting cars of its train, any other job among the queued ones of its queue, where it takes
-    the priority of its new neighbour.
+    A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it takes
+    its new neighbor's priority.
 
     \b
     headway jobs move ID --first
@@ -204,7 +204,7 @@ def move(cli: Invocation, /, job_id: str, before: str | None, after: str | None,
 
 
 def _ahead(app: Headway, job: Job) -> int:
-    """How many come before it in its line, up to 10,000."""
+    """How many jobs come before it in its line, up to 10,000."""
     if job.train is None:
         return app.store.run(app.store.ops.ahead(job.id))
     ahead, _ = app.store.run(app.store.ops.train_place(job.id))
@@ -212,7 +212,7 @@ def _ahead(app: Headway, job: Job) -> int:
 
 
 def _made_by(app: Headway, job: Job) -> str | None:
-    """The schedule or trigger that made it."""
+    """The schedule or trigger that enqueued it."""
     if job.trigger_id is None:
         return None
     from headway.cli.triggers.trigger_rows import with_id
@@ -223,7 +223,7 @@ def _made_by(app: Headway, job: Job) -> str | None:
 
 
 def _made_of(app: Headway, job: Job) -> str | None:
-    """The template that it was made of."""
+    """The template that it was made from."""
     if job.template_id is None:
         return None
     from headway.cli.triggers.trigger_rows import template_with_id

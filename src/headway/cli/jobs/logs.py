@@ -1,4 +1,4 @@
-"""`headway jobs logs`: what a job's executions said, and what it says while it runs."""
+"""`headway jobs logs`: what a job's executions logged, live if it is running."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.5
 _MATCHED = 200
-"""By how many of the last characters the end of what was shown is found again."""
+"""How many of the last characters shown are used to find that place again."""
 
 
 @click.command(cls=Command)
 @click.argument("job_id", type=JobId(), metavar="ID")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option("--attempt", "fence", type=int, metavar="FENCE", help="Only this execution, as jobs show numbers it.")
 @pass_invocation
 def logs(cli: Invocation, /, job_id: str, follow: bool, fence: int | None) -> None:
-    """Print what a job logged, execution by execution; of a command, what its program wrote.
+    """Print what a job logged, execution by execution; for a command, what its program wrote.
 
-    The last execution is shown as it came; of earlier ones, the end of stdout and the end of stderr are kept. Only the
-    text itself goes to stdout.
+    The last execution is shown in full; of earlier ones, the ends of stdout and stderr are kept. Only the log text goes
+    to stdout.
 
     \b
     headway jobs logs ID
@@ -44,7 +44,7 @@ def logs(cli: Invocation, /, job_id: str, follow: bool, fence: int | None) -> No
     headway jobs logs ID --json | jq -r '.attempts[-1].stderr_tail'
     """
     if follow and fence is not None:
-        raise click.UsageError("--follow is for what comes: leave --attempt out")
+        raise click.UsageError("--follow shows what comes next: leave --attempt out")
     app = cli.existing
     if follow:
         _Following(app, cli.json).until_over(job_id)
@@ -68,7 +68,7 @@ def logs(cli: Invocation, /, job_id: str, follow: bool, fence: int | None) -> No
         _print(out, job, attempt)
     out.end()
     if not attempts:
-        note(f"job {job.id} is {job.status}, and did not run yet")
+        note(f"job {job.id} is {job.status}, and has not run yet")
     elif not out.anything:
         note(f"job {job.id} is {job.status}, and logged nothing")
     if job.status == "running" and fence is None:
@@ -90,7 +90,7 @@ def _print(out: _Out, job: Job, attempt: Attempt) -> None:
 
 
 class _Out:
-    """Text on stdout, and remarks on stderr that begin on lines of their own."""
+    """Log text on stdout, and remarks on stderr, each on a line of its own."""
 
     def __init__(self) -> None:
         self.anything = False
@@ -116,7 +116,7 @@ class _Out:
 
 
 class _Following:
-    """Looks at a job again and again, and prints what is new of its log."""
+    """Polls a job and prints what is new in its log."""
 
     def __init__(self, app: Headway, as_json: bool) -> None:
         self._app, self._json = app, as_json
@@ -124,7 +124,7 @@ class _Following:
         self._fence = 0
         self._seen = 0  # characters of this execution's log
         self._tail = ""  # what was seen last
-        self._told = True  # how this execution ended was said, or there is none
+        self._told = True  # whether the end of this execution was reported, or there is none
 
     def until_over(self, job_id: str) -> None:
         waits = False
@@ -154,7 +154,7 @@ class _Following:
         self._seen, self._tail = end, tail
 
     def _catch_up(self, job: Job) -> None:
-        """Print what came of the executions that ended since the last look, and begin with the one that is."""
+        """Print how the executions ended that did so since the last look, and start with the current one."""
         for attempt in self._app.attempts(job.id) if self._fence else ():
             if attempt.fence == self._fence:
                 self._new(_rest(self._tail, attempt.stdout_tail or ""))
@@ -207,14 +207,14 @@ class _Following:
 
 
 def _rest(seen: str, whole: str) -> str:
-    """What of an ended execution's log, or of one of its program's streams, was not seen."""
+    """The part of an ended execution's log, or of one of its program's streams, that was not shown yet."""
     if not seen:
         return whole
     end = seen[-_MATCHED:]
     place = whole.rfind(end)
     if place >= 0:
         return whole[place + len(end) :]
-    # the lines of both streams are among what was seen, those of each in their order
+    # what was shown has the lines of both streams, each in its own order
     lines = whole.splitlines(keepends=True)
     known = 0
     for line in seen.splitlines():

@@ -24,9 +24,9 @@ _COLORS = {"error": "bold red", "warning": "yellow", "info": "dim"}
 @click.group(cls=Group, invoke_without_command=True, short_help="See and check the programs of headway.toml.")
 @click.pass_context
 def commands(ctx: click.Context) -> None:
-    """Look at the commands that headway.toml declares: programs that run as jobs, each a kind of its name.
+    """Look at the commands that headway.toml declares: programs that run as jobs, each a kind of that name.
 
-    Only the file of the worker says what may run; a job's payload fills places of single arguments.
+    Only the worker's own file says what may run; a job's payload only fills in single arguments.
 
     \b
     headway commands check
@@ -73,7 +73,7 @@ def _row(kind: CommandKind) -> list[Cell]:
 @click.argument("name")
 @pass_invocation
 def show(cli: Invocation, name: str) -> None:
-    """Show all of one command: what it runs, with which params, in which environment and limits.
+    """Show everything about one command: what it runs, with which params, in which environment and limits.
 
     \b
     headway commands show backup
@@ -129,9 +129,9 @@ def _page(kind: CommandKind) -> None:
 @commands.command()
 @pass_invocation
 def check(cli: Invocation) -> None:
-    """Check the commands of headway.toml on this host; ends with 1 if there are errors.
+    """Check the commands of headway.toml on this host; exits with 1 if there are errors.
 
-    An error keeps a command from working, or from being safe; a warning may be meant.
+    An error keeps a command from working, or makes it unsafe; a warning may be intended.
 
     \b
     headway commands check
@@ -180,7 +180,7 @@ def _path() -> str:
 
 
 def _argv(command: Command) -> list[str]:
-    """The argv as the file has it, with its places."""
+    """The argv as in the file, with its placeholders."""
     return [command.program, *(_argument(each) for each in command.arguments)]
 
 
@@ -190,7 +190,7 @@ def _argument(argument: Any) -> str:
 
 
 def _as_json(kind: CommandKind) -> dict[str, Any]:
-    """What a command declares; of secrets only the names are known here."""
+    """What a command declares; of secrets only the names."""
     command, options = kind.command, kind.options
     return {
         "name": command.name,
@@ -224,7 +224,7 @@ def _set_env(command: Command) -> list[str]:
 
 
 def _environment(command: Command) -> dict[str, Any]:
-    """What it sets, as the file has it; what looks like a secret is not shown even where it stands in the file."""
+    """The variables it sets, as in the file; values that look secret are masked even if they are plain text there."""
     from headway import secrets
 
     plain = {
@@ -235,7 +235,7 @@ def _environment(command: Command) -> dict[str, Any]:
 
 
 def _rules(param: Param) -> str:
-    """What a value must fit, beside its type."""
+    """What a value must satisfy besides its type."""
     rules = [
         ("one of " + ", ".join(map(str, param.choices))) if param.choices else "",
         f"matches {param.pattern}" if param.pattern is not None else "",

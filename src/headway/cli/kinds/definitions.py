@@ -1,4 +1,4 @@
-"""`headway definitions`: what is stored of kinds; list, show, change, switch on and off, follow the code again."""
+"""`headway definitions`: what is stored about kinds; list, show, change, activate, deactivate, reset."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 _FIELDS = ("description", "schema", "timeout", "max_attempts", "queue", "enqueuer_may")
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="See what is stored of kinds, and change it.")
+@click.group(cls=Group, invoke_without_command=True, short_help="See what is stored about kinds, change it.")
 @click.pass_context
 def definitions(ctx: click.Context) -> None:
-    """Look at what is stored of kinds, and change it for the jobs that are enqueued from now on.
+    """Look at what is stored about kinds, and change it for jobs enqueued from now on.
 
-    Workers write it from their code when they start; what was changed here stays changed until it is reset.
+    Workers write it from their code when they start; a change made here stays until it is reset.
 
     \b
     headway definitions list
@@ -41,7 +41,7 @@ def definitions(ctx: click.Context) -> None:
 @definitions.command("list")
 @pass_invocation
 def list_(cli: Invocation) -> None:
-    """List the kinds that are stored. CHANGED is what no longer follows the code.
+    """List the stored kinds. CHANGED names the fields that no longer follow the code.
 
     \b
     headway definitions list --json | jq -r '.[] | select(.active | not) | .kind'
@@ -86,7 +86,7 @@ def _row(definition: Definition) -> list[Cell]:
 @click.argument("kind")
 @pass_invocation
 def show(cli: Invocation, kind: str) -> None:
-    """Show all that is stored of one kind.
+    """Show everything that is stored about one kind.
 
     \b
     headway definitions show welcome
@@ -108,7 +108,7 @@ def show(cli: Invocation, kind: str) -> None:
     values(
         [
             *((name, f"{value}  (changed here)" if name in changed else value) for name, value in lines),
-            ("keys", "made by its code: only a process that has it can enqueue it" if definition.computed else None),
+            ("keys", "made by its code: only a process with that code can enqueue it" if definition.computed else None),
             ("from", code),
             ("made", at(definition.created_at)),
             ("changed", at(definition.updated_at) if definition.updated_at != definition.created_at else None),
@@ -140,9 +140,9 @@ def show(cli: Invocation, kind: str) -> None:
 )
 @pass_invocation
 def change(cli: Invocation, /, kind: str, **options: Any) -> None:
-    """Change what is stored of a kind, for the jobs that are enqueued from now on; what is not given stays.
+    """Change what is stored about a kind, for jobs enqueued from now on; what is not given stays.
 
-    Every worker and every app hears of it within seconds. A kind that no worker has declared yet is made.
+    Every worker and every app picks it up within seconds. A kind that no worker has declared yet is created.
 
     \b
     headway definitions change welcome --timeout 30s --max-attempts 3
@@ -169,7 +169,7 @@ def change(cli: Invocation, /, kind: str, **options: Any) -> None:
 @click.argument("kinds", metavar="KIND...", nargs=-1, required=True)
 @pass_invocation
 def activate(cli: Invocation, kinds: tuple[str, ...]) -> None:
-    """Let jobs of these kinds be enqueued again.
+    """Accept new jobs of these kinds again.
 
     \b
     headway definitions activate welcome
@@ -181,7 +181,7 @@ def activate(cli: Invocation, kinds: tuple[str, ...]) -> None:
 @click.argument("kinds", metavar="KIND...", nargs=-1, required=True)
 @pass_invocation
 def deactivate(cli: Invocation, kinds: tuple[str, ...]) -> None:
-    """Refuse new jobs of these kinds; those that are there already still run.
+    """Refuse new jobs of these kinds; existing ones still run.
 
     \b
     headway definitions deactivate welcome
@@ -191,13 +191,13 @@ def deactivate(cli: Invocation, kinds: tuple[str, ...]) -> None:
 
 def _switch(cli: Invocation, kinds: tuple[str, ...], *, active: bool) -> None:
     app = cli.existing
-    known = {kind: app.get_definition(kind) for kind in kinds}  # all are known, or none is touched
+    known = {kind: app.get_definition(kind) for kind in kinds}  # check all before changing any
     switched = []
     for kind, before in known.items():
         was = before.active == active
         after = before if was else app.change_definition(kind, active=active, actor=actor())
         switched.append(after)
-        refused = "" if active or was else "; new jobs of it are refused, those that are there still run"
+        refused = "" if active or was else "; new jobs of it are refused, existing ones still run"
         if not cli.json:
             say(f"{kind}: {'was ' if was else ''}{_state(after)}{' already' if was else ''}{refused}")
     if cli.json:
@@ -209,7 +209,7 @@ def _switch(cli: Invocation, kinds: tuple[str, ...], *, active: bool) -> None:
 @click.argument("fields", nargs=-1, type=click.Choice(_FIELDS))
 @pass_invocation
 def reset(cli: Invocation, kind: str, fields: tuple[str, ...]) -> None:
-    """Let what was changed of a kind follow the code again: these fields, or all.
+    """Make changed fields of a kind follow the code again: these, or all.
 
     \b
     headway definitions reset welcome
@@ -234,7 +234,7 @@ def reset(cli: Invocation, kind: str, fields: tuple[str, ...]) -> None:
 @yes_option
 @pass_invocation
 def delete(cli: Invocation, /, kind: str, yes: bool) -> None:
-    """Forget what is stored of a kind, with what was changed; a worker that has it writes it anew at its start.
+    """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts.
 
     \b
     headway definitions delete welcome --yes
@@ -255,7 +255,7 @@ def _state(definition: Definition) -> str:
 
 
 def _changed(definition: Definition) -> list[str]:
-    """What was changed of it, by the names that people use."""
+    """The changed fields, by their public names."""
     return ["timeout" if name == "timeout_ms" else name for name in definition.changed]
 
 

@@ -22,7 +22,7 @@ END = "[*]"
 _CLASSES: dict[str, type[msgspec.Struct]] = {each.__name__: each for each in get_args(Outcomes)}
 _FIELDS = {name: each.__struct_fields__ for name, each in _CLASSES.items()}
 _LONGEST = 40
-# what Mermaid takes for words of its own
+# Mermaid's keywords
 _RESERVED = re.compile(
     "acc(descr|title)|as|choice|class(def)?|click|default|direction|elsewhere|end|fork|hide|href|join|left|note|of|over"
     "|right|scale|state|style",
@@ -33,7 +33,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """One way from a step; `to` is None where the code computes it."""
+    """One transition from a step; `to` is None if the code computes it."""
 
     step: str
     to: str | None
@@ -42,18 +42,18 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be read of a machine: its steps in order, the ways between them, and what `handle` may say."""
+    """What a machine's source tells: its steps in order, the transitions, and what `handle` may return."""
 
     kind: str
     version: int
     steps: list[str]
     edges: list[Edge]
     handle: list[str]
-    unread: list[str]  # steps whose source is not to be had
+    unread: list[str]  # steps whose source is not available
 
 
 def graph_of(edition: Edition, kind: str) -> Graph:
-    """Read one version of a machine. Nothing of it is executed."""
+    """Read one version of a machine, without executing any of it."""
     edges: list[Edge] = []
     unread: list[str] = []
     for name, step in edition.steps.items():
@@ -98,7 +98,7 @@ def mermaid(graph: Graph) -> str:
 
 
 class _Outcome:
-    """One outcome as it stands in the code: `Await("payment", then=self.ship, timeout="3d")`."""
+    """One outcome as written in the code: `Await("payment", then=self.ship, timeout="3d")`."""
 
     def __init__(self, name: str, call: ast.Call, function: _Function, steps: Mapping[str, Any]) -> None:
         self.name = name
@@ -113,7 +113,7 @@ class _Outcome:
             yield Edge(step, to, outcome, self._label())
 
     def told(self) -> str:
-        """For a note: what `handle` may answer."""
+        """For a note: what `handle` may return."""
         to = [each for each in self._targets(None) if each not in (None, END)]
         goes = f" to {' or '.join(map(str, to))}" if to else ""
         return f"{self._label() or self.name.lower()}{goes}"
@@ -129,7 +129,7 @@ class _Outcome:
         return self._refs(ref) or [None]
 
     def _refs(self, ref: ast.expr, depth: int = 0) -> list[str | None]:
-        """The steps that an expression may stand for: `self.ship`, "ship", either of two, a variable that was set."""
+        """The steps an expression may mean: `self.ship`, "ship", a choice of two, a variable that was assigned."""
         match ref:
             case ast.Attribute(value=ast.Name(), attr=name) if name in self._steps:
                 return [name]
@@ -195,7 +195,7 @@ class _Outcome:
 def _outcomes(
     fn: Callable[..., Any], machine: type, steps: Mapping[str, Any], seen: frozenset[str] = frozenset()
 ) -> list[_Outcome] | None:
-    """The outcomes in a function's source, and in that of the methods of its own that it calls; None: not readable."""
+    """The outcomes in a function's source and in the methods it calls on itself; None if it cannot be read."""
     parsed = _parsed(fn)
     if parsed is None:
         return None
@@ -218,12 +218,12 @@ def _outcomes(
 
 
 def _outcome_name(func: ast.expr, names: Mapping[str, Any]) -> str | None:
-    """The outcome that a call makes, under whatever name the module imported it."""
+    """The outcome class that a call constructs, whatever name the module imported it under."""
     match func:
         case ast.Name(id=name) if name in names:
             known = names[name]
         case ast.Name(id=name):
-            known = _CLASSES.get(name)  # imported inside of the function
+            known = _CLASSES.get(name)  # imported inside the function
         case ast.Attribute(value=ast.Name(id=module), attr=name):
             known = getattr(names.get(module), name, None) if name in _CLASSES else None
         case _:
@@ -241,7 +241,7 @@ def _parsed(fn: Callable[..., Any]) -> _Function | None:
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes as they are written, outer ones first."""
+    """The nodes in source order, outer ones first."""
     for child in ast.iter_child_nodes(node):
         yield child
         yield from _in_order(child)

@@ -1,4 +1,4 @@
-"""One machine on a page, for people: where it is, and its executions as a timeline."""
+"""One machine on a page: its current step, and its executions as a timeline."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _CHILDREN = 5
 _STATE_LINES = 20
 _WORTH_SAYING_MS = 1_000
-"""Shorter gaps between steps are nobody's wait."""
+"""Shorter gaps between steps are not shown as waits."""
 
 _WELL = ("succeeded", "snoozed", "running")
 _OUTCOME_WIDTH = 2 + 8 + 1 + 7
 _MOST_LINES = 4
-"""What is told of one execution may take so many, on a terminal."""
+"""How many lines of details an execution gets on a terminal."""
 
 Part = str | tuple[str, str]
 
@@ -35,7 +35,7 @@ Part = str | tuple[str, str]
 def show_machine(
     job: Job, executions: Sequence[StepExecution], children: Mapping[int, Sequence[Child]], *, earlier: int
 ) -> None:
-    """`children` by the fence that spawned them; `earlier`: how many executions are left out."""
+    """`children`: by the fence that spawned them. `earlier`: how many executions are left out."""
     from rich.text import Text
 
     version = "" if job.version is None else f" version {job.version}"
@@ -88,7 +88,7 @@ def _values(job: Job, executions: Sequence[StepExecution]) -> list[tuple[str, st
 
 
 def _where(job: Job, executions: Sequence[StepExecution]) -> str:
-    """What the job's step is to it."""
+    """The label of its step: it runs, comes next, or was the last."""
     if job.status not in FINISHED:
         return "step" if job.status == "running" else "next step"
     if job.status != "canceled":
@@ -145,7 +145,7 @@ def _outcome(execution: StepExecution) -> list[Part]:
 
 
 def _note(execution: StepExecution) -> str:
-    """What its outcome means, and that the handle gave it."""
+    """What its outcome means, and whether `handle` returned it."""
     told = execution.note or ""
     if execution.status not in _WELL and execution.outcome not in (None, "stop"):
         told = f"{told} by its handle"
@@ -153,7 +153,7 @@ def _note(execution: StepExecution) -> str:
 
 
 def _told(execution: StepExecution) -> list[tuple[str, str]]:
-    """What came with an execution: the signals that it consumed, and its error."""
+    """Details of an execution: the signals it consumed, and its error."""
     lines: list[tuple[str, str]] = []
     if execution.signals:
         counts = Counter(execution.signals)
@@ -167,7 +167,7 @@ def _told(execution: StepExecution) -> list[tuple[str, str]]:
 
 
 def _children(children: Sequence[Child]) -> list[list[Part]]:
-    """Some of the children, those first that did not succeed, and how many there are of each status."""
+    """Some of the children, unsuccessful ones first, and how many have each status."""
     ordered = sorted(children, key=lambda child: (child.status == "succeeded", STATUSES.index(child.status)))
     lines: list[list[Part]] = []
     for child in ordered[:_CHILDREN]:
@@ -187,7 +187,7 @@ def _children(children: Sequence[Child]) -> list[list[Part]]:
 
 
 def _gap(job: Job, execution: StepExecution, following: StepExecution | None) -> list[list[Part]]:
-    """For how long nothing ran after it, and why."""
+    """How long nothing ran after it, and why."""
     unstarted = _returned(job, execution.fence) if following is None else following.fence - execution.fence - 1
     returned: list[list[Part]] = [[(_given_back(unstarted), "yellow")]] if unstarted > 0 else []
     if execution.finished_at is None or (following is None and job.status in FINISHED):
@@ -213,7 +213,7 @@ def _gap(job: Job, execution: StepExecution, following: StepExecution | None) ->
 
 
 def _returned(job: Job, fence: int) -> int:
-    """How many claims after that execution left none: they were given back."""
+    """How many claims after that execution were given back unstarted."""
     return max(0, job.fence - fence) if job.status != "running" else 0
 
 
@@ -232,7 +232,7 @@ def _ms(start: datetime, end: datetime | None) -> float:
 
 
 def _block(title: str, value: Any) -> None:
-    """A value in JSON, each field of an object on a line."""
+    """A value as JSON, with each field of an object on its own line."""
     from rich.text import Text
 
     if isinstance(value, dict):
@@ -251,7 +251,7 @@ def _compact(value: Any) -> str:
 
 
 def _line(text: Any) -> None:
-    """A line that is cut to the terminal's width, where there is one."""
+    """A line, cut to the terminal's width if there is one."""
     out = console()
     if out.is_terminal:
         text.truncate(out.width, overflow="ellipsis")
@@ -259,7 +259,7 @@ def _line(text: Any) -> None:
 
 
 def _lines(first: str, next_: str, text: Any) -> None:
-    """A text behind a margin, broken between words to the terminal's width, where there is one."""
+    """Indented text, wrapped to the terminal's width if there is one."""
     from rich.text import Text
 
     out = console()

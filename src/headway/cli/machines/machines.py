@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _MOST = 10_000
 _PAGE = 1_000
 _LOOKED_AT = 20_000
-"""How many jobs are looked at for machines among them."""
+"""How many jobs it searches for machines."""
 _SINCE = 200
-"""For how many waiting machines their last execution is looked up."""
+"""For how many waiting machines it looks up the last execution."""
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="Look at machines, send them signals, fork them.")
@@ -35,7 +35,7 @@ _SINCE = 200
 def machines(ctx: click.Context) -> None:
     """Look at machines and operate on them: jobs of many steps.
 
-    A machine is a job: headway jobs why says what it waits for, cancel, retry and change do what they do to any job.
+    A machine is a job: headway jobs why, cancel, retry and change work on it too.
 
     \b
     headway machines list --status waiting
@@ -61,7 +61,7 @@ def machines(ctx: click.Context) -> None:
 def list_(
     cli: Invocation, /, status_: Any, awaited: str | None, limit: int, before: str | None, **filters: str | None
 ) -> None:
-    """List the newest machines that match, newest first: where each is, and what it waits for.
+    """List the newest machines that match, newest first: the step of each, and what it waits for.
 
     \b
     headway machines list --status waiting --awaits payment
@@ -86,13 +86,13 @@ def list_(
 def _page(
     app: Headway, filters: dict[str, Any], awaited: str | None, limit: int, before: str | None
 ) -> tuple[list[Job], str | None]:
-    """The machines of a page, and the id that the next one continues after; None: there is no next."""
+    """The machines of a page, and the id to continue after; None if it is the last page."""
     named = {kind.partition("@")[0] for worker in app.workers() for kind in worker.kinds if "@" in kind}
     found: list[Job] = []
     for _ in range(_LOOKED_AT // _PAGE):
         jobs = app.jobs(limit=_PAGE, before=before, **filters)
         for job in jobs:
-            # one that was enqueued by its name alone has no step before it runs
+            # a machine enqueued by name only has no step until it runs
             if (job.step is None and job.kind not in named) or (awaited and awaited not in job.awaiting):
                 continue
             if len(found) == limit:
@@ -105,7 +105,7 @@ def _page(
 
 
 def _since(app: Headway, jobs: list[Job]) -> list[datetime | None]:
-    """Since when each is where it is; a waiting one, since its last execution ended."""
+    """Since when each has been in its step; for a waiting one, since its last execution ended."""
     moments: list[datetime | None] = []
     looked_at = 0
     for job in jobs:
@@ -154,7 +154,7 @@ def _row(job: Job, since: datetime | None) -> list[Cell]:
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many executions.")
 @pass_invocation
 def show(cli: Invocation, /, job_id: str, limit: int) -> None:
-    """Show a machine: where it is, and its executions as a timeline, the latest last.
+    """Show a machine: its step and state, and its executions as a timeline, the latest last.
 
     Each line has the fence, the step, how it ended and how long it ran; below it, for how long the machine then
     waited or slept, the signals that came, and the children. To fork it from one of them: headway machines fork.
@@ -177,7 +177,7 @@ def show(cli: Invocation, /, job_id: str, limit: int) -> None:
         emit(merged(job, history=shown, signals=signals, children=spawned))
         return
     if job.step is None:
-        note(f"it has no step: if it is a plain job, {cli.typed('jobs', 'show', job.id)} has all of it")
+        note(f"it has no step; if it is a plain job: {cli.typed('jobs', 'show', job.id)}")
     from headway.cli.machines.machine_page import show_machine
 
     show_machine(job, shown, children, earlier=len(executions) - len(shown))
@@ -185,14 +185,14 @@ def show(cli: Invocation, /, job_id: str, limit: int) -> None:
 
 
 def _notes(cli: Invocation, job: Job, signals: list[Signal]) -> None:
-    """What can be done now."""
+    """What to do next."""
     if job.status == "waiting" and job.awaiting:
         note(f"to send it: {cli.typed('machines', 'signal', job.id, job.awaiting[0])}")
     left = [signal for signal in signals if signal.status != "consumed"]
     if left:
         note(f"{many(len(left), 'signal')} in its inbox: {cli.typed('machines', 'inbox', job.id)}")
     if job.status in ("dead", "failed", "canceled"):
-        aim = "to let it go on" if job.status == "canceled" else "to run its step again"
+        aim = "to continue it" if job.status == "canceled" else "to run its step again"
         note(f"{aim}: {cli.typed('jobs', 'retry', job.id)}")
 
 
@@ -202,7 +202,7 @@ def _notes(cli: Invocation, job: Job, signals: list[Signal]) -> None:
 @click.option("--kind", help="With --key: its kind.")
 @click.option("--tenant", type=Tenant(), help="With --key: whose machine it is. Default: the tenant of the settings.")
 @click.option("--payload", type=Json(), metavar="JSON|@FILE", help="What comes with it. Default: null.")
-@click.option("--dedup-key", metavar="KEY", help="Of several with the same key, the machine gets one.")
+@click.option("--dedup-key", metavar="KEY", help="The machine gets only one signal with this key.")
 @pass_invocation
 def signal(
     cli: Invocation,
@@ -214,7 +214,7 @@ def signal(
     payload: Any,
     dedup_key: str | None,
 ) -> None:
-    """Send a signal to a machine; it is durable when this returns, also if the machine does not wait for it yet.
+    """Send a signal to a machine; it is durable when this returns, even if the machine does not await it yet.
 
     \b
     headway machines signal ID payment --payload '{"amount": 100}' --dedup-key evt-7
@@ -245,7 +245,7 @@ def signal(
 
 
 def _tell(cli: Invocation, job: Job, name: str) -> None:
-    """What comes of a signal, where that is not plain."""
+    """What happens with a signal that the machine does not await now."""
     awaited = f"it waits for {awaits(job)} now" if job.status == "waiting" else f"it is {job.status} now"
     if name not in job.awaiting:
         note(f"{awaited}, and gets the signal when a step awaits it: {cli.typed('machines', 'inbox', job.id)}")
@@ -253,11 +253,11 @@ def _tell(cli: Invocation, job: Job, name: str) -> None:
 
 @machines.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
-@click.option("--all", "everything", is_flag=True, help="Also those that a step has consumed.")
+@click.option("--all", "everything", is_flag=True, help="Include consumed signals.")
 @pass_invocation
 def inbox(cli: Invocation, /, job_id: str, everything: bool) -> None:
-    """List a machine's signals in order of arrival: the pending ones, and the undelivered ones, which no step had
-    consumed when it ended.
+    """List a machine's signals in order of arrival: pending ones, and undelivered ones, which no step had consumed when
+    the machine ended.
 
     \b
     headway machines inbox ID --all
@@ -307,14 +307,14 @@ def _signal(signal: Signal) -> list[Cell]:
 @click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--at", "fence", type=int, metavar="FENCE", help="The execution to begin with. Default: the last one.")
 @click.option(
-    "--state", "new_state", type=Json(), metavar="JSON|@FILE", help="The state to begin with, instead of its."
+    "--state", "new_state", type=Json(), metavar="JSON|@FILE", help="The state to begin with, instead of its own."
 )
 @pass_invocation
 def fork(cli: Invocation, /, job_id: str, fence: int | None, new_state: Any) -> None:
-    """Start a new machine where another one was, and print its id; the other goes on as it does.
+    """Start a new machine from a step of another one, and print its id; the other is not affected.
 
-    It begins with the step that the execution of that fence ran, the state that it began with, and the signals and
-    children that it saw. It has no unique key, train or group. headway machines show has the fences.
+    It begins with the step that the execution with that fence ran, the state it began with, and the signals and
+    children it saw. It has no unique key, train or group. headway machines show lists the fences.
 
     \b
     headway machines fork ID --at 3
@@ -341,13 +341,13 @@ def fork(cli: Invocation, /, job_id: str, fence: int | None, new_state: Any) -> 
 @machines.command()
 @click.argument("spec", metavar="MODULE:APP")
 @click.argument("name")
-@click.option("--version", type=int, help="Of several versions, this one. Default: the newest.")
+@click.option("--version", type=int, help="Which version. Default: the newest.")
 @pass_invocation
 def graph(cli: Invocation, /, spec: str, name: str, version: int | None) -> None:
-    """Print a machine's steps, and the ways between them, as a Mermaid state diagram.
+    """Print a machine's steps and transitions as a Mermaid state diagram.
 
-    They are read from the source of the steps, not from what ran: what the code computes is not seen. NAME is the
-    machine's, or that of its class.
+    They are read from the source of the steps, so a step that the code computes is not known. NAME is the machine's
+    kind, or its class.
 
     \b
     headway machines graph myapp:app checkout
@@ -367,7 +367,7 @@ def graph(cli: Invocation, /, spec: str, name: str, version: int | None) -> None
         return
     click.echo(mermaid(found))
     if found.unread:
-        note(f"the source of {', '.join(found.unread)} cannot be read: drawn without the ways that lead from there")
+        note(f"the source of {', '.join(found.unread)} cannot be read: its transitions are missing")
 
 
 def _machine(app: Headway, spec: str, name: str) -> MachineKind:

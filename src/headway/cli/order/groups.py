@@ -1,4 +1,4 @@
-"""`headway groups`: how far a group is; cancel it, run again what failed in it."""
+"""`headway groups`: a group's progress; cancel it, retry what failed in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BAR = 30
 
 
-@click.group(cls=Commands, short_help="See how far a group is, cancel it, retry it.")
+@click.group(cls=Commands, short_help="See a group's progress, cancel it, retry it.")
 def groups() -> None:
     """Look at groups and operate on them: jobs that were enqueued together.
 
@@ -34,7 +34,7 @@ def groups() -> None:
 @click.argument("group_id", metavar="ID")
 @pass_invocation
 def show(cli: Invocation, group_id: str) -> None:
-    """Show how far a group is.
+    """Show a group's progress.
 
     \b
     headway groups show 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
@@ -59,7 +59,7 @@ def show(cli: Invocation, group_id: str) -> None:
     _page(group, callback)
     note(f"its jobs: {cli.typed('jobs', 'list', '--group', group.id)}")
     if group.failed:
-        note(f"to run again what did not succeed: {cli.typed('groups', 'retry', group.id)}")
+        note(f"to retry what did not succeed: {cli.typed('groups', 'retry', group.id)}")
 
 
 @groups.command()
@@ -67,7 +67,7 @@ def show(cli: Invocation, group_id: str) -> None:
 @click.option("--reason", help="Why, for the jobs' errors and the audit trail.")
 @pass_invocation
 def cancel(cli: Invocation, /, group_id: str, reason: str | None) -> None:
-    """Cancel the jobs of a group that are not over, and its callback; those that run are asked.
+    """Cancel the unfinished jobs of a group, and its callback; running ones are asked to stop.
 
     \b
     headway groups cancel ID --reason "wrong album"
@@ -77,14 +77,14 @@ def cancel(cli: Invocation, /, group_id: str, reason: str | None) -> None:
     was_over = _callback(app, group) in FINISHED
     found = app.cancel_group(group_id, reason=reason, actor=actor())
     if was_over and group.callback_id is not None:
-        # it is answered for, whether or not it was over before
+        # it is in the answer, whether or not it had ended before
         found.pop(group.callback_id, None)
     if cli.json:
         emit([{"id": job_id, "status": now} for job_id, now in found.items()])
         return
     asked = sum(now == "running" for now in found.values())
     if not found:
-        say("nothing to cancel: all its jobs are over")
+        say("nothing to cancel: all its jobs have ended")
     elif asked:
         say(f"{many(len(found) - asked)} canceled, {asked:,} running asked to stop")
     else:
@@ -95,7 +95,7 @@ def cancel(cli: Invocation, /, group_id: str, reason: str | None) -> None:
 @click.argument("group_id", metavar="ID")
 @pass_invocation
 def retry(cli: Invocation, group_id: str) -> None:
-    """Run again the jobs of a group that ended without having succeeded; its callback waits for them again.
+    """Run again the jobs of a group that ended without success; its callback waits for them again.
 
     \b
     headway groups retry ID
@@ -141,7 +141,7 @@ def _page(group: Group, callback: Status | None) -> None:
 
 
 def _counts(group: Group) -> list[str | tuple[str, str]]:
-    """`2 running, 3 queued, 4 succeeded`, what goes on first."""
+    """`2 running, 3 queued, 4 succeeded`, unfinished ones first."""
     parts: list[str | tuple[str, str]] = []
     for name in sorted(group.counts, key=lambda name: (name in FINISHED, STATUSES.index(name))):
         parts += [", " if parts else "", f"{group.counts[name]:,} ", status(name)]

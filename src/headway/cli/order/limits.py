@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headway.model.limit import Limit
 
 _SCOPES = ("queue", "kind", "tenant")
-# what belongs to one scope only
+# options of one scope only
 _ONLY = {"rate": "kind", "burst": "kind"} | dict.fromkeys(QUOTAS, "tenant")
 _QUOTA_WORDS = {
     "max_pending": "{:,} jobs may wait",
@@ -30,10 +30,10 @@ _QUOTA_WORDS = {
 }
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="List limits, set them, take them back.")
+@click.group(cls=Group, invoke_without_command=True, short_help="List, set and remove limits.")
 @click.pass_context
 def limits(ctx: click.Context) -> None:
-    """List what limits queues, kinds and tenants; set it for all workers, from their next claim on.
+    """List the limits of queues, kinds and tenants, and set them for all workers, from their next claim on.
 
     \b
     headway limits
@@ -47,9 +47,9 @@ def limits(ctx: click.Context) -> None:
 @limits.command("list")
 @pass_invocation
 def list_(cli: Invocation) -> None:
-    """List the limits that were set, with what runs and what waits under them.
+    """List the limits that were set, and how many jobs run and wait under each.
 
-    Limits that jobs carry themselves (concurrency, rate, partition) are in headway jobs show.
+    headway jobs show has the limits that a job carries itself (concurrency, rate, partition).
 
     \b
     headway limits list
@@ -94,16 +94,14 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
 @limits.command("set")
 @click.option("--queue", help="The limit of this queue.")
 @click.option("--kind", help="The limit of this kind.")
-@click.option(
-    "--tenant", type=Tenant(), help="The limit of this tenant; '*' is every tenant without limits of its own."
-)
-@click.option("--max-running", type=Count(), metavar="N|none", help="How many may run at once, on all machines.")
+@click.option("--tenant", type=Tenant(), help="The limit of this tenant; '*' is every tenant without its own.")
+@click.option("--max-running", type=Count(), metavar="N|none", help="How many may run at once, on all hosts.")
 @click.option("--rate", type=Rate(none=True), metavar="RATE|none", help="How many of a kind may start: 100/min, 5/2h.")
 @click.option(
     "--burst",
     type=Count(),
     metavar="N|none",
-    help="A token bucket of this size: so many may start at once, more come back evenly.",
+    help="A token bucket of this size: so many may start at once, then it refills evenly.",
 )
 @click.option("--max-pending", type=Count(), metavar="N|none", help="How many of a tenant may wait; more are refused.")
 @click.option("--max-bytes", type=Count(), metavar="N|none", help="How many bytes of payload of a tenant may wait.")
@@ -117,9 +115,9 @@ def _row(limit: Limit, each: Mapping[str, Any]) -> list[Cell]:
 )
 @pass_invocation
 def set_(cli: Invocation, /, **options: Any) -> None:
-    """Set the limits of one queue, kind or tenant; none takes one back, what is not given stays as it is.
+    """Set the limits of one queue, kind or tenant; none removes one, what is not given stays.
 
-    What is set here goes over what the jobs carry. A partition or a key of its own is not touched by it.
+    What is set here overrides what jobs carry, except a partition or a key of their own.
 
     \b
     headway limits set --queue gpu --max-running 2
@@ -164,7 +162,7 @@ def at_once(count: int) -> str:
 
 
 def _shown(app: Headway, limit: Limit, names: Mapping[str, str]) -> dict[str, Any]:
-    """A limit with what runs under it and what it keeps from running; None where that is not one number."""
+    """A limit with how many jobs run and wait under it; None if that is not one number."""
     from headway.model.limit import concurrency_key, rate_key, tenant_key
 
     ops, run = app.store.ops, app.store.run

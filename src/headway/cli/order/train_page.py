@@ -1,4 +1,4 @@
-"""One train on a page, for people: why it stands, what can be done, and its jobs in their order."""
+"""One train on a page: why it is on hold, what to do about it, and its jobs in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Words = Callable[[str, "Train"], list[str]]
 
 
 def show_train(cli: Invocation, train: Train, cars: Sequence[Job], words: Words) -> None:
-    """`words` gives the words of a command about the train."""
+    """`words` returns the words of a command about the train."""
     from rich.text import Text
 
     out = console()
@@ -80,7 +80,7 @@ def _hold(cli: Invocation, train: Train, hold: Hold, words: Words) -> None:
 
 
 def _car(cli: Invocation, job_id: str | None) -> Job | None:
-    """The job that put it on hold, unless it was pruned."""
+    """The job that put the train on hold, unless it was pruned."""
     from headway.errors import NotFound
 
     if job_id is None:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _MOST = 10_000
 
-_tenant = click.option("--tenant", type=Tenant(), help="Whose train it is. Default: the tenant of the settings.")
+_tenant = click.option("--tenant", type=Tenant(), help="The tenant it belongs to. Default: that of the settings.")
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="Look at trains, hold them, let them go on.")
+@click.group(cls=Group, invoke_without_command=True, short_help="Look at trains, hold and resume them.")
 @click.pass_context
 def trains(ctx: click.Context) -> None:
     """Look at trains and operate on them: jobs that run one after another, in order.
@@ -50,7 +50,7 @@ def trains(ctx: click.Context) -> None:
 def list_(cli: Invocation, /, blocked: bool, tenant: str | None, limit: int, after: str | None) -> None:
     """List the trains that have unfinished jobs or are on hold, by name.
 
-    The head of a train is the job that runs or may run now, or the first that waits.
+    The head of a train is the job that runs or may run now, or else the first that waits.
 
     \b
     headway trains list --blocked
@@ -78,7 +78,7 @@ def list_(cli: Invocation, /, blocked: bool, tenant: str | None, limit: int, aft
 
 
 def _page(app: Headway, blocked: bool, tenant: str | None, limit: int, after: str | None) -> tuple[list[Train], bool]:
-    """A page, and whether there is a next; it ends with all trains of its last name, which `after` goes past."""
+    """A page, and whether there is a next. It includes all trains of its last name, because `after` skips that name."""
     found = app.trains(blocked=blocked or None, tenant=tenant, limit=min(limit + 1, _MOST), after=after)
     if len(found) <= limit:
         return found, len(found) == _MOST
@@ -90,7 +90,7 @@ def _page(app: Headway, blocked: bool, tenant: str | None, limit: int, after: st
 
 
 def _columns(cli: Invocation, found: list[Train]) -> list[Column]:
-    # a train of another tenant can only be operated on by naming that tenant
+    # commands on another tenant's train must name that tenant
     foreign = any(train.tenant != cli.tenant for train in found)
     return [
         Column("TRAIN", shrink=True),
@@ -123,7 +123,7 @@ def _remark(train: Train) -> Cell:
         return "waits for other jobs" if train.head_pending else ""
     reason = hold.reason or (f"by {hold.actor}" if hold.actor else "")
     if hold.job_id is not None:
-        # the id would take all the room, and `show` has it
+        # the id is too long for a cell, and `show` has it
         reason = reason.replace(f"job {hold.job_id}", "a job")
     since = ago(hold.since).removesuffix(" ago")
     return f"on hold {since}" + (f": {reason}" if reason else ""), "bold yellow"
@@ -157,10 +157,10 @@ def show(cli: Invocation, /, name: str, tenant: str | None, limit: int) -> None:
 @trains.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @_tenant
-@click.option("--reason", help="Why, for whoever looks at it.")
+@click.option("--reason", help="The reason, for people who look at it.")
 @pass_invocation
 def hold(cli: Invocation, /, names: tuple[str, ...], tenant: str | None, reason: str | None) -> None:
-    """Put trains on hold: a job that runs goes on to its end, and no further one starts.
+    """Put trains on hold: a running job goes on to its end, and no further one starts.
 
     \b
     headway trains hold dest_42 --reason "moving the disk"
@@ -187,7 +187,7 @@ def hold(cli: Invocation, /, names: tuple[str, ...], tenant: str | None, reason:
 @_tenant
 @pass_invocation
 def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let trains on hold go on with their next job. To run the dead one again: headway jobs retry.
+    """Resume trains on hold with their next job. To run the dead one again: headway jobs retry.
 
     \b
     headway trains resume dest_42
@@ -211,9 +211,9 @@ def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> No
 @click.argument("job_id", metavar="JOB_ID")
 @pass_invocation
 def skip(cli: Invocation, job_id: str) -> None:
-    """Take a job out of its train, which goes on.
+    """Take a job out of its train, which then goes on.
 
-    One that waits ends canceled; one whose end put its train on hold stays as it is.
+    A waiting job is canceled; a finished one that put its train on hold stays as it is.
 
     \b
     headway trains skip 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
@@ -277,12 +277,12 @@ def _one(cli: Invocation, app: Headway, name: str, tenant: str | None) -> Train 
 
 
 def _missing(cli: Invocation, app: Headway, name: str, tenant: str | None, verb: str) -> str:
-    """That there is no such train, and which one may be meant."""
+    """That there is no such train, and which similar one there is."""
     others = named(app, name)
     what = f"tenant {tenant or cli.tenant} has no train {name} with unfinished jobs, or on hold"
     if others:
         return f"{what}; tenant {others[0].tenant} has: {cli.typed(*_command(cli, verb, others[0]))}"
-    return f"{what}: {cli.typed('trains', 'list')} shows those that there are"
+    return f"{what}: {cli.typed('trains', 'list')} shows which there are"
 
 
 def _command(cli: Invocation, verb: str, train: Train) -> list[str]:

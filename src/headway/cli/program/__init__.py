@@ -1,1 +1,1 @@
-"""What every command is made of: click classes, the invocation, parameters, output, failures."""
+"""What all commands share: click classes, the invocation, parameters, output, failures."""

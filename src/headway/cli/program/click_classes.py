@@ -1,4 +1,4 @@
-"""Commands and groups that take the flags of the whole program anywhere, and lists of commands that load late."""
+"""Click classes: commands and groups that accept the program's own flags anywhere, and groups that import lazily."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         assert param.name is not None
         setattr(cli, param.name, value)
         if param.name == "config":
-            # the app that a module defines, and the processes of a worker, read the same file
+            # so that the user's app and a worker's processes read the same file
             os.environ["HEADWAY_CONFIG"] = os.path.abspath(value)
 
 
 def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
-    """The flags of the whole program; below the top they are accepted too, and only --json is shown.
+    """The program's own flags. Every command accepts them, but its help shows only --json.
 
-    `kinds` also shows those that name an app, for what only the code of a kind can judge.
+    `kinds` also shows those that name an app, for commands that need a kind's code to check their arguments.
     """
-    # eager: the value of an argument may need the database
+    # eager: converting an argument may need the database
     quiet: dict[str, Any] = {"expose_value": False, "callback": _take, "hidden": hidden, "is_eager": True}
     return [
         click.Option(["--url"], metavar="URL", help="The database: sqlite:///file.db or postgresql://…", **quiet),
         click.Option(
             ["--app", "app_spec"],
             metavar="MODULE:APP",
-            help="The app, for its database and its kinds, or none. Default: HEADWAY_APP.",
+            help="The app: its database and its kinds; or none. Default: HEADWAY_APP.",
             **quiet | {"hidden": hidden and not kinds},
         ),
         click.Option(
@@ -72,7 +72,7 @@ def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
 
 
 class Command(click.Command):
-    """A command that also takes the flags of the whole program."""
+    """A command that also accepts the program's own flags."""
 
     def __init__(self, *args: Any, kinds: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,7 +80,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands of one noun; a wrong name is answered with the close ones."""
+    """The commands of one noun; for an unknown name it suggests similar ones."""
 
     command_class = Command
     hides_flags = True
@@ -102,7 +102,7 @@ class Group(click.Group):
 
 
 class LazyGroup(Group):
-    """A group that imports a command's module when the command is asked for; the names keep their order."""
+    """A group that imports a command's module when it is used, and keeps the commands in their order."""
 
     hides_flags = False
 

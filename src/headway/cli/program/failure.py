@@ -1,4 +1,4 @@
-"""Every way to fail: one message on stderr (an object with --json), and the exit code."""
+"""Every way to fail: one message on stderr (a JSON object with --json), and the exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from headway.printable import printable, printable_json
 
 FAILED = 1
-"""It was asked for rightly and did not work."""
+"""The command was right, but it did not work."""
 WRONG = 2
 """A flag, an argument or a setting is wrong."""
 INTERRUPTED = 130
@@ -23,7 +23,7 @@ BROKEN_PIPE = 141
 _FIXES = (
     ("password authentication failed", "the user name or the password of the URL is wrong"),
     ("no password supplied", "the server asks for a password: put it into the URL, or into $PGPASSWORD"),
-    ("no pg_hba.conf entry", "the server does not let this user or host in: add it to its pg_hba.conf"),
+    ("no pg_hba.conf entry", "the server does not accept this user or host: add it to its pg_hba.conf"),
     ("connection refused", "no server listens there: start it, or correct host and port in the URL"),
     ("no such file or directory", "no server runs with that socket: start it, or correct the host in the URL"),
     ("failed to resolve host", "that host name does not exist: correct it in the URL"),
@@ -35,7 +35,7 @@ _FIXES = (
 
 
 class Refused(click.ClickException):
-    """A failure in the command line's own words."""
+    """A failure that the command line itself reports."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Refused(click.ClickException):
 
 
 def report(error: BaseException, args: Sequence[str]) -> int:
-    """Say what went wrong, once; gives the exit code."""
+    """Print what went wrong, once; returns the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -67,7 +67,7 @@ def report(error: BaseException, args: Sequence[str]) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """The message of an error of Headway's, with the cause of an unreachable database spelled out."""
+    """An error's message; for an unreachable database, with the cause and what to do."""
     what, fix = diagnose(error)
     return f"{what}: {fix}" if fix else what
 
@@ -77,11 +77,11 @@ def diagnose(error: BaseException) -> tuple[str, str | None]:
     cause = error.__cause__
     unreachable = type(cause).__name__ in ("CannotConnect", "OperationalError")
     if type(error).__name__ != "StoreUnavailable" or not unreachable:
-        # a command with a hidden password cannot be typed
+        # the URL in it has its password masked, so nobody could run it
         return re.sub(r"headway --url \S*…\S* ", "headway ", str(error)), None
     text = str(cause).strip()
     where = str(error).partition(" cannot be used right now")[0]
-    # psycopg says first to which addresses it tried to connect; the reason comes last
+    # psycopg lists the addresses it tried first; the reason comes last
     reason = text.splitlines()[0].rpartition("failed: ")[2].removeprefix("FATAL:").strip()
     fix = next((fix for sign, fix in _FIXES if sign in text.lower()), "check the URL and the server")
     if 'database "' in reason and "does not exist" in reason:

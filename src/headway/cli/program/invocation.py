@@ -1,4 +1,4 @@
-"""What the flags said, and the app that they mean."""
+"""One run of the program: its flags, and the app that they select."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_APP = "none"
 
 @dataclass
 class Invocation:
-    """The flags of the whole program; everything behind them is read and opened when it is asked for."""
+    """The program's own flags; settings and app are read and opened when first used."""
 
     url: str | None = None
     app_spec: str | None = None
@@ -34,7 +34,7 @@ class Invocation:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """What variables and file say, with the flags over it; raises `ConfigError`."""
+        """The environment and headway.toml, overridden by flags; raises `ConfigError`."""
         from headway.config import read
 
         flags = {"url": self.url, "log_level": self.log_level, "log_format": self.log_format}
@@ -42,16 +42,16 @@ class Invocation:
 
     @property
     def spec(self) -> str | None:
-        """The app that a flag, HEADWAY_APP or headway.toml names; None for none."""
+        """The MODULE:APP of --app, HEADWAY_APP or headway.toml; None if there is none."""
         spec = self.app_spec or self.settings.get("app")
         return None if spec in (None, NO_APP) else str(spec)
 
     @cached_property
     def app(self) -> Headway:
-        """An app on the database, without kinds: what looking and operating needs.
+        """An app on the database, without kinds: enough to look and operate.
 
-        Every command finds its database in one order: --url, the URL in the code of the app that is named,
-        HEADWAY_URL, headway.toml, ./headway.db.
+        Every command finds its database in this order: --url, the URL in the code of the named app, HEADWAY_URL,
+        headway.toml, ./headway.db.
         """
         from headway.app import Headway
 
@@ -67,7 +67,7 @@ class Invocation:
 
     @cached_property
     def code(self) -> Headway:
-        """The app that is named, as the code makes it, on the database that the flags mean; raises `ConfigError`."""
+        """The named app from the user's code, on the database that the flags select; raises `ConfigError`."""
         from headway.cli.program.load_app import load
 
         assert self.spec is not None
@@ -81,11 +81,11 @@ class Invocation:
         return found
 
     def _mention(self, named: Mapping[str, str | None]) -> None:
-        """Say it where several databases are named: which one this acts on, and who names another."""
+        """If several databases are named, say which one this uses and which it ignores."""
         from headway.app.database_url import same_database
         from headway.config import urls
 
-        # whoever writes --url knows of the settings
+        # an explicit --url needs no warning about the settings
         both = named if self.url else {**named, **urls()}
         (used, its_url), *others = [(source, url) for source, url in both.items() if url is not None] or [("", "")]
         for source, url in others:
@@ -94,12 +94,12 @@ class Invocation:
 
     @property
     def existing(self) -> Headway:
-        """The app, if its database is there: looking must not make an empty file in the wrong folder."""
+        """The app, if its database exists: looking must not create an empty file in the wrong folder."""
         return _existing(self.app)
 
     @property
     def with_kinds(self) -> Headway:
-        """The app that is named, with its kinds; else the one without."""
+        """The named app with its kinds; without one, the app that has none."""
         return self.app if self.spec is None else self.code
 
     @property
@@ -108,11 +108,11 @@ class Invocation:
 
     @property
     def tenant(self) -> str:
-        """The tenant that is meant where none is named."""
+        """The tenant of commands that name none."""
         return str(self.settings.get("tenant") or "default")
 
     def typed(self, *args: str) -> str:
-        """A command on the same database, as it would be typed here."""
+        """A command on the same database, as one would type it here."""
         import shlex
 
         from headway.secrets import show_url
@@ -123,7 +123,7 @@ class Invocation:
         return shlex.join([*program().split(), *given, *args])
 
     def configure_logs(self) -> None:
-        """Take over this process's logging as the flags and settings say; raises `ConfigError`."""
+        """Configure this process's logging from flags and settings; raises `ConfigError`."""
         from headway.cli.program.click_classes import FORMATS, LEVELS
         from headway.errors import ConfigError
         from headway.logs import configure
@@ -140,7 +140,7 @@ pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
 def program() -> str:
-    """How this program was called, so that a command we print can be typed as it is."""
+    """How this program was started, so that people can run the commands we print."""
     import shutil
     import sys
 
@@ -185,5 +185,5 @@ def _existing(app: Headway) -> Headway:
 
 
 def override(app: Headway, url: str | None, given: Mapping[str, Any]) -> None:
-    """Let the command line win over what the code that made this app says; raises `ConfigError`."""
+    """Let the command line's settings win over those in the app's code; raises `ConfigError`."""
     app.configure(url, **given)

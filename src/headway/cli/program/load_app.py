@@ -1,4 +1,4 @@
-"""Finds the app that `module:app` names, and says exactly what is wrong where it cannot."""
+"""Imports the app that `module:app` names; if that fails, says exactly what is wrong."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def load(spec: str, app_dir: str | None = None) -> Headway:
-    """The app of `module:attribute` (default attribute: app); a registry or a function that makes one will do.
+    """The app of `module:attribute` (default: app), which may also be a registry or a function that returns an app.
 
-    Raises `ConfigError` with the one thing that is wrong.
+    Raises `ConfigError` that names the one thing that is wrong.
     """
     module_name, _, attribute = spec.partition(":")
     folder = os.path.abspath(app_dir or os.curdir)
@@ -78,7 +78,7 @@ def _no_module(missing: str, name: str, folder: str) -> str:
 
 
 def _broken(name: str, error: BaseException) -> str:
-    """The module exists; what went wrong inside of it, and where."""
+    """What failed inside a module that exists, and where."""
     place = _place(error)
     if isinstance(error, SystemExit):
         return (
@@ -95,7 +95,7 @@ def _broken(name: str, error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Where in the user's code it happened: the last frame that is not the import machinery's."""
+    """Where in the user's code it happened: the last frame outside the import machinery."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

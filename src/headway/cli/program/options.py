@@ -19,7 +19,7 @@ _TEXTS = (
     *("idempotency_key", "unique_key", "correlation_id", "trace_id"),
 )
 
-tenant_option = click.option("--tenant", type=Tenant(), help="Whose it is. Default: the tenant of the settings.")
+tenant_option = click.option("--tenant", type=Tenant(), help="The tenant it belongs to. Default: that of the settings.")
 limit_option = click.option(
     "--limit", type=click.IntRange(1, MOST), default=50, show_default=True, help="How many at most."
 )
@@ -36,7 +36,7 @@ _option = click.option(
     help="An option of its jobs, as in headway enqueue: queue=mail, timeout=30s, max_attempts=3; repeatable.",
 )
 _options = click.option("--options", type=JsonObject(), metavar="JSON|@FILE", help="All options, as one JSON object.")
-description_option = click.option("--description", help="What it is for, for people.")
+description_option = click.option("--description", help="What it is for.")
 
 
 def job_options(fn: F) -> F:
@@ -52,13 +52,13 @@ def run_options(fn: F) -> F:
 
 
 def options_of(given: dict[str, Any], over: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What was given, with --option and --options made one: single ones go over `over`, the whole replaces it."""
+    """What was given, --option and --options merged: --option overrides values of `over`, --options replaces it."""
     from headway.secrets import REDACTED
 
     pairs, whole = dict(given.pop("pairs", ())), given.pop("options", None)
     if pairs and whole is None and REDACTED in brief(over or {}):
-        # what was read for people must not be written back
-        raise Refused("it has an option that is not shown: give all of them anew, with --options")
+        # `over` was read with its secrets masked, so it must not be written back
+        raise Refused("it has a secret option, which is not shown: give all options anew, with --options")
     if pairs or whole is not None:
         given["options"] = {**(over or {} if whole is None else whole), **pairs}
     return given

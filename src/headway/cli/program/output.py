@@ -1,4 +1,4 @@
-"""Answers: tables that fit the terminal, plain columns elsewhere, JSON for programs, times for people."""
+"""Prints answers: tables that fit the terminal, plain columns elsewhere, JSON for programs, readable times."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ COLORS = {
     "active": "green",
     "inactive": "bold yellow",
 }
-# a job's error or log line must not drive the reader's terminal
+# a job's error or log line must not control the reader's terminal
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `shrink` lets it be cut to fit the terminal, `wide` shows it only on terminals of that width, `spare`
-    leaves it out on a terminal where no row has anything in it."""
+    """A column. `shrink`: it may be cut to fit the terminal. `wide`: shown only on terminals at least this wide.
+    `spare`: left out on a terminal if all its cells are empty."""
 
     title: str
     right: bool = False
@@ -59,8 +59,7 @@ Cell = str | tuple[str, str]  # text, or text and style
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that prints text as it is, with colours on terminals only; what would drive the terminal is shown as
-    escapes, whoever prints it."""
+    """A console that prints text verbatim, in color only on terminals; control characters are printed as escapes."""
     from rich.console import Console
     from rich.text import Text
 
@@ -77,7 +76,7 @@ def console(stderr: bool = False) -> Console:
                 return Text.assemble(*parts)
             return printable(item) if isinstance(item, str) else item
 
-    # not bold either: who asks for no colour wants no escapes
+    # nor bold: NO_COLOR asks for no escapes at all
     colors: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, color_system=colors)
 
@@ -90,7 +89,7 @@ def emit(value: Any) -> None:
 
 
 def merged(struct: Any, **more: Any) -> dict[str, Any]:
-    """A struct's fields as JSON has them, with more fields behind."""
+    """A struct's fields as in its JSON, followed by more fields."""
     import msgspec
 
     fields: dict[str, Any] = msgspec.structs.asdict(struct)
@@ -103,18 +102,18 @@ def say(text: str, style: str | None = None) -> None:
 
 
 def tell(text: str) -> None:
-    """A paragraph on stdout, broken between words on a terminal."""
+    """A paragraph on stdout, wrapped between words on a terminal."""
     out = console()
     out.print(clean(text), soft_wrap=not out.is_terminal)
 
 
 def note(text: str) -> None:
-    """One line on stderr for people: what is worth knowing and is not the answer."""
+    """One line on stderr for people: a hint that is not part of the answer."""
     console(stderr=True).print(clean(text), style="dim")
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-    """Rows under headings: cut to the terminal's width where there is one, whole elsewhere."""
+    """Rows under headings: cut to the terminal's width, or complete if there is no terminal."""
     from rich.cells import cell_len, set_cell_size
     from rich.text import Text
 
@@ -146,17 +145,17 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
 
 
 def status(name: str) -> tuple[str, str]:
-    """A status in its colour."""
+    """A status in its color."""
     return name, COLORS.get(name, "")
 
 
 def clean(text: str) -> str:
-    """The text, with what would drive a terminal as escapes."""
+    """The text, with control characters as escapes."""
     return printable(text)
 
 
 def readable(text: str) -> str:
-    """A program's output as lines: colours are left out, and a progress bar's carriage returns end its lines."""
+    """A program's output as lines, without colors; a carriage return, as of a progress bar, ends a line."""
     return clean(_ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -166,20 +165,20 @@ def many(count: int, noun: str = "job") -> str:
 
 
 def first_line(text: str | None) -> str:
-    """What fits into a cell."""
+    """The first line, which fits into a cell."""
     lines = (text or "").strip().splitlines()
     return lines[0] if lines else ""
 
 
 def at(moment: datetime | None) -> str:
-    """A moment, with how far away it is."""
+    """A moment, with its distance from now."""
     if moment is None:
         return "–"
     return f"{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%SZ')} ({ago(moment)})"
 
 
 def local(moment: datetime | None, zone: tzinfo | None = None) -> str:
-    """A moment as a zone's clock shows it (this host's where none is given): `Tue 2026-03-31 02:00 CEST`."""
+    """A moment in a zone (default: this host's): `Tue 2026-03-31 02:00 CEST`."""
     if moment is None:
         return "–"
     shown = moment.astimezone(zone)
@@ -187,14 +186,14 @@ def local(moment: datetime | None, zone: tzinfo | None = None) -> str:
 
 
 def clock(shown: datetime) -> str:
-    """The time of day: `02:00`, `02:00:30`, with milliseconds only where there are some."""
+    """The time of day: `02:00`, `02:00:30`, with milliseconds if it has any."""
     if shown.microsecond:
         return shown.strftime("%H:%M:%S.") + f"{shown.microsecond // 1_000:03}"
     return shown.strftime("%H:%M:%S" if shown.second else "%H:%M")
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
-    """How far away a moment is: `3m 20s ago`, `in 2h 5m`."""
+    """A moment's distance from now: `3m 20s ago`, `in 2h 5m`."""
     from headway.model.duration import show_ms
 
     if moment is None:
@@ -204,7 +203,7 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
 
 
 def span(ms: int) -> str:
-    """A duration that people gave, without what is nothing: 5m, not 5m 0s."""
+    """A duration as people write it, without zero parts: 5m, not 5m 0s."""
     from headway.model.duration import show_ms
 
     return " ".join(part for part in show_ms(ms).split() if part[:-1] != "0").replace(".0s", "s")
@@ -216,7 +215,7 @@ def _cell(cell: Cell) -> tuple[str, str]:
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], room: int) -> None:
-    """Take from the widest column that may be cut, until it fits or nothing more can be taken."""
+    """Narrow the widest column that may be cut, until all fit or none can be cut further."""
     while sum(widths) + len(GAP) * (len(widths) - 1) > room:
         cuttable = [place for place, column in enumerate(columns) if column.shrink and widths[place] > 6]
         if not cuttable:

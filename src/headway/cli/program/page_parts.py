@@ -1,4 +1,4 @@
-"""The parts that a page about one thing is made of: a title, named values, blocks of text."""
+"""The parts of a page about one thing: a title, named values, blocks of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.cli.program.output import Cell, clean, console
 
 
 def title(name: str, state: Cell, ident: str | None = None) -> None:
-    """What it is, how it is, and its id."""
+    """Its name, its status, and its id."""
     from rich.text import Text
 
     last = () if ident is None else ("  ", (ident, "dim"))
@@ -18,7 +18,7 @@ def title(name: str, state: Cell, ident: str | None = None) -> None:
 
 
 def values(pairs: Iterable[tuple[str, str | None]]) -> None:
-    """One line for each value that is there."""
+    """One line for each value that is set."""
     from rich.text import Text
 
     out = console()
@@ -38,7 +38,7 @@ def block(name: str, text: str, style: str | None = None) -> None:
 
 
 def blocks(found: Mapping[str, Any]) -> None:
-    """A block of JSON for each of these that holds something."""
+    """A block of JSON for each of these that is not empty."""
     for name, value in found.items():
         if value not in (None, {}, [], ""):
             block(name, pretty(value))

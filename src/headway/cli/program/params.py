@@ -1,4 +1,4 @@
-"""Kinds of values on the command line: moments, durations, counts, rates, JSON; and the filters of jobs as options."""
+"""Types of command-line values: times, durations, counts, rates, JSON; and the job filters as options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tenant(click.ParamType[Any]):
 
 
 class Duration(click.ParamType[Any]):
-    """`90s`, `5m`, `1h30m`, or seconds; `none` where that means something."""
+    """`90s`, `5m`, `1h30m`, or seconds; with `none`, also the word none."""
 
     name = "duration"
 
@@ -62,7 +62,7 @@ class Duration(click.ParamType[Any]):
 
 
 class Moment(click.ParamType[Any]):
-    """A time with a zone; `words` are accepted besides, and a duration means that long ago where `past` is set."""
+    """A time with a zone, or one of `words`; with `past`, also a duration, which means that long ago."""
 
     name = "time"
 
@@ -89,7 +89,7 @@ class Moment(click.ParamType[Any]):
 
 
 class Json(click.ParamType[Any]):
-    """Any JSON value, or @file for one that a file has; `-` and `@-` are stdin. `words` are accepted besides."""
+    """Any JSON value, @file to read it from a file (`-` or `@-`: stdin), or one of `words`."""
 
     name = "json"
 
@@ -117,7 +117,7 @@ class Json(click.ParamType[Any]):
 
 
 class JsonObject(Json):
-    """A JSON object, or @file for one that a file has."""
+    """A JSON object, or @file to read one from a file."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = super().convert(value, param, ctx)
@@ -127,7 +127,7 @@ class JsonObject(Json):
 
 
 class Pair(click.ParamType[Any]):
-    """`NAME=VALUE`: the value is JSON where it can be read so, else text; names in `texts` always have text."""
+    """`NAME=VALUE`: the value is JSON if it parses, else text; for names in `texts` it is always text."""
 
     name = "name=value"
 
@@ -144,7 +144,7 @@ class Pair(click.ParamType[Any]):
 
 
 class JobId(click.ParamType[Any]):
-    """A job's id, or the beginning of one that no other job's id has."""
+    """A job's id, or an unambiguous beginning of one."""
 
     name = "id"
 
@@ -153,9 +153,9 @@ class JobId(click.ParamType[Any]):
 
         digits = value.replace("-", "").lower()
         if _TOO_SHORT.fullmatch(digits):
-            self.fail(f"{value!r} is too short to mean one job: give at least 6 digits of its id", param, ctx)
+            self.fail(f"{value!r} is too short to identify a job: give at least 6 digits of its id", param, ctx)
         if ctx is None or ctx.resilient_parsing or not _BEGINNING.fullmatch(digits):
-            return value  # whole, or wrong: whoever takes it says so
+            return value  # a whole id, or a wrong one: the verb that takes it will say so
         cli = ctx.find_object(Invocation)
         assert cli is not None
         app = cli.existing
@@ -184,7 +184,7 @@ class Zone(click.ParamType[Any]):
             from zoneinfo import available_timezones
 
             names = {name.lower(): name for name in available_timezones()}
-            # a city is remembered better than its continent
+            # people remember the city better than the continent
             cities = {name.rpartition("/")[2].lower(): name for name in sorted(available_timezones())}
             wanted = value.lower().replace(" ", "_")
             close = difflib.get_close_matches(wanted, [*names, *cities], 1)
@@ -215,7 +215,7 @@ class Count(click.ParamType[Any]):
 
 
 class Rate(click.ParamType[Any]):
-    """`100/min`, `10/s`, `5/2h`; `none` where that means something."""
+    """`100/min`, `10/s`, `5/2h`; with `none`, also the word none."""
 
     name = "rate"
 
@@ -250,7 +250,7 @@ FILTERS = (
 
 
 def filter_options(fn: F) -> F:
-    """Add an option for each filter; the command gets them as keywords, None where not given."""
+    """Add an option for each filter; the command gets them as keywords, None if not given."""
     options = (
         _several("--status", type=click.Choice(STATUSES), help="Only jobs of this status; repeatable."),
         _several("--kind", help="Only jobs of this kind; repeatable."),
@@ -258,12 +258,12 @@ def filter_options(fn: F) -> F:
         click.option("--tenant", type=Tenant(), help="Only jobs of this tenant."),
         click.option("--group", "group_id", metavar="ID", help="Only jobs of this group."),
         click.option("--parent", "parent_id", type=JobId(), metavar="ID", help="Only jobs that this machine spawned."),
-        _several("--source", type=click.Choice(SOURCES), help="Only jobs made this way; repeatable."),
+        _several("--source", type=click.Choice(SOURCES), help="Only jobs from this source; repeatable."),
         click.option("--correlation-id", help="Only jobs with this correlation id."),
         click.option("--unique-key", help="Only jobs with this unique key."),
         click.option("--retry-of", type=JobId(), metavar="ID", help="The job that retries this at_most_once job."),
-        click.option("--created-after", type=Moment(past=True), help="Only jobs made after a time, or in the last 2h."),
-        click.option("--created-before", type=Moment(past=True), help="Only jobs made before a time, or 2h ago."),
+        click.option("--created-after", type=Moment(past=True), help="Only jobs created after a time, or within 2h."),
+        click.option("--created-before", type=Moment(past=True), help="Only jobs created before a time, or 2h ago."),
     )
     for option in reversed(options):
         fn = option(fn)
@@ -271,7 +271,7 @@ def filter_options(fn: F) -> F:
 
 
 def _several(*names: str, **options: Any) -> Callable[[F], F]:
-    """An option that may be repeated; None where it is not given."""
+    """An option that may be repeated; None if it is not given."""
     return click.option(*names, multiple=True, callback=lambda _ctx, _param, value: value or None, **options)
 
 
@@ -279,7 +279,7 @@ _NAMED = {"group_id": "--group", "parent_id": "--parent"}
 
 
 def taken_back(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """The options that were given, with None for `none`: in all, or in those named."""
+    """The options that were given, with `none` as None: in all of them, or in those named."""
     return {
         name: None if value == "none" and (not names or name in names) else value
         for name, value in given(options).items()
@@ -292,7 +292,7 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_flags(options: Mapping[str, Any]) -> list[str]:
-    """The options as they would be typed."""
+    """The options as one would type them."""
     flags: list[str] = []
     for name, value in given(options).items():
         for each in value if isinstance(value, tuple) else (value,):

@@ -1,4 +1,4 @@
-"""`headway events`: what was emitted, and what came of it; emit one, retry what failed."""
+"""`headway events`: what was emitted, and what triggers did with it; emit one, retry what failed."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _STATUSES = ("pending", "handled", "failed")
 _PAGE = 1_000
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="See what was emitted and what came of it.")
+@click.group(cls=Group, invoke_without_command=True, short_help="See events and what triggers did with them.")
 @click.pass_context
 def events(ctx: click.Context) -> None:
-    """Look at events and operate on them: named facts, of which triggers make jobs.
+    """Look at events and operate on them: named facts that make triggers enqueue jobs.
 
     \b
     headway events list --failed
@@ -126,7 +126,7 @@ def _row(event: Event) -> list[Cell]:
 @click.argument("event_id", metavar="ID")
 @pass_invocation
 def show(cli: Invocation, event_id: str) -> None:
-    """Show all of one event: its payload, and what each trigger made of it.
+    """Show everything about one event: its payload, and what each trigger did with it.
 
     \b
     headway events show 0198c5f2-6a0e-7c3e-b8f1-2f9f4f1d5a10
@@ -160,7 +160,7 @@ def show(cli: Invocation, event_id: str) -> None:
     elif event.status == "handled":
         note("no trigger met it: nothing was enqueued")
     if event.status == "failed":
-        note(f"once that is mended: {cli.typed('events', 'retry', event.id)}")
+        note(f"once that is fixed: {cli.typed('events', 'retry', event.id)}")
 
 
 @events.command("emit")
@@ -168,11 +168,11 @@ def show(cli: Invocation, event_id: str) -> None:
 @click.option(
     "--payload", type=Json(), metavar="JSON|@FILE|-", help="Any JSON value, @file, or - for stdin. Default: null."
 )
-@click.option("--correlation-id", metavar="ID", help="Ties jobs of one story together.")
-@click.option("--tenant", type=Tenant(), help="Whose event it is. Default: the tenant of the settings.")
+@click.option("--correlation-id", metavar="ID", help="An id that related jobs share.")
+@click.option("--tenant", type=Tenant(), help="The tenant it belongs to. Default: that of the settings.")
 @pass_invocation
 def emit_(cli: Invocation, /, name: str, payload: Any, correlation_id: str | None, tenant: str | None) -> None:
-    """Emit an event and print its id; it is durable once the id is printed, and a worker handles it.
+    """Emit an event and print its id; once printed it is durable, and a worker handles it.
 
     \b
     headway events emit folder.updated --payload '{"folder": {"id": 7}}'
@@ -190,7 +190,7 @@ def emit_(cli: Invocation, /, name: str, payload: Any, correlation_id: str | Non
 
 @events.command()
 @click.argument("ids", metavar="[ID...]", nargs=-1)
-@click.option("--failed", is_flag=True, help="All that failed, instead of ids.")
+@click.option("--failed", is_flag=True, help="All failed events, instead of ids.")
 @click.option("--name", help="With --failed: only events of this name.")
 @click.option("--tenant", type=Tenant(), help="With --failed: only events of this tenant.")
 @yes_option
@@ -198,7 +198,7 @@ def emit_(cli: Invocation, /, name: str, payload: Any, correlation_id: str | Non
 def retry(
     cli: Invocation, /, ids: tuple[str, ...], failed: bool, name: str | None, tenant: str | None, yes: bool
 ) -> None:
-    """Handle failed events again, by the triggers that could not fire; those that fired do not fire twice.
+    """Handle failed events again, by the triggers that could not fire; the others do not fire twice.
 
     \b
     headway events retry ID
@@ -214,7 +214,7 @@ def retry(
 
 
 def _check(ids: Iterable[str]) -> None:
-    """Raises `UsageError` for what cannot be an event's id, before anything is done."""
+    """Raises `UsageError` for what cannot be an event's id, before anything is changed."""
     for event_id in ids:
         try:
             UUID(event_id)

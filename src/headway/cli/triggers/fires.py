@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_statuses(app: Headway, found: Sequence[Fire]) -> dict[str, str]:
-    """How the jobs of these fires are now; one that was pruned is missing."""
+    """The current status of these fires' jobs; pruned ones are missing."""
     ids = [fire.job_id for fire in found if fire.job_id is not None]
     outcomes = app.store.run(app.store.ops.results(ids, tenant_id=None)) if ids else {}
     return {job_id: outcome.status for job_id, outcome in outcomes.items()}
@@ -31,7 +31,7 @@ def fires_as_json(app: Headway, found: Sequence[Fire]) -> list[dict[str, Any]]:
 def fires_table(
     app: Headway, found: Sequence[Fire], *, zone: tzinfo | None = None, triggers: Mapping[str, str] | None = None
 ) -> None:
-    """Fires, newest first: in a schedule's zone with their nominal times, or with the names of their triggers."""
+    """Fires, newest first: with nominal times in a schedule's zone, or with the names of their triggers."""
     statuses = job_statuses(app, found)
     about = Column("EVENT", wide=110) if triggers is None else Column("TRIGGER", shrink=True)
     columns = [

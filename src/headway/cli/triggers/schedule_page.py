@@ -1,4 +1,4 @@
-"""One schedule on a page, and its coming times with what the zone's clock does to them."""
+"""One schedule on a page, and its coming times with the clock changes of its zone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headway.app import Headway
 
 OVERDUE = timedelta(minutes=2)
-"""How long after its time a schedule that did not fire is worth a word."""
+"""How late a schedule may be before the page says so."""
 
 
 def due(schedule: Trigger) -> str:
@@ -29,12 +29,12 @@ def due(schedule: Trigger) -> str:
 
 
 def overdue(schedule: Trigger, now: datetime) -> bool:
-    """Whether it should have fired some minutes ago."""
+    """Whether it should have fired minutes ago."""
     return schedule.next_fire_at is not None and now - schedule.next_fire_at > OVERDUE
 
 
 def remark(schedule: Trigger, now: datetime) -> Cell:
-    """What is worth knowing beside its times."""
+    """What is worth knowing besides its times."""
     if not schedule.enabled:
         return status("paused")
     if schedule.error:
@@ -42,13 +42,13 @@ def remark(schedule: Trigger, now: datetime) -> Cell:
     if overdue(schedule, now):
         whose = "no worker declares it" if schedule.origin == "code" else "no worker fires it"
         return f"overdue: {whose}", COLORS["failed"]
-    return "over: it will not fire again" if schedule.next_fire_at is None else ""
+    return "ended: it will not fire again" if schedule.next_fire_at is None else ""
 
 
 def show_schedule(
     app: Headway, schedule: Trigger, names: Mapping[str, str], coming: Sequence[datetime], fired: Sequence[Fire]
 ) -> None:
-    """Values, error, payload, options, the times to come, the last fires."""
+    """Values, error, payload, options, coming times, last fires."""
     place = zone(schedule.tz)
     title(schedule.name, status("enabled" if schedule.enabled else "paused"), schedule.id)
     last = schedule.last_fired_at
@@ -82,7 +82,7 @@ def show_schedule(
 
 
 def show_times(times: Sequence[datetime], after: datetime | None) -> None:
-    """Times by their own clock and in UTC, with what that clock does at them."""
+    """Times in their own zone and in UTC, with the clock changes at them."""
     marks = changes_of_clock(times, after)
     columns = [
         Column("LOCAL"),
@@ -107,7 +107,7 @@ def show_times(times: Sequence[datetime], after: datetime | None) -> None:
 
 
 def changes_of_clock(times: Sequence[datetime], after: datetime | None) -> list[str]:
-    """For each time, what its zone's clock does there, or has done since the one before; "" for nothing."""
+    """For each time, the clock change of its zone at it, or since the time before; "" if there is none."""
     if not times:
         return []
     start = (after or datetime.now(UTC)).astimezone(times[0].tzinfo)
@@ -151,7 +151,7 @@ def _next(schedule: Trigger) -> str:
     if not schedule.enabled:
         return "none while it is paused"
     moment = schedule.next_fire_at
-    return "none: it is over" if moment is None else f"{local(moment, zone(schedule.tz))} ({ago(moment)})"
+    return "none: it has ended" if moment is None else f"{local(moment, zone(schedule.tz))} ({ago(moment)})"
 
 
 def _catch_up(schedule: Trigger) -> str:

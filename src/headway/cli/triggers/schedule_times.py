@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option("--cron", metavar="EXPRESSION", help='What is not stored: "0 2 * * *", or @daily.')
 @click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
-@click.option("--tz", type=Zone(), help="By which clock. Default: UTC.")
+@click.option("--tz", type=Zone(), help="The time zone. Default: UTC.")
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
 @click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
 @tenant_option
@@ -40,9 +40,9 @@ def preview(
     after: datetime | None,
     tenant: str | None,
 ) -> None:
-    """Show when a schedule is due, by its own clock and in UTC, also for one that is not stored yet.
+    """Show when a schedule is due, in its own zone and in UTC; also for one that is not stored yet.
 
-    Where that clock is set forward or back, the line says so.
+    A line says so if the clock is set forward or back there.
 
     \b
     headway schedules preview nightly
@@ -72,7 +72,7 @@ def preview(
 
 @click.command(cls=Command)
 @click.argument("expression")
-@click.option("--tz", type=Zone(), help="By which clock the times are shown. Default: UTC.")
+@click.option("--tz", type=Zone(), help="The time zone to show times in. Default: UTC.")
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=5, show_default=True, help="How many times.")
 @click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
 @pass_invocation

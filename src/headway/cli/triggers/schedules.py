@@ -1,4 +1,4 @@
-"""`headway schedules`: what enqueues jobs by the clock; list, show, make, change, pause, run, preview."""
+"""`headway schedules`: what enqueues jobs by the clock; list, show, create, change, pause, run, preview."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ schedules.add_command(explain)
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this schedule.")
 @pass_invocation
 def list_(cli: Invocation, /, tenant: str | None, limit: int, after: str | None) -> None:
-    """List the schedules, oldest first: when each is due next, by its own clock, and what is wrong with it.
+    """List the schedules, oldest first: when each is due next, in its own zone, and what is wrong with it.
 
-    Those FROM code are declared in an app's code, and follow it.
+    Those FROM code are declared in an app's code and follow it.
 
     \b
     headway schedules list
@@ -132,7 +132,7 @@ def _row(schedule: Trigger, names: Mapping[str, str], now: datetime) -> list[Cel
 @tenant_option
 @pass_invocation
 def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
-    """Show all of one schedule, the times it is due next, and what it fired last.
+    """Show everything about one schedule: its values, its next times, and what it fired last.
 
     \b
     headway schedules show nightly
@@ -159,7 +159,7 @@ def _timing_options(fn: Any) -> Any:
             "--cron", metavar="EXPRESSION", help='"0 2 * * *", with seconds "*/30 * * * * *", or @daily, @weekly, …'
         ),
         click.option("--every", type=Duration(), help="Or an interval: 30s, 5m, 1h; counted from --start, or 1970."),
-        click.option("--tz", type=Zone(), help="Whose clock it goes by: Europe/Berlin. Default: UTC."),
+        click.option("--tz", type=Zone(), help="Its time zone: Europe/Berlin. Default: UTC."),
         click.option("--kind", help="What it enqueues: a job of this kind,"),
         click.option("--template", metavar="NAME", help="or one of this template."),
         click.option(
@@ -171,9 +171,9 @@ def _timing_options(fn: Any) -> Any:
         click.option(
             "--overlap", type=_OVERLAP, help="While its last job is unfinished: fire or skip. Default: allow."
         ),
-        click.option("--jitter", type=Duration(), help="Start each job up to that much later. Default: 0."),
-        click.option("--start", type=Moment("none"), help="Not before this time: 2026-01-31T09:30:00Z."),
-        click.option("--end", type=Moment("none"), help="Not after this time."),
+        click.option("--jitter", type=Duration(), help="Start each job up to this much later, at random. Default: 0."),
+        click.option("--start", type=Moment("none"), help="Fire it no sooner than 2026-01-31T09:30:00Z."),
+        click.option("--end", type=Moment("none"), help="Fire it no later than this."),
     )
     for option in reversed(options):
         fn = option(fn)
@@ -184,11 +184,11 @@ def _timing_options(fn: Any) -> Any:
 @click.argument("name")
 @_timing_options
 @job_options
-@click.option("--disabled", is_flag=True, help="Make it paused.")
+@click.option("--disabled", is_flag=True, help="Create it paused.")
 @tenant_option
 @pass_invocation
 def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
-    """Make a schedule. Its payload may look up {{schedule.nominal_at}}, {{schedule.date}} and their like.
+    """Create a schedule. Its payload may have placeholders: {{schedule.nominal_at}}, {{schedule.date}}, …
 
     \b
     headway schedules create nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
@@ -215,10 +215,10 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
 @tenant_option
 @pass_invocation
 def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
-    """Change a schedule; what is not given stays. One that is declared in the code is changed there.
+    """Change a schedule; what is not given stays. One that the code declares must be changed there.
 
-    --option goes over the options that it has, --options and --payload replace them; --start none and --end none take
-    those back. What was due and not fired yet when its times change is not caught up on.
+    --option overrides single options, --options and --payload replace all; --start none and --end none remove those.
+    When its times change, times that were due but have not fired are dropped.
 
     \b
     headway schedules change nightly --cron "30 3 * * *" --overlap skip
@@ -240,7 +240,7 @@ def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
 @yes_option
 @pass_invocation
 def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
-    """Delete a schedule; the jobs that it made stay.
+    """Delete a schedule; the jobs it enqueued stay.
 
     \b
     headway schedules delete nightly --yes
@@ -253,7 +253,7 @@ def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> Non
 @tenant_option
 @pass_invocation
 def pause(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let schedules fire no more, until they are resumed; what is due, then or meanwhile, is not caught up on.
+    """Stop firing schedules until they are resumed; times that are due now or meanwhile are dropped.
 
     \b
     headway schedules pause nightly
@@ -267,7 +267,7 @@ def pause(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> Non
 @tenant_option
 @pass_invocation
 def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let paused schedules fire again, from their next time on.
+    """Fire paused schedules again, from their next time on.
 
     \b
     headway schedules resume nightly
@@ -282,7 +282,7 @@ def resume(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> No
 @tenant_option
 @pass_invocation
 def run(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
-    """Fire a schedule once, now, and print the id of its job; its times stay as they are.
+    """Fire a schedule once, now, and print its job's id; its next time does not change.
 
     \b
     headway schedules run nightly
@@ -303,7 +303,7 @@ def run(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None
 @click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
 @pass_invocation
 def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
-    """List what a schedule fired, newest first: the time that was meant, and the job that it made.
+    """List what a schedule fired, newest first: the nominal time, and the job it enqueued.
 
     \b
     headway schedules fires nightly

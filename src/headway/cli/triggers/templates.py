@@ -1,4 +1,4 @@
-"""`headway templates`: a kind, a payload and options under a name; list, show, make, change, run."""
+"""`headway templates`: a kind, a payload and options under a name; list, show, create, change, run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _row(template: Template) -> list[Cell]:
 @tenant_option
 @pass_invocation
 def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
-    """Show all of one template, and which schedules and triggers point at it.
+    """Show everything about one template, and which schedules and triggers use it.
 
     \b
     headway templates show weekly
@@ -124,12 +124,12 @@ def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
 
 @templates.command()
 @click.argument("name")
-@click.option("--kind", required=True, help="What its jobs are.")
+@click.option("--kind", required=True, help="The kind of its jobs.")
 @job_options
 @tenant_option
 @pass_invocation
 def create(cli: Invocation, /, name: str, kind: str, tenant: str | None, **options: Any) -> None:
-    """Make a template. Its payload may be incomplete: it is validated when a job is made of it.
+    """Create a template. Its payload may be incomplete: it is validated when a job is made from it.
 
     \b
     headway templates create weekly --kind report --payload '{"days": 7}' --option queue=slow --option timeout=10m
@@ -150,9 +150,9 @@ def create(cli: Invocation, /, name: str, kind: str, tenant: str | None, **optio
 @tenant_option
 @pass_invocation
 def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
-    """Change a template; what is not given stays, and so do the jobs that were made of it.
+    """Change a template; what is not given stays, and so do the jobs made from it before.
 
-    --option goes over the options that it has, --options and --payload replace them.
+    --option overrides single options, --options and --payload replace all.
 
     \b
     headway templates change weekly --payload '{"days": 7, "format": "csv"}'
@@ -174,7 +174,7 @@ def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
 @yes_option
 @pass_invocation
 def delete(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
-    """Delete a template that nothing points at; the jobs that were made of it stay.
+    """Delete a template that nothing uses; the jobs made from it stay.
 
     \b
     headway templates delete weekly --yes
@@ -182,9 +182,9 @@ def delete(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None
     template = _find(cli, name, tenant)
     users = _users(cli.existing, template)
     if users:
-        # before asking: it would be refused anyway
+        # before asking: the store would refuse it anyway
         named = ", ".join(f"{user['type']} {user['name']}" for user in users)
-        raise Refused(f"{name} is used by {named}: delete those first, or let them point elsewhere")
+        raise Refused(f"{name} is used by {named}: delete those first, or change what they enqueue")
     if not yes:
         confirm(f"delete template {name} of tenant {template.tenant}")
     cli.existing.delete_template(name, tenant=UUID(template.tenant_id), actor=actor())
@@ -200,7 +200,7 @@ def delete(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None
 @tenant_option
 @pass_invocation
 def run(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
-    """Enqueue a job of a template and print its id; what is given goes over the template's own.
+    """Enqueue a job from a template and print its id; what is given overrides the template's own.
 
     \b
     headway templates run weekly
@@ -215,7 +215,7 @@ def run(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> No
         return
     click.echo(made.id)
     if not made.created:
-        note(f"this job was there already, and is {made.status}: nothing new was enqueued")
+        note(f"this job exists already, and is {made.status}: nothing new was enqueued")
 
 
 def _find(cli: Invocation, name: str, tenant: str | None) -> Template:
@@ -234,7 +234,7 @@ def _find(cli: Invocation, name: str, tenant: str | None) -> Template:
 
 
 def _users(app: Headway, template: Template) -> list[dict[str, str]]:
-    """The schedules and triggers that point at it."""
+    """The schedules and triggers that use it."""
     ops = app.store.ops
     page = ops.triggers(tenant_id=template.tenant_id, type=None, name=None, event=None, limit=MOST, after=None)
     return [

@@ -1,4 +1,4 @@
-"""What schedules and triggers have in common here: found by name, what they enqueue, and what they fired."""
+"""What the commands of schedules and of triggers share: find by name, switch, delete, and show what they enqueue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOUNS = {"schedule": "schedules", "event": "triggers"}
 
 
 def find(cli: Invocation, type_: TriggerType, name: str, tenant: str | None) -> Trigger:
-    """The one of this name; raises `Refused` with the command that means the one of another tenant."""
+    """The one with this name; raises `Refused`, with the right command if another tenant has one."""
     from headway.errors import NotFound
 
     app = cli.existing
@@ -54,8 +54,8 @@ def switch(
     already: str,
     said: Callable[[Trigger], str],
 ) -> None:
-    """Enable or disable them by this verb; one that is so already is left alone."""
-    found = [find(cli, type_, name, tenant) for name in names]  # all are known, or none is touched
+    """Enable or disable them with this verb, unless they are already."""
+    found = [find(cli, type_, name, tenant) for name in names]  # check all before changing any
     switched = []
     for before in found:
         stays = before.enabled == to
@@ -68,7 +68,7 @@ def switch(
 
 
 def delete(cli: Invocation, rule: Trigger, yes: bool) -> None:
-    """Delete it, if that is meant."""
+    """Delete it, after confirmation."""
     noun = "schedule" if rule.type == "schedule" else "trigger"
     app = cli.existing
     if not yes:
@@ -87,7 +87,7 @@ def delete(cli: Invocation, rule: Trigger, yes: bool) -> None:
 
 
 def warn_of_kind(app: Headway, kind: str | None) -> None:
-    """Say if nothing is known of this kind yet, or if its jobs are refused."""
+    """Say so if this kind is unknown, or its jobs are refused."""
     if kind is None:
         return
     found = app.store.run(app.store.ops.definitions([kind]))
@@ -97,29 +97,29 @@ def warn_of_kind(app: Headway, kind: str | None) -> None:
         note(f'kind "{kind}" is not active, and its jobs are refused: headway definitions activate {kind}')
 
 
-# what they point at
+# what they enqueue
 
 
 def with_id(app: Headway, type_: TriggerType, trigger_id: str, tenant: str) -> Trigger | None:
-    """A schedule or trigger by its id, if it is there still; `tenant` is its tenant's id."""
+    """A schedule or trigger by its id, if it still exists; `tenant` is its tenant's id."""
     ops = app.store.ops
     page = ops.triggers(tenant_id=tenant, type=type_, name=None, event=None, limit=1, after=_before(trigger_id))
     return next((rule for rule in app.store.run(page) if rule.id == trigger_id), None)
 
 
 def template_with_id(app: Headway, template_id: str, tenant: str) -> Template | None:
-    """A template by its id, if it is there still; `tenant` is its tenant's id."""
+    """A template by its id, if it still exists; `tenant` is its tenant's id."""
     page = app.store.ops.templates(None, tenant_id=tenant, name=None, limit=1, after=_before(template_id))
     return next((template for template in app.store.run(page) if template.id == template_id), None)
 
 
 def _before(ident: str) -> str:
-    """The id that a page continues after so that it begins with this one."""
+    """The id just below this one: a page after it begins with this one."""
     return str(UUID(int=UUID(ident).int - 1))
 
 
 def template_names(app: Headway, rules: Collection[Trigger]) -> dict[str, str]:
-    """The names of the templates that these point at, by id."""
+    """The names of the templates that these use, by id."""
     wanted = {rule.template_id: rule.tenant_id for rule in rules if rule.template_id is not None}
     found = [template_with_id(app, template_id, tenant) for template_id, tenant in wanted.items()]
     return {template.id: template.name for template in found if template is not None}
@@ -133,12 +133,12 @@ def target(rule: Trigger, names: Mapping[str, str]) -> str:
 
 
 def foreign(cli: Invocation, rules: Sequence[Trigger | Template]) -> int:
-    """How wide a terminal must be for the column of tenants: any, where one is not the usual one."""
-    # one of another tenant can only be operated on by naming that tenant
+    """How wide a terminal must be to show the tenants: any width if one is not the default."""
+    # commands on another tenant's row must name that tenant
     return 0 if any(rule.tenant != cli.tenant for rule in rules) else 140
 
 
 def next_page(cli: Invocation, noun: str, verb: str, flags: Mapping[str, Any], *last: str) -> None:
-    """Say how the list goes on."""
+    """Print the command for the next page."""
     given = as_flags({name: value for name, value in flags.items() if (name, value) != ("limit", 50)})
     note(f"next page: {cli.typed(noun, verb, *given, *last)}")

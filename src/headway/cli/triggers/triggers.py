@@ -1,4 +1,4 @@
-"""`headway triggers`: what makes jobs of events; list, show, make, change, switch on and off, try."""
+"""`headway triggers`: what enqueues jobs when events arrive; list, show, create, change, enable, disable, test."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from headway.model.trigger import Fire, Trigger
 
 
-@click.group(cls=Group, invoke_without_command=True, short_help="Make jobs of events.")
+@click.group(cls=Group, invoke_without_command=True, short_help="Enqueue jobs when events arrive.")
 @click.pass_context
 def triggers(ctx: click.Context) -> None:
-    """Look at triggers and operate on them: each makes a job of every event of a name.
+    """Look at triggers and operate on them: each enqueues a job for every event of a name.
 
     The engine's own events are headway.job.succeeded, .failed, .dead and .canceled.
 
@@ -73,7 +73,7 @@ def triggers(ctx: click.Context) -> None:
 @click.option("--after", metavar="ID", help="Continue after the page that ended with this trigger.")
 @pass_invocation
 def list_(cli: Invocation, /, event: str | None, tenant: str | None, limit: int, after: str | None) -> None:
-    """List the triggers, oldest first, with what is wrong with them.
+    """List the triggers, oldest first, and what is wrong with them.
 
     \b
     headway triggers list --event folder.updated
@@ -123,7 +123,7 @@ def _row(trigger: Trigger, names: Mapping[str, str]) -> list[Cell]:
 @tenant_option
 @pass_invocation
 def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
-    """Show all of one trigger, and what it fired last.
+    """Show everything about one trigger, and what it fired last.
 
     \b
     headway triggers show sync
@@ -182,12 +182,12 @@ def _event_options(fn: Any) -> Any:
         click.option(
             "--dedupe-window",
             type=Duration(),
-            help="In that time, the same payload makes one job; 0: each makes one. Default: 5m.",
+            help="Within this time the same payload makes one job; 0: each event makes one. Default: 5m.",
         ),
         click.option(
             "--dedupe-key",
             metavar="TEXT|none",
-            help="What is the same, instead of the payload: {{event.folder.id}}.",
+            help="Compare this instead of the payload: {{event.folder.id}}.",
         ),
     )
     for option in reversed(options):
@@ -199,11 +199,11 @@ def _event_options(fn: Any) -> Any:
 @click.argument("name")
 @_event_options
 @job_options
-@click.option("--disabled", is_flag=True, help="Make it, but let it not fire yet.")
+@click.option("--disabled", is_flag=True, help="Create it disabled.")
 @tenant_option
 @pass_invocation
 def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **options: Any) -> None:
-    """Make a trigger. Its payload looks up {{event.a.b}}, {{meta.event_id}} and their like; there is no code in it.
+    """Create a trigger. Its payload may have placeholders: {{event.a.b}}, {{meta.event_id}}, …; it runs no code.
 
     \b
     headway triggers create sync --event folder.updated --kind sync --payload '{"folder": "{{event.folder.id}}"}'
@@ -231,8 +231,7 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
 def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
     """Change a trigger; what is not given stays.
 
-    --option goes over the options that it has; --options, --payload and --when replace them. --dedupe-key none takes
-    the key back.
+    --option overrides single options; --options, --payload and --when replace all. --dedupe-key none removes the key.
 
     \b
     headway triggers change sync --payload '{"folder": "{{event.folder.id}}", "why": "{{event.why?}}"}'
@@ -254,7 +253,7 @@ def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
 @yes_option
 @pass_invocation
 def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> None:
-    """Delete a trigger; the jobs that it made stay.
+    """Delete a trigger; the jobs it enqueued stay.
 
     \b
     headway triggers delete sync --yes
@@ -267,7 +266,7 @@ def delete_(cli: Invocation, /, name: str, tenant: str | None, yes: bool) -> Non
 @tenant_option
 @pass_invocation
 def enable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let triggers fire.
+    """Let triggers fire again.
 
     \b
     headway triggers enable sync
@@ -281,7 +280,7 @@ def enable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> No
 @tenant_option
 @pass_invocation
 def disable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> None:
-    """Let triggers fire no more, also for events that are pending; what is handled meanwhile is not made up for.
+    """Stop triggers, including for pending events; events handled meanwhile are not made up for.
 
     \b
     headway triggers disable sync
@@ -298,9 +297,9 @@ def disable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> N
 @tenant_option
 @pass_invocation
 def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
-    """Show what a trigger would make of an event, or why it would make nothing; ends with 1 then.
+    """Show which job a trigger would make of an event; if none, why not, and exit with 1.
 
-    Nothing is stored. The payload is validated as an enqueue would do it.
+    Nothing is stored. The payload is validated as by an enqueue.
 
     \b
     headway triggers test sync --payload '{"folder": {"id": 7}}'
@@ -336,7 +335,7 @@ def _has_schema(app: Headway, kind: str) -> bool:
 
 
 def _unmet(trigger: Trigger, payload: Any) -> str:
-    """The conditions that it does not fulfil."""
+    """The conditions that it does not meet."""
     from headway.model.render import look_up
 
     reasons = []
@@ -346,7 +345,7 @@ def _unmet(trigger: Trigger, payload: Any) -> str:
         if not there or value not in allowed:
             is_ = f"is {brief(value)}" if there else "is not there"
             reasons.append(f"{path} {is_}, and must be {' or '.join(brief(each) for each in allowed)}")
-    return "; ".join(reasons) or "its condition is not fulfilled"
+    return "; ".join(reasons) or "its condition is not met"
 
 
 @triggers.command()
@@ -356,9 +355,9 @@ def _unmet(trigger: Trigger, payload: Any) -> str:
 @click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
 @pass_invocation
 def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
-    """List what a trigger fired, newest first: the event, and the job that it made.
+    """List what a trigger fired, newest first: the event, and the job it enqueued.
 
-    deduped: the job of an earlier event stands for it. failed: the event can be retried, headway events retry.
+    deduped: an earlier event's job covers it. failed: the event can be retried with headway events retry.
 
     \b
     headway triggers fires sync --limit 10
