@@ -24,7 +24,7 @@ begin
     id := v_job.id;
     status := v_job.status;
     if status in ('queued', 'scheduled', 'held', 'waiting', 'running') then
-      status := headway.end_early(id, coalesce(p_reason, 'canceled'), v_now);
+      status := headway.cancel_job(id, coalesce(p_reason, 'canceled'), v_now);
       insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
       values (v_job.tenant_id, id, v_now, p_actor, 'cancel', p_reason);
       v_ended := v_ended || case when status = 'canceled' then id end;
@@ -37,10 +37,9 @@ begin
 end
 $$;
 
--- Cancel one unfinished job, or ask its worker to; gives its status now. A job that would enter a taken unique scope by
--- being canceled loses its key. With p_holds, a locomotive's on_canceled may put its train on hold. The caller calls
--- follow_later.
-create function headway.end_early(p_id uuid, p_reason text, p_now timestamptz, p_holds boolean default true) returns text
+-- Cancel one unfinished job, or ask its worker to; gives its status now. A locomotive's on_canceled may put its train
+-- on hold. The caller calls follow_later.
+create function headway.cancel_job(p_id uuid, p_reason text, p_now timestamptz) returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -56,7 +55,46 @@ begin
   if found then
     return v_status;
   end if;
-  perform headway.vacate(p_id, p_now, p_holds);
+  perform headway.hold_trains_of(array[p_id], p_now);
+  perform headway.cancel_waiting(p_id, p_reason, p_now);
+  return 'canceled';
+end
+$$;
+
+-- The same for many jobs, whose rows are locked.
+create function headway.cancel_jobs(p_ids uuid[], p_reasons text[], p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_ids uuid[];
+  v_reasons text[];
+begin
+  update headway.jobs j
+     set cancel_requested_at = coalesce(j.cancel_requested_at, p_now), cancel_reason = u.reason
+    from unnest(p_ids, p_reasons) as u (id, reason)
+   where j.id = u.id
+     and (j.status = 'running') is true;
+  select array_agg(j.id), array_agg(u.reason)
+    into v_ids, v_reasons
+    from unnest(p_ids, p_reasons) as u (id, reason)
+    join headway.jobs j on j.id = u.id
+   where (j.status <> 'running') is true;
+  if v_ids is not null then
+    perform headway.hold_trains_of(v_ids, p_now);
+    perform headway.cancel_all_waiting(v_ids, v_reasons, p_now);
+  end if;
+end
+$$;
+
+-- Cancel one job that waits, whatever its on_canceled says. If it would enter a taken unique scope by that, it loses
+-- its key.
+create function headway.cancel_waiting(p_id uuid, p_reason text, p_now timestamptz) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform headway.offer_keys(p_id);
   begin
     update headway.jobs j
        set status = 'canceled', error = p_reason, finished_at = p_now, limited_by = null, pending = null
@@ -67,57 +105,54 @@ begin
            unique_scope = headway.without_key(j.unique_scope, 'canceled')
      where j.id = p_id;
   end;
-  return 'canceled';
 end
 $$;
 
--- end_early for many jobs, whose rows are locked: a few statements for all of them, unless a unique key is taken.
-create function headway.end_all_early(p_ids uuid[], p_reasons text[], p_now timestamptz, p_holds boolean default true)
-returns void
+-- The same for many jobs, whose rows are locked: one statement for all of them, unless a unique key is taken.
+create function headway.cancel_all_waiting(p_ids uuid[], p_reasons text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_aside boolean := (select 1 from headway.jobs w where w.limited_by is not null limit 1) is not null;
 begin
+  perform from headway.jobs w where w.limited_by is not null limit 1;
+  if found then
+    perform headway.offer_keys(u.id) from unnest(p_ids) as u (id);
+  end if;
   begin
-    update headway.jobs j
-       set cancel_requested_at = coalesce(j.cancel_requested_at, p_now), cancel_reason = u.reason
-      from unnest(p_ids, p_reasons) as u (id, reason)
-     where j.id = u.id
-       and (j.status = 'running') is true;
-    perform headway.vacate(j.id, p_now, p_holds)
-       from unnest(p_ids) as u (id)
-       join headway.jobs j on j.id = u.id
-      where (j.status <> 'running' and (j.train is not null or v_aside)) is true;
     update headway.jobs j
        set status = 'canceled', error = u.reason, finished_at = p_now, limited_by = null, pending = null
       from unnest(p_ids, p_reasons) as u (id, reason)
-     where j.id = u.id
-       and (j.status <> 'running') is true;
+     where j.id = u.id;
   exception when unique_violation then
-    perform headway.end_early(u.id, u.reason, p_now, p_holds) from unnest(p_ids, p_reasons) as u (id, reason);
+    perform headway.cancel_waiting(u.id, u.reason, p_now) from unnest(p_ids, p_reasons) as u (id, reason);
   end;
 end
 $$;
 
--- Before a waiting job ends: put its train on hold, if it is the locomotive, its on_canceled says so, and p_holds; and
--- leave an arrival for jobs that were set aside under its keys, which its claim would have brought back.
-create function headway.vacate(p_id uuid, p_now timestamptz, p_holds boolean) returns void
+-- Put the trains on hold whose locomotives are among these jobs, which are about to be canceled, if their on_canceled
+-- says so.
+create function headway.hold_trains_of(p_ids uuid[], p_now timestamptz) returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  insert into headway.holds (tenant_id, train, since, job_id, reason)
+  select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'
+    from headway.jobs j
+   where j.id = any (p_ids)
+     and j.train is not null
+     and j.on_canceled = 'hold'
+     and j.status <> 'held'
+  on conflict do nothing
+$$;
+
+-- Before a queued job ends or changes: leave an arrival for jobs that were set aside under its keys, which its claim
+-- would have brought back.
+create function headway.offer_keys(p_id uuid) returns void
 language sql
 set search_path = pg_catalog, pg_temp
 -- called for each of many jobs: no sequential scan, even where the table was never analyzed
 set enable_seqscan = off
 as $$
-  insert into headway.holds (tenant_id, train, since, job_id, reason)
-  select j.tenant_id, j.train, p_now, j.id, 'job ' || j.id || ' was canceled'
-    from headway.jobs j
-   where j.id = p_id
-     and p_holds
-     and j.train is not null
-     and j.on_canceled = 'hold'
-     and j.status <> 'held'
-  on conflict do nothing;
   insert into headway.arrivals (tenant_id, keys)
   select j.tenant_id, array_agg(k)
     from headway.jobs j

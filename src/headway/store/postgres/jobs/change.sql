@@ -53,7 +53,7 @@ begin
       end if;
     end if;
   end if;
-  perform headway.vacate(p_id, v_now, false);
+  perform headway.offer_keys(p_id);
   begin
     update headway.jobs j
        set status = v_job.status,

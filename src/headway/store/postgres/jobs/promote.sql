@@ -40,7 +40,7 @@ begin
        for update skip locked
   loop
     begin
-      if headway.end_early(v_late, 'expired', v_now) = 'canceled' then
+      if headway.cancel_job(v_late, 'expired', v_now) = 'canceled' then
         v_over := v_over || v_late;
       end if;
       expired := expired + 1;

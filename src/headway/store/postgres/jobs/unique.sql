@@ -40,7 +40,8 @@ create function headway.supersede(p_id uuid, p_now timestamptz, p_holder uuid de
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-  select headway.vacate(p_id, p_now, true);
+  select headway.hold_trains_of(array[p_id], p_now);
+  select headway.offer_keys(p_id);
   update headway.jobs j
      set status = 'canceled',
          error = headway.superseded(j.unique_key, coalesce(p_holder, headway.holder(j))),

@@ -96,7 +96,7 @@ begin
          and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
          for update skip locked) l;
   if v_ids is not null then
-    perform headway.end_all_early(v_ids, v_of, p_now);
+    perform headway.cancel_jobs(v_ids, v_of, p_now);
     perform headway.follow_later(v_ids, p_now);
   end if;
   if cardinality(v_doomed) = headway.piece() or cardinality(v_ids) is distinct from cardinality(v_doomed) then

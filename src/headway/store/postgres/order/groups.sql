@@ -142,7 +142,7 @@ begin
          and j.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
          for update skip locked) l;
   if v_ids is not null then
-    perform headway.end_all_early(v_ids, v_reasons, p_now);
+    perform headway.cancel_jobs(v_ids, v_reasons, p_now);
     perform headway.follow_later(v_ids, p_now);
   end if;
   insert into headway.arrivals (stopping)

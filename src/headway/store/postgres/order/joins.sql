@@ -213,7 +213,7 @@ begin
              and e.fence = 0
            order by e.child_id, e.parent_id) d;
   if v_doomed is not null then
-    perform headway.end_all_early(v_doomed, v_reasons, p_now);
+    perform headway.cancel_jobs(v_doomed, v_reasons, p_now);
     perform headway.follow_later(v_doomed, p_now);
     v_free := array(select f.id from unnest(v_free) as f (id) except select d.id from unnest(v_doomed) as d (id));
   end if;

@@ -252,7 +252,8 @@ begin
     raise exception 'job % is running and cannot be skipped: cancel it, or let it finish', p_id using errcode = 'HW003';
   end if;
   if v_job.finished_at is null then
-    v_job.status := headway.end_early(p_id, 'skipped', v_now, false);
+    perform headway.cancel_waiting(p_id, 'skipped', v_now);
+    v_job.status := 'canceled';
     perform headway.follow_later(array[p_id], v_now);
   else
     delete from headway.holds o
@@ -342,7 +343,7 @@ begin
          and j.status in ('held', 'queued', 'scheduled', 'waiting')
          for update skip locked) l;
   if v_ids is not null then
-    perform headway.end_all_early(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now, false);
+    perform headway.cancel_all_waiting(v_ids, array_fill('cleared'::text, array[cardinality(v_ids)]), p_now);
     perform headway.follow_later(v_ids, p_now);
   end if;
   perform
