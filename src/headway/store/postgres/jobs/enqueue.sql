@@ -127,7 +127,7 @@ begin
     perform headway.check_active(p_kinds, p_places);
   end if;
 
-  v_metered := headway.metered(coalesce(p_tenants, array[v_own]), v_own);
+  v_metered := headway.lock_job_quotas(coalesce(p_tenants, array[v_own]), v_own);
   if v_metered is not null then
     v_known := array(select j.id from headway.jobs j where j.id = any (p_ids));
   end if;
@@ -284,7 +284,7 @@ begin
   end if;
 
   if v_metered is not null and v_inserted > 0 then
-    perform headway.check_quotas(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
+    perform headway.check_job_quotas(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
   end if;
 
   if v_inserted = cardinality(p_ids) and not v_again then

@@ -153,7 +153,7 @@ begin
            delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
            trace_id, source, source_ref, created_by, meta, t.now,
            case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
-                then nullif(headway.metered(array[t.id], t.id) is not null, false) end,
+                then nullif(headway.lock_job_quotas(array[t.id], t.id) is not null, false) end,
            (select true from headway.queues q where q.name = t.queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
@@ -197,7 +197,7 @@ begin
         perform headway.join_group(array[job_id], array["group"]);
       end if;
       if v_metered then
-        perform headway.check_quotas(array[v_tenant], array[job_id]);
+        perform headway.check_job_quotas(array[v_tenant], array[job_id]);
       end if;
       return next;
       return;

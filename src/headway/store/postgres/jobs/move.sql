@@ -1,8 +1,8 @@
 -- Move a job to another position in its line.
 
--- Move a job that waits to another place: a car among the held cars of its train, any other job among the queued ones of
--- its queue, where it takes the priority of its new neighbour. Exactly one of p_before, p_after, p_first and p_last.
--- Gives its place, or nothing if there is no such job. Raises HW003.
+-- Move a job that waits: a car among the held cars of its train, any other job among the queued jobs of its queue,
+-- where it takes the priority of its new neighbour. Exactly one of p_before, p_after, p_first and p_last. Gives its
+-- priority and position, or nothing if there is no such job. Raises HW003, HW004.
 create function headway.move(
   p_id uuid,
   p_before uuid default null,
@@ -120,7 +120,7 @@ begin
   end if;
   update headway.jobs j set priority = v_job.priority, position = v_position where j.id = p_id;
   if v_job.train is not null then
-    -- the train may have waited for the car that was its head
+    -- the train may have been waiting for the car that came first until now
     insert into headway.arrivals (tenant_id, trains) values (v_job.tenant_id, array[v_job.train]);
   end if;
   insert into headway.audit (tenant_id, job_id, at, actor, action, detail)
@@ -134,7 +134,7 @@ begin
 end
 $$;
 
--- The line that a job stands in: the held cars of its train, or what is queued in its queue.
+-- The jobs among which a job can move: the held cars of its train, or the queued jobs of its queue.
 create function headway.line(p_job headway.jobs) returns setof headway.jobs
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -152,7 +152,8 @@ begin
 end
 $$;
 
--- No gap is left beside p_near: spread those that come after it, as few as give room again; gives the place made.
+-- Make a gap beside p_near where there is none: renumber the jobs after it, as few as possible; gives the position in
+-- the gap.
 create function headway.renumber(p_job headway.jobs, p_near headway.jobs, p_before boolean) returns bigint
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -164,7 +165,7 @@ declare
   v_step bigint;
   v_count integer;
 begin
-  -- what comes after the new place, in order
+  -- the jobs after the gap, in order
   select array_agg(l.id order by l.position, l.id), array_agg(l.position order by l.position, l.id)
     into v_ids, v_positions
     from headway.line(p_job) l
@@ -181,7 +182,7 @@ begin
               else (l.position, l.id) <= (p_near.position, p_near.id) end;
   v_count := cardinality(v_ids);
   for i in 1 .. v_count loop
-    -- up to the i-th, which may stay, i - 1 others and the new one find room
+    -- below the i-th, which may stay, there must be positions for i - 1 others and the new one
     v_step := (v_positions[i] - v_low) / (i + 1);
     if v_step >= 2 then
       v_count := i - 1;
@@ -192,7 +193,8 @@ begin
   v_positions := array(
     select case
              when v_step is not null then v_low + n * v_step
-             -- to the end of the line, where only the sequence knows what is behind all others and before the next one
+             -- to the end of the line: only the sequence gives positions behind all others and before the next
+             -- enqueue's
              else nextval('headway.position')
            end
       from generate_series(1, v_count + 1) n);

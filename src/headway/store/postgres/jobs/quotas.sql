@@ -1,7 +1,8 @@
--- Quotas: how much a tenant may store. Off by default; where one is set, that tenant's calls take turns (and wait for its
--- own open transactions, nobody else's), so that calls at the same moment cannot exceed it together.
+-- Quotas: how much a tenant may store. None by default. Where one is set, that tenant's calls take turns (and so wait
+-- for its own open transactions, but for no other tenant's), so that calls at the same moment cannot exceed it
+-- together.
 
--- The limits of a tenant: its own, or those of every tenant that has none.
+-- The limits of a tenant: its own, or else those of all tenants (*).
 create function headway.limits_of(p_tenant uuid) returns headway.limits
 language sql stable
 as $$
@@ -12,9 +13,10 @@ as $$
    limit 1
 $$;
 
--- Let one call of a tenant at a time store what a quota counts, until its transaction ends. Where the caller has no
--- lock_timeout, it waits for five seconds (55P03).
-create function headway.lock_quota(p_tenant uuid) returns void
+-- Let one call at a time store what these tenants' quotas count, until its transaction ends; gives the tenants, null
+-- for none. Locks in order of id, so that two calls never deadlock. Where the caller has no lock_timeout, it waits five
+-- seconds (55P03).
+create function headway.lock_quotas(p_tenants uuid[]) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -24,40 +26,33 @@ begin
   if v_before = '0' then
     perform set_config('lock_timeout', '5s', true);
   end if;
-  perform pg_advisory_xact_lock(headway.lock_key('quota ' || p_tenant));
+  perform pg_advisory_xact_lock(headway.lock_key('quota ' || t.id))
+     from (select u.id from unnest(p_tenants) as u (id) order by u.id) t;
   perform set_config('lock_timeout', v_before, true);
+  return nullif(p_tenants, '{}');
 end
 $$;
 
--- Those of these tenants that have a quota for jobs, locked in order; null for none. A null stands for p_own.
-create function headway.metered(p_tenants uuid[], p_own uuid) returns uuid[]
+-- Lock the quotas for jobs of those of these tenants that have one; gives them, null for none. A null id is p_own.
+create function headway.lock_job_quotas(p_tenants uuid[], p_own uuid) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_tenant uuid;
-  v_metered uuid[];
 begin
   perform from headway.limits l where l.has_quotas;
   if not found then
     return null;
   end if;
-  for v_tenant in
+  return headway.lock_quotas(array(
     select distinct coalesce(u.id, p_own)
       from unnest(p_tenants) as u (id)
-     where (headway.limits_of(coalesce(u.id, p_own))).has_quotas
-     order by 1
-  loop
-    perform headway.lock_quota(v_tenant);
-    v_metered := v_metered || v_tenant;
-  end loop;
-  return v_metered;
+     where (headway.limits_of(coalesce(u.id, p_own))).has_quotas));
 end
 $$;
 
--- Refuse a call whose new jobs, which p_ids are, gave a tenant more than its quotas allow. After the insert: what met an
--- existing job is none of them, so that a call can be repeated. Raises HW005.
-create function headway.check_quotas(p_tenants uuid[], p_ids uuid[]) returns void
+-- Refuse a call whose new jobs (p_ids) give a tenant more than its quotas allow. Called after the insert, without jobs
+-- that existed before, so that a call can be repeated. Raises HW005.
+create function headway.check_job_quotas(p_tenants uuid[], p_ids uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -147,34 +142,25 @@ begin
 end
 $$;
 
--- Those of these tenants that have a quota for events, locked in order; null for none. A null stands for p_own.
-create function headway.event_quotas(p_tenants uuid[], p_own uuid) returns uuid[]
+-- Lock the quotas for events of those of these tenants that have one; gives them, null for none. A null id is p_own.
+create function headway.lock_event_quotas(p_tenants uuid[], p_own uuid) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-declare
-  v_tenant uuid;
-  v_found uuid[];
 begin
   perform from headway.limits l where l.max_events is not null;
   if not found then
     return null;
   end if;
-  for v_tenant in
+  return headway.lock_quotas(array(
     select distinct coalesce(u.id, p_own)
       from unnest(p_tenants) as u (id)
-     where (headway.limits_of(coalesce(u.id, p_own))).max_events is not null
-     order by 1
-  loop
-    perform headway.lock_quota(v_tenant);
-    v_found := v_found || v_tenant;
-  end loop;
-  return v_found;
+     where (headway.limits_of(coalesce(u.id, p_own))).max_events is not null));
 end
 $$;
 
--- Refuse a call whose new events, which p_ids are, gave a tenant more to be handled than its max_events. Raises HW005.
-create function headway.check_events(p_tenants uuid[], p_ids uuid[]) returns void
+-- Refuse a call whose new events (p_ids) give a tenant more pending ones than its max_events. Raises HW005.
+create function headway.check_event_quotas(p_tenants uuid[], p_ids uuid[]) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -203,8 +189,8 @@ begin
 end
 $$;
 
--- Refuse one more schedule or trigger than a tenant's max_schedules, before it is put in. Raises HW005.
-create function headway.check_schedules(p_tenant uuid) returns void
+-- Refuse one more schedule or trigger than a tenant's max_schedules, before it is inserted. Raises HW005.
+create function headway.check_schedule_quota(p_tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -215,7 +201,7 @@ begin
   if v_most is null then
     return;
   end if;
-  perform headway.lock_quota(p_tenant);
+  perform headway.lock_quotas(array[p_tenant]);
   select count(*) into v_found from headway.triggers t where t.tenant_id = p_tenant;
   if v_found >= v_most then
     raise exception 'tenant % has % schedules and triggers, and 1 more would be over its max_schedules of %: nothing was made; delete some, or raise the limit',

@@ -1,17 +1,18 @@
 -- Reap: end the executions of workers that are gone.
 
--- End the executions of workers that are gone: their lease is over, they are not registered, or p_gone names them; and those
--- that are running under nobody, as no verb leaves them. Skips rows that somebody holds, and what somebody's open
--- transaction is in the way of: the next round has them. What cannot be ended is given with its fault, and stops nobody
--- else's end. Removes those workers once nothing runs under them.
--- p_by is the worker that asks. A database that stood still could not hear heartbeats, so leases that ran out meanwhile say
--- nothing: who has not beaten in time itself, for one whole lease, takes nobody but p_gone. Null: the clock decides.
+-- End the executions of workers that are gone: their lease is over, they are not registered, or p_gone names them; and
+-- executions without a worker, which only SQL can leave. Skips rows that somebody has locked, or that an open
+-- transaction blocks: the next round ends them. An execution that cannot be ended is given with its fault, and does not
+-- stop the others. Removes the workers once they run nothing.
+-- p_by is the worker that reaps. A database that stood still received no heartbeats, so leases that ran out meanwhile
+-- prove nothing: unless p_by's own heartbeats came in time for one whole lease, only p_gone are reaped. Null: the clock
+-- decides.
 create function headway.reap(p_gone uuid[], p_limit integer, p_by uuid default null)
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set lock_timeout = '250ms'
--- one plan for ever, by the index of what is running and by primary key
+-- one plan for good, by the index of running jobs and by primary key
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
@@ -19,7 +20,7 @@ set enable_mergejoin = off
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_over timestamptz := '-infinity'; -- leases that ended by then are over
+  v_over timestamptz := '-infinity'; -- leases that ended before this are over
   v_dead uuid[];
   v_ids uuid[];
   v_id uuid;
@@ -34,7 +35,7 @@ begin
           and v_now >= w.steady_since + w.lease_ms * interval '1 millisecond') then
     v_over := v_now;
   end if;
-  -- a skip scan over the workers that run something, not over what they run
+  -- a skip scan over the workers that run something, instead of a scan over all running jobs
   with recursive busy (id) as (
     (select j.worker_id from headway.jobs j where j.status = 'running' order by j.worker_id limit 1)
     union all
@@ -55,7 +56,7 @@ begin
   perform from headway.jobs j where j.status = 'running' and j.worker_id is null limit 1;
   v_more := found or v_dead is not null;
   while v_more loop
-    -- two looks, each by the index of what is running, and no further than the limit
+    -- two queries, each by the index of running jobs and up to the limit
     v_ids := array(
       select j.id
         from headway.jobs j
@@ -88,7 +89,7 @@ begin
           end if;
         end;
       end loop;
-      -- those that cannot be ended now do not keep the others out of the limit
+      -- executions that cannot be ended must not use up the limit: go on, until ten times as many are left
       v_more := cardinality(v_ids) = p_limit and cardinality(v_left) < 10 * p_limit;
     end;
   end loop;
@@ -103,8 +104,8 @@ begin
 end
 $$;
 
--- End these executions, whose rows are locked, as lost with their workers. Charges a loss, unless the worker was stopping;
--- waits with wide jitter, which parts a job that kills its workers from the neighbours it took along.
+-- End these executions, whose rows are locked, as lost. Charges a loss, unless the worker was stopping. The backoff is
+-- a random part of twice the usual one, to part a job that kills its worker from the jobs that ran beside it.
 create function headway.lose(p_ids uuid[], p_now timestamptz)
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language sql

@@ -1,9 +1,10 @@
--- Definitions: what is stored of a kind. The code writes them at a worker's start, under what an operator changed. They are
--- no tenant's: whoever has a schema to check or a kind to enqueue reads them.
+-- Definitions: what is stored of a kind. Workers declare them when they start; what an operator changed stays. All
+-- tenants share them, and every caller may read them.
 
--- Set what an operator wants of a kind, also of one that no code has written yet. p_change has only what is to be set:
--- description, schema, timeout_ms, max_attempts, queue, enqueuer_may, which no longer follow the code then; active; and reset, a list of
--- those fields that follow it again, which goes first. Revision + 1. Locks the kind's row. Audited. Raises HW004.
+-- Set what an operator wants of a kind, even before any code has declared it. p_change has only the fields to set:
+-- description, schema, timeout_ms, max_attempts, queue and enqueuer_may, which no longer follow the code then; active;
+-- and reset, a list of fields that follow the code again, which is applied first. Revision + 1. Locks the kind's row.
+-- Audited. Raises HW004.
 create function headway.change_definition(p_kind text, p_change json, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -38,7 +39,7 @@ begin
   perform headway.check_json('schema', v_row.schema), headway.check_json('enqueuer_may', v_row.enqueuer_may);
   update headway.definitions d
      set description = v_row.description,
-         -- a json null would be a value
+         -- a JSON null is stored as an SQL null
          schema = case when v_row.schema::text <> 'null' then v_row.schema end,
          timeout_ms = v_row.timeout_ms,
          max_attempts = v_row.max_attempts,
@@ -67,8 +68,8 @@ create function headway.changes(p_name text, p_change json) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
-  select p_name || ': ' || coalesce(string_agg(w.words, ', ' order by c.place), 'nothing')
-    from json_each(p_change) with ordinality as c (key, value, place)
+  select p_name || ': ' || coalesce(string_agg(w.words, ', ' order by c.ordinal), 'nothing')
+    from json_each(p_change) with ordinality as c (key, value, ordinal)
     cross join lateral (
       select case c.key
                when 'of_revision' then null
@@ -79,7 +80,7 @@ as $$
     ) w
 $$;
 
--- Forget a kind, with what an operator changed; false if there is none. Audited.
+-- Delete a definition, with what an operator changed; false if there is none. Audited.
 create function headway.delete_definition(p_kind text, p_actor text default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -95,13 +96,13 @@ begin
 end
 $$;
 
--- Write what a worker's code declares, at its start. p_definitions is a list of model/definition.py's NewDefinition: all of
--- it but what an operator changed; `active` stays. p_schedules is a list of model/trigger.py's NewTrigger: all of it but
--- `enabled`, and next_fire_at only where the schedule is new or is due at other times than before; where nothing differs
--- only declared_at is written. Gives the ids of the schedules that are the code's, in order of the call: a name that
+-- Write what a worker's code declares, when it starts. p_definitions is a list of NewDefinition in model/definition.py:
+-- everything is written but `active` and what an operator changed. p_schedules is a list of NewTrigger in
+-- model/trigger.py: everything is written but `enabled`, and next_fire_at only if the schedule is new or its times
+-- changed; where nothing differs, only declared_at. Gives the ids of the code's schedules in call order: a name that
 -- belongs to a stored schedule is left alone.
--- One at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as fires do.
--- Raises HW004 (a value that cannot be).
+-- One caller at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as
+-- fires do. Raises HW004 (a value out of range).
 create function headway.declare(p_definitions json, p_schedules json) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -141,7 +142,7 @@ begin
         code = excluded.code,
         revision = d.revision + 1,
         updated_at = excluded.updated_at
-    -- whoever reads definitions reads them again when one was written
+    -- readers compare revisions, and read definitions again when one changed
     where (d.code::text, d.policy::text, d.computed, d.origin)
           is distinct from (excluded.code::text, excluded.policy::text, excluded.computed, 'code');
 

@@ -1,9 +1,10 @@
--- Events: an outbox. Whoever emits only inserts: the transaction may be long, and nobody waits for it. What an event comes
--- to is decided after its commit, by whoever handles it (fires.sql).
+-- Events: an outbox. To emit is only an insert, so the transaction may be long and nobody waits for it. What follows
+-- from an event is decided after its commit, by the worker that handles it (fires.sql).
 
--- Store events, all or none; one whose id is there already is left as it is. An array may be null, or shorter than p_ids.
--- Locks nothing that others wait for. Raises HW003, HW004 (no name, one that is not valid, or that begins with "headway.":
--- those are the engine's; an id that another tenant's event has), HW007 (a reference to a secret: whoever emits does not choose what the jobs are given).
+-- Store events, all or none; an event whose id exists is left as it is. An array may be null, or shorter than p_ids.
+-- Locks nothing that others wait for. Raises HW003; HW004 (a name that is missing, not valid, or begins with
+-- "headway.", as only the engine's do; an id that another tenant's event has); HW007 (a reference to a secret: emitters
+-- do not choose the payloads of jobs).
 create function headway.emit_many(
   p_ids uuid[],
   p_names text[],
@@ -59,11 +60,11 @@ begin
       perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
     end loop;
   end if;
-  v_metered := headway.event_quotas(coalesce(p_tenants, array[v_own]), v_own);
+  v_metered := headway.lock_event_quotas(coalesce(p_tenants, array[v_own]), v_own);
   if v_metered is not null then
     v_known := array(select e.id from headway.events e where e.id = any (p_ids));
   end if;
-  -- by id, so that two calls with the same ids never wait for each other in a circle
+  -- in order of id, so that two calls with the same ids never deadlock
   insert into headway.events (id, tenant_id, name, payload, status, emitted_at, correlation_id, created_by)
   select u.id, coalesce(u.tenant_id, v_own), u.name, coalesce(u.payload, 'null'), 'pending', v_now, u.correlation_id,
          u.created_by
@@ -85,13 +86,13 @@ begin
     end if;
   end if;
   if v_metered is not null and v_new > 0 then
-    perform headway.check_events(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
+    perform headway.check_event_quotas(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
   end if;
 end
 $$;
 
--- Store one event; gives its id: select headway.emit('order.paid', '{"order_id": 7}'). tenant: null is the session's own, or
--- the default one. Raises HW003, HW004, HW007 as emit_many.
+-- Store one event; gives its id: select headway.emit('order.paid', '{"order_id": 7}'). Without a tenant: the session's
+-- own, or the default one. Raises what emit_many raises.
 create function headway.emit(
   name text, payload json default 'null', tenant uuid default null, correlation_id text default null
 ) returns uuid
@@ -107,9 +108,9 @@ begin
 end
 $$;
 
--- The engine's own events: of those of these jobs that are over, with their rows locked by whoever ended them, where an
--- enabled trigger of the tenant listens; but not of a job that such a trigger made: it would trigger itself for ever.
--- One probe where nobody listens.
+-- Store the engine's own events: one for each of these jobs that is over, if an enabled trigger of its tenant is on it;
+-- but not for a job that such a trigger made, which would trigger itself for ever. The caller has the rows locked. One
+-- probe where there is no such trigger.
 create function headway.announce(p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -147,8 +148,8 @@ begin
 end
 $$;
 
--- Let failed events be handled again, by the triggers whose fire failed: those fires are deleted. Gives the ids of those
--- that were failed, in order of the call. Locks the events in order of id. Audited. Raises HW003.
+-- Make failed events pending again, for the triggers whose fire failed: those fires are deleted. Gives the ids of those
+-- that had failed, in call order. Locks the events in order of id. Audited. Raises HW003.
 create function headway.retry_events(p_ids uuid[], p_tenant uuid default null, p_actor text default null)
 returns setof uuid
 language plpgsql security definer

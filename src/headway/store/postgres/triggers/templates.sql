@@ -1,7 +1,7 @@
 -- Templates: a kind, a payload and options under a name, which is unique in its tenant.
 
--- Store a template: model/template.py's NewTemplate; of what is missing it has the default. Gives its id. A repeat with the
--- same id changes nothing. Audited. Raises HW001 (the name is taken), HW003, HW004 (a value that cannot be).
+-- Store a template: NewTemplate in model/template.py, with defaults for missing fields. Gives its id. A repeat with the
+-- same id changes nothing. Audited. Raises HW001 (the name is taken), HW003, HW004 (a value out of range).
 create function headway.create_template(p_template json, p_actor text default null) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -53,8 +53,9 @@ begin
 end
 $$;
 
--- Change a template: p_change has only what is to be set of name, kind, payload, options, description. Revision + 1; jobs
--- that were made of it stay as they are. False if there is no such one. Locks its row. Audited. Raises HW001, HW003, HW004.
+-- Change a template: p_change has only the fields to set: name, kind, payload, options, description. Revision + 1; jobs
+-- that were made of it stay as they are. False if there is no such template. Locks its row. Audited. Raises HW001,
+-- HW003, HW004.
 create function headway.change_template(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns boolean
 language plpgsql security definer
@@ -111,8 +112,8 @@ begin
 end
 $$;
 
--- Delete a template; false if there is no such one. Locks its row, which whoever points at it shares. Audited.
--- Raises HW003 while a trigger points at it.
+-- Delete a template; false if there is no such template. Locks its row, of which a new trigger takes a share lock.
+-- Audited. Raises HW003 while a trigger uses it.
 create function headway.delete_template(p_id uuid, p_tenant uuid default null, p_actor text default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

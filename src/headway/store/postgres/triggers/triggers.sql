@@ -1,9 +1,8 @@
 -- Triggers: schedules and event triggers. Names are unique in their tenant and type.
 
--- Store a trigger: model/trigger.py's NewTrigger; of what is missing it has the default. Gives its id. A repeat with the
--- same id changes nothing. Shares the lock of its template's row. Audited.
--- Raises HW001 (the name is taken), HW003, HW004 (a value that cannot be), HW006 (the template is not there, or another
--- tenant's).
+-- Store a trigger: NewTrigger in model/trigger.py, with defaults for missing fields. Gives its id. A repeat with the
+-- same id changes nothing. Takes a share lock of its template's row. Audited. Raises HW001 (the name is taken), HW003,
+-- HW004 (a value out of range), HW006 (there is no such template, or it is another tenant's).
 create function headway.create_trigger(p_trigger json, p_actor text default null) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -48,7 +47,7 @@ begin
     end if;
     perform from headway.triggers t where t.id = v_new.id or t.tenant_id = v_new.tenant_id and t.type = v_new.type and t.name = v_new.name;
     if not found then
-      perform headway.check_schedules(v_new.tenant_id);
+      perform headway.check_schedule_quota(v_new.tenant_id);
     end if;
     insert into headway.triggers select v_new.* on conflict do nothing;
     v_made := found;
@@ -80,7 +79,7 @@ create function headway.kind_made(p_trigger headway.triggers) returns text
 language sql stable
 as $$ select coalesce(p_trigger.kind, (select m.kind from headway.templates m where m.id = p_trigger.template_id)) $$;
 
--- Hold the template that a trigger is to point at, so that it is not deleted meanwhile; null is none. Raises HW006.
+-- Share-lock the template of a trigger, so that it is not deleted meanwhile; does nothing for null. Raises HW006.
 create function headway.use_template(p_template uuid, p_tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -97,9 +96,9 @@ begin
 end
 $$;
 
--- Change a trigger: p_change has only what is to be set, as model/trigger.py's TriggerChange. Revision + 1, so that a firing
--- that was planned before is void; its error is forgotten. False if there is no such one. Locks its row, and shares its
--- template's. Audited. Raises HW001, HW003 (also where it has another revision than of_revision), HW004, HW006.
+-- Change a trigger: p_change has only the fields to set, as TriggerChange in model/trigger.py. Revision + 1, which
+-- makes void any firing planned before; clears its error. False if there is no such trigger. Locks its row, and takes a
+-- share lock of its template's. Audited. Raises HW001, HW003 (also if its revision is not of_revision), HW004, HW006.
 create function headway.change_trigger(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns boolean
 language plpgsql security definer
@@ -182,7 +181,7 @@ begin
 end
 $$;
 
--- Delete a trigger; its jobs and fires stay. False if there is no such one. Audited. Raises HW003.
+-- Delete a trigger; its jobs and fires stay. False if there is no such trigger. Audited. Raises HW003.
 create function headway.delete_trigger(p_id uuid, p_tenant uuid default null, p_actor text default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -204,7 +203,7 @@ begin
 end
 $$;
 
--- What is said of a row that a constraint, or a type, refuses; model/checks.py says more, before it comes here.
+-- The message for a row that a constraint or a type refuses. model/checks.py checks before, with better messages.
 create function headway.not_valid(p_what text, p_name text, p_constraint text, p_message text) returns text
 language sql immutable
 as $$
@@ -221,7 +220,7 @@ as $$
          || '; nothing was stored'
 $$;
 
--- Refuse a JSON text that the type takes, but that others cannot read: numbers beyond a double, halves of characters, NUL,
+-- Refuse a JSON text that PostgreSQL accepts but other readers do not: numbers beyond a double, lone surrogates, NUL,
 -- more than 64 levels (model/codec.py), or more than p_limit bytes. Raises HW004.
 create function headway.check_json(p_name text, p_json json, p_limit integer default null) returns void
 language plpgsql
