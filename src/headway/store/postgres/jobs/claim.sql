@@ -303,7 +303,7 @@ $$;
 create function headway.release(p_ids uuid[], p_fences integer[], p_delay_ms bigint) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
-set lock_timeout = '20ms'
+set lock_timeout = '20ms' -- for each of many jobs, one after another
 as $$
 declare
   v_now timestamptz := headway.now();

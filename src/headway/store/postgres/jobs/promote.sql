@@ -74,6 +74,7 @@ begin
        where j.id = u.id;
       queued := queued + cardinality(v_ids);
     exception when others then
+      -- one by one from here on: many may be blocked, and each waits
       perform set_config('lock_timeout', '2ms', true);
       for i in 1 .. cardinality(v_ids) loop
         begin
@@ -113,6 +114,7 @@ begin
       perform headway.wake(v_ids, 'timeout', v_now);
       queued := queued + cardinality(v_ids);
     exception when others then
+      -- one by one from here on: many may be blocked, and each waits
       perform set_config('lock_timeout', '2ms', true);
       foreach v_late in array v_ids loop
         begin

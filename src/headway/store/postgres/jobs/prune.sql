@@ -7,7 +7,7 @@ create function headway.prune(p_status text, p_older_than_ms bigint, p_limit int
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
-set lock_timeout = '1s'
+set lock_timeout = '1s' -- for rows of groups and edges; the jobs themselves are skipped if locked
 as $$
 declare
   v_before timestamptz := headway.now() - p_older_than_ms * interval '1 millisecond';
@@ -36,6 +36,7 @@ begin
   exception when others then
     null;
   end;
+  -- one by one from here on: many may be blocked, and each waits
   perform set_config('lock_timeout', '2ms', true);
   v_count := 0;
   foreach v_id in array v_ids loop

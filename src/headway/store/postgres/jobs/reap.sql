@@ -11,6 +11,7 @@ create function headway.reap(p_gone uuid[], p_limit integer, p_by uuid default n
 returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+-- a user's open transaction may hold a unique key that a job enters here: the other jobs do not wait for it
 set lock_timeout = '250ms'
 -- one plan for good, by the index of running jobs and by primary key
 set enable_seqscan = off
@@ -77,6 +78,7 @@ begin
     begin
       return query select * from headway.lose(v_ids, v_now);
     exception when others then
+      -- one by one from here on: many may be blocked, and each waits
       perform set_config('lock_timeout', '2ms', true);
       foreach v_id in array v_ids loop
         begin
