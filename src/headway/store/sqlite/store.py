@@ -1,4 +1,4 @@
-"""The SQLite store: one file, its writer and its readers in this process, and how they fare in a fork."""
+"""The SQLite store: one file, this process's writer and readers of it, and what a fork does to them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Live:
 
 
 class SqliteStore:
-    """Implements `Store` on a SQLite file; the first op opens it, and makes it where there is none."""
+    """Implements `Store` on a SQLite file; the first op opens it, and creates it if it does not exist."""
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 
@@ -66,7 +66,7 @@ class SqliteStore:
 
     @property
     def install_id(self) -> str | None:
-        # the file itself: a copy of it elsewhere is another database
+        # the file itself identifies it: a copy elsewhere is another database
         try:
             found = os.stat(self._path)
         except OSError:
@@ -80,7 +80,7 @@ class SqliteStore:
         return self
 
     def apart(self) -> Store:
-        """One writer serves a process: nothing would be won by a second."""
+        """The same store: a process has one writer, and a second would gain nothing."""
         return self
 
     def run(self, op: Op[T]) -> T:
@@ -148,7 +148,7 @@ class SqliteStore:
             return await adrive(op.steps(), mine)
 
     def migrate(self, to: int | None = None) -> list[str]:
-        """Move the schema to a version (the newest by default), in one transaction; gives what was done."""
+        """Bring the schema to a version (default: this library's) in one transaction; gives what was done."""
         file = self._opened().file
         with file.gate:
             conn = file.open_for_migration()
@@ -203,7 +203,7 @@ def _special(op: Op[T]) -> SqliteOp[T] | None:
 
 
 def _abandon(live: _Live) -> None:
-    """Keep the parent's connections from ever being closed here: that would touch files that it uses."""
+    """Keep the parent's connections from being closed in the child: that would touch files that the parent uses."""
     live.file.closed()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(live))
 
@@ -213,8 +213,8 @@ _shut: list[Gate] = []
 
 
 def _before_fork() -> None:
-    # SQLite must not be inherited: the child would believe in locks that only its parent holds, and a mutex
-    # that another thread holds would stay taken for ever. While we fork, nobody is inside and nothing is open.
+    # An open SQLite must not cross a fork: the child would believe that it has its parent's locks, and a mutex held by
+    # another thread would stay locked for ever. So while we fork, nobody reads or writes and nothing is open.
     for live in [store._live for store in list(_stores)]:
         if live is None or live.pid != os.getpid():
             continue

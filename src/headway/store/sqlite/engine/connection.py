@@ -31,12 +31,12 @@ class Connection(Protocol):
 
 
 def connect(path: str, library: Library, *, create: bool = True) -> Connection:
-    """Open the file; raises the library's own error. A new one is its owner's alone, with its log and index, whatever
-    the umask; one that exists keeps its mode."""
+    """Open the file; raises the library's own error. A new file can be read by its owner alone, whatever the umask, and
+    so can its log and index; an existing one keeps its mode."""
     open_ = _Apsw if library == "apsw" else _Stdlib
     if create and not os.path.exists(path):
-        # SQLite itself makes the file, with the mode of this one: there is no moment in which it has another, and no
-        # descriptor of ours whose closing would drop the locks of another thread's connection
+        # SQLite creates the file with the mode of this one: it never has another mode, and we never close a descriptor
+        # of it, which would drop the locks of another thread's connection
         with suppress(OSError), NamedTemporaryFile(dir=os.path.dirname(path), prefix=".headway-") as private:
             return open_(f"file:{quote(os.fsencode(path))}?mode=rwc&modeof={quote(os.fsencode(private.name))}")
     return open_(f"file:{quote(os.fsencode(path))}?mode={'rwc' if create else 'rw'}")
@@ -65,9 +65,9 @@ class _Apsw:
 
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         self._conn = apsw.Connection(uri, flags=flags, statementcachesize=_STATEMENTS)
-        # else SQLite plans by the value of a `limit ?`, and compiles the statement anew for each run
+        # otherwise SQLite plans by the value of `limit ?` and recompiles the statement on every run
         self._conn.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        self._cursor = self._conn.cursor()  # one for all: each has its rows read before the next
+        self._cursor = self._conn.cursor()  # one is enough: a statement's rows are read before the next one runs
 
     def run(self, request: Statement | Batch) -> Rows:
         if isinstance(request, Statement):
@@ -106,7 +106,7 @@ class _Stdlib:
         if "returning" not in request.sql and not request.sql.startswith("select"):
             self._conn.executemany(request.sql, request.rows)
             return []
-        # python's executemany throws the rows away, and takes no select
+        # Python's executemany discards rows and refuses select
         found: list[Row] = []
         for params in request.rows:
             found += self._conn.execute(request.sql, params).fetchall()

@@ -73,7 +73,7 @@ def to_definition(row: Row) -> Definition:
 
 
 def to_template(row: Row) -> Template:
-    """A template; what cannot be read of its objects is given as its text."""
+    """A template; a JSON object that cannot be read is given as its text."""
     values = _values(_TEMPLATE, row, json=())
     for name in ("payload", "options"):
         values[name], _ = read_json(values[name])
@@ -81,7 +81,7 @@ def to_template(row: Row) -> Template:
 
 
 def to_trigger(row: Row) -> Trigger:
-    """A trigger; what cannot be read of its objects is given as its text."""
+    """A trigger; a JSON object that cannot be read is given as its text."""
     values = _values(_TRIGGER, row, json=())
     for name in ("payload", "options", "when"):
         values[name], _ = read_json(values[name])
@@ -94,7 +94,7 @@ def to_fire(row: Row) -> Fire:
 
 
 def to_event(row: Row) -> tuple[Event, str | None]:
-    """An event, and why its payload cannot be read, which then is given as its text."""
+    """An event, and why its payload cannot be read, if so; the payload is its text then."""
     values = _values(_EVENT, row, json=())
     values["payload"], fault = read_json(values["payload"])
     return Event(**values), fault
@@ -106,7 +106,7 @@ def to_audit(row: Row) -> AuditEntry:
 
 
 def to_names(awaiting: str | None) -> tuple[str, ...]:
-    """The names as they are stored; none where somebody wrote others: that fails nobody's claim."""
+    """The stored names; none if the text is not a list of names, so that a damaged row fails no claim."""
     try:
         return () if awaiting is None else _decode_names(awaiting)
     except codec.FAULTS:
@@ -118,7 +118,7 @@ def to_match(match_all: int | None) -> Match:
 
 
 def show_json(text: str | None, what: str = "value") -> Any:
-    """What this text stands for, or why it cannot be read."""
+    """The decoded value, or a note that says why it cannot be read."""
     try:
         return None if text is None else _decode(text)
     except codec.FAULTS:
@@ -126,9 +126,9 @@ def show_json(text: str | None, what: str = "value") -> Any:
 
 
 def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | None]:
-    """What this text stands for; or, where it cannot be read, the text itself and why.
+    """The decoded value; or, if the text cannot be decoded, the text itself and why.
 
-    SQL of others may have stored it: numbers beyond a double, half a surrogate pair, thousands of levels.
+    Anybody's SQL may have stored it: numbers beyond a double, half a surrogate pair, thousands of levels.
     """
     try:
         return codec.read(stored, what=what), None

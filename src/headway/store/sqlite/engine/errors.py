@@ -1,4 +1,4 @@
-"""SQLite's result codes in our words, and patience with those that pass by themselves."""
+"""SQLite's result codes in our words, and retries for those that pass by themselves."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _BUSY, _LOCKED, _NOMEM, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL
     5, 6, 7, 8, 10, 11, 13, 14, 15, 26,
 )  # fmt: skip
 _PERM, _AUTH, _TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE = 3, 23, 18, 19, 20, 25
-_OF_THE_DATA = (_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE)  # what was to be written is to blame
+_OF_THE_DATA = (_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE)  # the values are at fault, not the file
 
 PATIENCE_S = 60.0
 _LONGEST_PAUSE_S = 0.01
 
 
 def is_busy(error: Exception) -> bool:
-    """Another connection is in the way for a moment: a writer, a recovery, a change of the journal mode."""
+    """Another connection has the lock for a moment: a writer, a recovery, a change of the journal mode."""
     return code_of(error) & 0xFF in (_BUSY, _LOCKED, _PROTOCOL)
 
 
 def is_of_the_file(error: Exception) -> bool:
-    """The file or its disk failed, not the statement: whatever shares the transaction fails with it."""
+    """The file or its disk failed, not the statement: everything in the same transaction fails with it."""
     return is_busy(error) or code_of(error) & 0xFF in (
         _NOMEM, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB, _PERM, _AUTH,
     )  # fmt: skip
 
 
 class Patience:
-    """Short, random pauses up to a deadline: no process waits its turn for ever behind seven others."""
+    """Short, random pauses up to a deadline. Random, so that no process always loses the race for the lock."""
 
     def __init__(self, seconds: float = PATIENCE_S) -> None:
         self._until = time.monotonic() + seconds
@@ -47,7 +47,7 @@ class Patience:
 
 
 def no_answer(path: str, seconds: float) -> StoreUnavailable:
-    """Nothing was heard of a call for so long."""
+    """The error of a call that got no answer in time."""
     return StoreUnavailable(
         f"{path} gave no answer for {seconds:g} s: another process holds a write transaction open (find it with: "
         f"fuser -v {path}), or its disk hangs. It may have been written or not; repeating it is safe"

@@ -1,4 +1,4 @@
-"""The database file in this process: opening it, and keeping SQLite out of every fork."""
+"""The database file in this process: opens it, and keeps it closed across forks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _files_lock = threading.Lock()
 
 
 class File:
-    """Opens connections to one file with one library; the first one makes the schema where there is none."""
+    """Opens connections to one file with one library; the first one creates the schema in a new file."""
 
     def __init__(self, path: str, library: Library, patience_s: float = PATIENCE_S, prefix: str = "") -> None:
         self.path = path
@@ -37,7 +37,7 @@ class File:
         self.errors = library_errors(library)
         self.gate = Gate()
         self._opened: Identity | None = None
-        self._log: Identity | None = None  # of that file: its -wal
+        self._log: Identity | None = None  # the -wal of that file
 
     def open(self, patience_s: float | None = None) -> Connection:
         """A connection to a file with this version of the schema."""
@@ -50,11 +50,11 @@ class File:
         return self._patiently(lambda: self._connect(create=False))
 
     def open_for_migration(self) -> Connection:
-        """A connection to the file, which is made if need be; its schema may be of any version."""
+        """A connection to the file, created if it does not exist; its schema may have any version."""
         return self._patiently(lambda: self._connect(create=True))
 
     def is_blank(self) -> bool:
-        """Whether nobody has committed a schema to the file; asked without any lock."""
+        """Whether no schema was committed to the file yet; needs no lock."""
         try:
             with closing(connect(self.path, self.library, create=False)) as conn:
                 return drive(migrate.read_version(), under(self.prefix, conn.run)) == 0
@@ -68,15 +68,15 @@ class File:
         return conn
 
     def closed(self) -> None:
-        """Say that no connection of this process is open any more."""
+        """Note that this process has no open connection any more."""
         self._opened = self._log = None
 
     def identity(self) -> Identity | None:
-        """Which file has the path now: a file that was moved away or deleted is no place to commit to."""
+        """Which file is at the path now. A commit to a file that was moved away or deleted is lost."""
         return _identity(self.path)
 
     def explain(self, error: Exception) -> StoreError:
-        """An error of the library in our words."""
+        """The library's error in our words."""
         return explain(error, self.path, self.patience_s)
 
     def _patiently(self, open_: Callable[[], Connection], patience_s: float | None = None) -> Connection:
@@ -95,7 +95,7 @@ class File:
         except BaseException:
             conn.close()
             raise
-        self._log = _identity(f"{self.path}-wal")  # not before: the first read or write makes it
+        self._log = _identity(f"{self.path}-wal")  # not earlier: the first read or write creates it
         return conn
 
     def _connect(self, *, create: bool) -> Connection:
@@ -104,7 +104,9 @@ class File:
         self._claim()
         conn = connect(self.path, self.library, create=create)
         try:
-            conn.execute("pragma busy_timeout = 0")  # `Patience` waits, fairer than SQLite's growing pauses
+            conn.execute(
+                "pragma busy_timeout = 0"
+            )  # `Patience` waits instead, and is fairer than SQLite's growing pauses
             ((mode,),) = conn.execute("pragma journal_mode")
             if mode != "wal":
                 ((mode,),) = conn.execute("pragma journal_mode = wal")
@@ -125,7 +127,7 @@ class File:
         return prefixed(conn, self.prefix)
 
     def _check_moved(self) -> None:
-        """Say that the file was deleted or replaced while connections of this process were open."""
+        """Log that the file was deleted or replaced while this process had it open."""
         found = self.identity()
         if self._opened is None or found == self._opened:
             return
@@ -143,15 +145,15 @@ class File:
         self._opened = self._log = None
 
     def _set_log_aside(self) -> str | None:
-        """Part the new file from the old one's log: SQLite would take it for the new one's, and write pages of the one
-        into the other. Gives where it is now, for whoever moved the old file and wants its last transactions."""
+        """Rename the old file's log: SQLite would take it for the new file's, and write pages of one into the other.
+        Gives its new name, for somebody who moved the old file and wants its last transactions."""
         own = f"{self.path}-wal"
         if self._log is None or _identity(own) != self._log:
             return None
         aside = f"{own}.replaced-{self._log[1]}"
         try:
             os.rename(own, aside)
-            if _identity(aside) != self._log:  # another process was quicker, and this is the new file's
+            if _identity(aside) != self._log:  # another process renamed it first, and this is the new file's log
                 os.rename(aside, own)
                 return None
             os.rename(f"{self.path}-shm", f"{self.path}-shm.replaced-{self._log[1]}")
@@ -160,7 +162,7 @@ class File:
         return aside
 
     def _claim(self) -> None:
-        """Say that this process uses this library for this file; refuse a second one."""
+        """Note which library this process uses for the file; refuse a second one."""
         identity = self.identity()
         if identity is None:
             return
@@ -177,7 +179,7 @@ class File:
 
 
 class Gate:
-    """Counts the threads that read, so that a fork happens while there are none."""
+    """Counts the threads that read, so that a fork can wait until there are none."""
 
     def __init__(self) -> None:
         self._free = threading.Condition(threading.Lock())
@@ -215,7 +217,7 @@ def _identity(path: str) -> Identity | None:
 def _check_place(path: str) -> None:
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise StoreError(f"{path} cannot be made: there is no directory {folder}. Make it with: mkdir -p {folder}")
+        raise StoreError(f"{path} cannot be created: there is no directory {folder}. Make it with: mkdir -p {folder}")
     try:
         mode = os.stat(path).st_mode
     except OSError:

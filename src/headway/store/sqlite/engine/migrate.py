@@ -51,12 +51,12 @@ class Migration:
         return f"migrate down from version {self.before}"
 
     def script(self, prefix: str = "") -> str:
-        """Its SQL text, for people and for other tools."""
+        """Its SQL text, for people and other tools."""
         texts = (_inline(statement) for statement in self.statements())
         return "\n\n".join(f"{renamed(text, prefix) if prefix else text};" for text in texts) + "\n"
 
     def statements(self) -> Steps[None]:
-        """What it runs, with its note in `schema_version`."""
+        """The statements it runs, with its record in `schema_version`."""
         if self.before in UNRELEASED:
             yield Statement(_SQL["adopt"], (self.after,))
             return
@@ -96,8 +96,8 @@ def planned(to: int | None = None) -> Steps[list[Migration]]:
 
 
 def migration(to: int | None = None) -> Steps[list[str]]:
-    """Move the schema to a version inside the transaction that is open; gives what was done, a line each."""
-    # looked up under the lock: another process may have migrated since
+    """Bring the schema to a version inside the open transaction; gives what was done, a line for each step."""
+    # read under the lock: another process may have migrated since
     steps = yield from planned(to)
     if steps and steps[0].before == 0:
         yield from _refuse_strangers()
@@ -120,7 +120,7 @@ def migrate(conn: Connection, to: int | None = None) -> list[str]:
 
 
 def ensure(conn: Connection, path: str, prefix: str = "") -> None:
-    """Make the schema in a new file; raises `SchemaOutdated` where it is of another version."""
+    """Create the schema in a new file; raises `SchemaOutdated` if it has another version."""
     found = drive(read_version(), conn.run)
     if found == 0:
         migrate(conn)
@@ -129,7 +129,7 @@ def ensure(conn: Connection, path: str, prefix: str = "") -> None:
 
 
 def prepare(path: str, prefix: str = "") -> Steps[bool]:
-    """The same inside a caller's transaction; True if the schema was there, and will be whatever becomes of that."""
+    """The same inside a caller's transaction; True if the schema was committed before."""
     found = yield from read_version()
     if found == 0:
         yield from migration()
@@ -166,7 +166,7 @@ def _check_unreleased(found: int) -> Steps[None]:
 
 
 def _definition(sql: str) -> tuple[str, ...]:
-    """What a `create` statement makes, whatever its comments, its spaces and the order of a table's columns."""
+    """What a `create` statement defines, regardless of comments, spaces and the order of a table's columns."""
     text = re.sub(r'--[^\n]*|"|\bif not exists\b', "", sql.lower())
     text = re.sub(r"\s*([(),])\s*", r"\1", " ".join(text.split()))
     parts, depth = [""], 0

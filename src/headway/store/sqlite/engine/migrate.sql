@@ -19,12 +19,12 @@ delete from schema_version
 where version = ?1;
 
 -- name: adopt
--- the versions before the first release, which began to count anew
+-- unreleased versions: the first release counts from 1 again
 delete from schema_version
 where version > ?1;
 
 -- name: catalogue
--- every table of ours with its indexes and triggers, those that it has by itself aside
+-- our tables with their indexes and triggers; automatic indexes have no sql
 select name, sql
 from sqlite_master
 where sql is not null
@@ -40,7 +40,7 @@ where type in ('table', 'view')
   and name in ({tables});
 
 -- name: schema_tables
--- an application may have a table of that name, too: ours has a table of jobs with fences beside it
+-- an application may have a table of that name: ours has a table of jobs with fences beside it
 select exists (
   select 1
   from pragma_table_info('schema_version')

@@ -1,4 +1,4 @@
-"""Reads on connections of their own: a few are kept, and none waits for the writer."""
+"""The pool of read connections: a few stay open, and none waits for the writer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Readers:
         self.disconnect()
 
     def disconnect(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop()[0].close()
 
@@ -66,7 +66,7 @@ class Readers:
             value = drive(steps(), conn.run)
             conn.execute("commit")
         except Exception:
-            conn.close()  # rolls back, and a connection in an unknown state serves nobody
+            conn.close()  # rolls back; its state is unknown, so it is not used again
             raise
         if len(self._idle) < _KEPT:
             self._idle.append((conn, identity))
@@ -78,7 +78,7 @@ class Readers:
         try:
             return self._file.open(_FIRST_PATIENCE_S), self._file.identity()
         except StoreUnavailable:
-            # the caller's own transaction may be what makes the schema: until it commits, the file has no jobs
+            # the caller's own open transaction may be creating the schema: until it commits, there are no jobs
             if self._file.is_blank():
                 return self._file.open_empty(), None
         return self._file.open(), self._file.identity()

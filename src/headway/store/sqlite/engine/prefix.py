@@ -1,7 +1,7 @@
 """Tables under a prefix, for a file that an application shares with tables of its own.
 
-The statements are written for tables without one. Where a store has a prefix, each text is renamed once, here, on its
-way to a connection; a table keeps its plain name as its alias, so that whatever else the statement says holds as it is.
+Statements are written for tables without a prefix. If a store has one, each text is renamed once, here, on its way to a
+connection; a table keeps its plain name as an alias, so that the rest of the statement stays valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFINED = r"table if not exists|table|index|trigger|on|from|into|update"
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix, if tables can have it; raises `ConfigError`."""
+    """The prefix, if it is valid; raises `ConfigError`."""
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ConfigError(
             f"prefix={prefix!r} cannot begin the name of a table: use up to 32 lower case letters, digits and _, "
@@ -39,26 +39,26 @@ def check_prefix(prefix: str) -> str:
 
 @cache
 def _made() -> dict[str, str]:
-    """What the schema makes: tables, indexes and triggers, by name."""
+    """What the schema creates: tables, indexes and triggers, by name."""
     texts = [path.read_text("utf-8") for path in (*(_ENGINE / "migrations").glob("*.up.sql"), _ENGINE / "migrate.sql")]
     return {name: what for text in texts for what, name in _MADE.findall(text)}
 
 
 @cache
 def _mentions(words: str) -> re.Pattern[str]:
-    """Finds texts, and what the schema makes where it stands behind one of these words."""
+    """Finds string literals, and names of the schema behind one of these words."""
     names = "|".join(_made())
     return re.compile(rf"(?P<text>{_TEXT})|\b(?P<word>{words}) (?P<name>{names})\b(?!\.)(?P<alias> as\b)?")
 
 
 @cache
 def renamed(sql: str, prefix: str) -> str:
-    """The statement for tables, indexes and triggers that have the prefix."""
+    """The statement with the prefix on its tables, indexes and triggers."""
     defines = sql.startswith(("create ", "drop ", "alter "))
 
     def rename(found: re.Match[str]) -> str:
         text, word, name, alias = found.group("text", "word", "name", "alias")
-        if text is not None:  # it may name a table of the schema to look for
+        if text is not None:  # it may be the name of a table, looked up in sqlite_master
             return f"'{prefix}{text[1:-1]}'" if text[1:-1] in _made() else str(text)
         if alias is None:
             alias = "" if defines or word == "indexed by" else f" as {name}"
@@ -68,7 +68,7 @@ def renamed(sql: str, prefix: str) -> str:
 
 
 def under(prefix: str, execute: Callable[[Request], R]) -> Callable[[Request], R]:
-    """Run statements on the tables with this prefix; of either colour."""
+    """An `execute`, blocking or async, that runs statements on the tables with this prefix."""
     if not prefix:
         return execute
 
@@ -80,7 +80,7 @@ def under(prefix: str, execute: Callable[[Request], R]) -> Callable[[Request], R
 
 
 def prefixed(conn: Connection, prefix: str) -> Connection:
-    """The connection for a store with this prefix: itself, where there is none."""
+    """The connection for a store with this prefix; itself without one."""
     return _Prefixed(conn, prefix) if prefix else conn
 
 
@@ -88,7 +88,7 @@ class _Prefixed:
     def __init__(self, conn: Connection, prefix: str) -> None:
         self._conn = conn
         self._run = under(prefix, conn.run)
-        self.execute = conn.execute  # pragmas and the ends of transactions name no table
+        self.execute = conn.execute  # only for pragmas, begin, commit and rollback, which name no table
         self.close = conn.close
 
     def run(self, request: Request) -> Rows:

@@ -1,4 +1,4 @@
-"""Does a duty row by row, where it failed for all of them together: what it cannot handle is named and stops nobody."""
+"""Does work row by row after it failed for all rows together: one that fails is logged, the others continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _says = Seldom(600)
 def each_alone(
     duty: str, rows: Sequence[Row], work: Callable[[Rows], Steps[T]]
 ) -> Steps[tuple[list[T], list[tuple[Row, str]]]]:
-    """What came of the work for each of these rows, and those that it failed for, with the reason."""
+    """The results of the rows that succeeded, and the rows that failed, each with the reason."""
     done: list[T] = []
     failed: list[tuple[Row, str]] = []
     for row in rows:
@@ -31,6 +31,6 @@ def each_alone(
             yield Statement("rollback to alone")
             failed.append((row, f"{type(error).__name__}: {error}"))
             if _says(duty):
-                log.error(f"{duty} a row failed; the others go on", row=repr(row)[:200], error=str(error))
+                log.error(f"{duty} a row failed; the others continue", row=repr(row)[:200], error=str(error))
         yield Statement("release alone")
     return done, failed

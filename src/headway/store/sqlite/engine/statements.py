@@ -25,7 +25,7 @@ def statements(file: str) -> dict[str, str]:
 
 
 def of_rows(insert: str, rows: int) -> str:
-    """The insert of one row as one of so many, which opens the table and all its indexes only once."""
+    """The insert of one row as an insert of so many: it opens the table and its indexes only once."""
     head, values, tail = _VALUES.split(insert)
     width = values.count("?")
     numbers = (range(first, first + width) for first in range(1, 1 + rows * width, width))
@@ -41,11 +41,11 @@ def _texts(file: str) -> dict[tuple[str, str], str]:
 
 
 def _whole(text: str, file: str) -> str:
-    """The text with its parts put in."""
+    """The text with its parts filled in."""
     return _PART.sub(lambda found: _whole(_texts(found[1] or file)["part", found[2]], found[1] or file), text)
 
 
 def _bare(body: str) -> str:
-    # the shorter the better: each run looks its text up among those that are prepared
+    # short: each run looks the text up in the cache of prepared statements
     lines = (line.strip() for line in body.splitlines() if not line.lstrip().startswith("--"))
     return " ".join(lines).strip().removesuffix(";")

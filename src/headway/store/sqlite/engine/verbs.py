@@ -1,4 +1,4 @@
-"""What the SQLite store's verbs have in common: their clock, and ops that look before they write."""
+"""What the SQLite store's verbs share: their clock, and ops that read before they take the write lock."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SqliteOp(Op[T], frozen=True):
-    """An op with what only this store needs to know.
+    """An op with what only this store needs.
 
-    A SQLite file has one write lock for everybody, so a worker that polls an empty queue must not take it.
-    `probe` runs first, on a read connection: what it gives is the op's answer, and only None makes the store
-    run `steps` under the write lock, where they look again. An op with `absent` reads the file as it is, with
-    any schema or none; `absent` is its answer where there is no file.
+    A SQLite file has one write lock, so a worker that polls an empty queue must not take it. `probe` runs first, on a
+    read connection: its result is the op's answer, and only None makes the store run `steps`, which read again, under
+    the write lock. An op with `absent` reads the file whatever its schema; `absent` is its answer if there is no file.
     """
 
     probe: Callable[[], Steps[T | None]] | None = None
@@ -30,7 +29,7 @@ class SqliteOp(Op[T], frozen=True):
 
 
 class Verbs:
-    """The base of the verbs: they take the time from here, once per run."""
+    """The base class of the verbs, with their clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,7 +41,7 @@ def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[str, str]])
 
 
 def given(change: msgspec.Struct, but: Sequence[str] = ()) -> dict[str, Any]:
-    """The values that a change sets, as they are stored."""
+    """The values that a change sets, as stored."""
     values = {name: getattr(change, name) for name in change.__struct_fields__ if name not in but}
     return {
         name: to_micros(value) if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""The one writer of a process: runs all waiting ops in one transaction and answers them after its commit."""
+"""The one writer of a process: runs all waiting ops in one transaction and answers them after the commit."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class _Request:
 
 
 class Writer:
-    """Group commit. Every op has a savepoint of its own, so that one that fails fails alone.
+    """Group commit. Every op has its own savepoint, so that a failing op fails alone.
 
-    A thread writes what waits in the queue, so that an event loop never waits for a disk. A caller that finds
-    nobody writing and nobody waiting writes its own op itself, which spares it two changes of thread; it never
-    writes those of others, so that a signal that interrupts it fails nothing but its own op.
+    A thread writes the queued ops, so that an event loop never waits for the disk. A blocking caller that finds the
+    writer idle runs its op itself, which saves two thread switches. It never runs other callers' ops, so that a signal
+    that interrupts it fails only its own.
     """
 
     def __init__(self, file: File) -> None:
         self._file = file
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
-        self._turn = threading.Lock()  # whoever holds it may use the connection
-        self._next = False  # the thread waits for its turn, with ops in hand
+        self._turn = threading.Lock()  # its holder may use the connection
+        self._next = False  # the thread has ops and waits for its turn
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._conn: Connection | None = None
@@ -92,10 +92,10 @@ class Writer:
         with self._turn:
             self.disconnect()
         if not self._queue.empty():
-            self._start()  # somebody came in behind the last
+            self._start()  # an op was queued behind the stop
 
     def hold(self, timeout: float) -> bool:
-        """Let nobody write until `let_go`; False if somebody still does."""
+        """Stop writing until `resume`; False if an op is still being written after the timeout."""
         return self._turn.acquire(timeout=timeout)
 
     def let_go(self) -> None:
@@ -130,7 +130,7 @@ class Writer:
                 _answer(group)
 
     def _next_group(self) -> tuple[list[_Request], bool]:
-        """Everything that waits, once something does; False when the writer shall stop after it."""
+        """Waits for ops and gives all that are queued; False if the writer is to stop after them."""
         group: list[_Request] = []
         request = self._queue.get()
         try:
@@ -152,7 +152,7 @@ class Writer:
                 conn.execute("begin immediate")
                 done = self._run_one(conn, group[0]) if len(group) == 1 else self._run_each(conn, group)
                 if done and self._file.identity() != self._identity:
-                    self._give_up()  # the file was replaced meanwhile, and a commit to the old one is no commit
+                    self._give_up()  # the file was replaced meanwhile: a commit to the old one would be lost
                     continue
                 conn.execute("commit" if done else "rollback")
                 return
@@ -176,12 +176,12 @@ class Writer:
             return
 
     def _write_apart(self, group: list[_Request]) -> None:
-        """Each for itself after the file failed the group: the disk may lack room for one of them only."""
+        """Write each op alone after the group failed: the disk may lack room for just one of them."""
         for request in group:
             self._write([request])
 
     def _run_each(self, conn: Connection, group: list[_Request]) -> bool:
-        """Run the ops; False if there is nothing to commit of any."""
+        """Run the ops; False if none has anything to commit."""
         done = False
         for request in group:
             conn.execute("savepoint op")
@@ -193,7 +193,7 @@ class Writer:
         return done
 
     def _run_one(self, conn: Connection, request: _Request) -> bool:
-        """Run an op; one that is alone needs no savepoint, which would keep a copy of every page it changes."""
+        """Run an op. A single one gets no savepoint, which would copy every page it changes."""
         if request.is_given_up:
             return False
         try:
@@ -230,7 +230,7 @@ class Writer:
             self._disconnect_quietly()  # closing rolls back as well
 
     def _disconnect_quietly(self) -> None:
-        with suppress(self._file.errors):  # the failure that led here is the one to show
+        with suppress(self._file.errors):  # the first failure is the one to report
             self.disconnect()
 
 
@@ -245,7 +245,7 @@ def _answer(group: list[_Request]) -> None:
         try:
             loop.call_soon_threadsafe(_resolve, requests)
         except RuntimeError:
-            continue  # that loop is closed, so nobody waits any more
+            continue  # that loop is closed: nobody waits for the answer
 
 
 def _resolve(requests: list[_Request]) -> None:
@@ -260,7 +260,7 @@ def _resolve(requests: list[_Request]) -> None:
 
 
 def _copy_of(failure: BaseException) -> BaseException:
-    """One error for each caller: raising one object in several threads mixes their tracebacks."""
+    """A copy for each caller: one error raised in several threads would mix their tracebacks."""
     copy: BaseException = (
         type(failure)(*failure.args)
         if isinstance(failure, HeadwayError)

@@ -1,4 +1,4 @@
-"""Queues: paused and resumed by operators, and what is in them."""
+"""Queues: operators pause and resume them; and the read of what is in them."""
 
 from __future__ import annotations
 

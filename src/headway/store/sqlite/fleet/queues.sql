@@ -1,4 +1,4 @@
--- Differs because the queues that a worker serves are JSON text, opened by json_each.
+-- Differs because a worker's queues are JSON text, read by json_each.
 
 -- name: queues
 select

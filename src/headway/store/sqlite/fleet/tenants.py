@@ -1,4 +1,4 @@
-"""Tenants: names are looked up here, and what is new gets its row."""
+"""Tenants: looks up names and ids, and adds rows for new ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SQL = statements("fleet/tenants")
 
 
 class Owned(Protocol):
-    """What a tenant owns, and how that was named."""
+    """Something of a tenant, with the tenant's id and name."""
 
     @property
     def tenant(self) -> str | None: ...
@@ -46,7 +46,7 @@ class TenantVerbs(Verbs):
 
 
 def named(names: Iterable[str], now: int) -> Steps[dict[str, str]]:
-    """The ids of the tenants of these names; what is new becomes one."""
+    """The ids of the tenants of these names; a new name becomes a tenant."""
     found: dict[str, str] = dict((yield Statement(_SQL["named"], (json_list(sorted(names)),))))
     new = {name: name if is_id(name) else str(uuid.uuid4()) for name in names if name not in found}
     check_new_tenants(new)
@@ -55,7 +55,7 @@ def named(names: Iterable[str], now: int) -> Steps[dict[str, str]]:
 
 
 def name_tenants(owned: Iterable[Owned], now: int) -> Steps[None]:
-    """See that the tenants of these have their rows; the default one has its own from the start."""
+    """Add rows for new tenants among the owners; the default tenant always has one."""
     others = {each.tenant_id: each.tenant for each in owned if each.tenant_id != DEFAULT_TENANT_ID}
     if others:
         known = {tenant_id for (tenant_id,) in (yield Statement(_SQL["known"], (json_list(list(others)),)))}

@@ -1,13 +1,13 @@
--- Differs because names are looked up and added statement by statement, under the file's one write lock.
+-- Differs because names are looked up and added by separate statements, under the write lock.
 
 -- name: known
--- these ids that have a row
+-- those of these ids that have a row
 select id
 from tenants
 where id in (select value from json_each(?1));
 
 -- name: named
--- the tenants of these names; an id is a name, too
+-- the tenants of these names; an id counts as a name
 select named.value, tenants.id
 from json_each(?1) as named
 join tenants
@@ -25,7 +25,7 @@ where id in (select value from json_each(?1))
   and slug is not null;
 
 -- name: taken
--- these names that a tenant has, or had
+-- those of these names that a tenant has or had
 select slug, 0
 from tenants
 where slug in (select value from json_each(?1))

@@ -1,4 +1,4 @@
-"""Workers: they register, beat, retire and leave."""
+"""Workers: register, heartbeat, retire, unregister; and the read of the fleet."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WorkerVerbs(Verbs):
 
     def unregister(self, worker_id: str) -> Op[None]:
         def steps() -> Steps[None]:
-            # what it still held has no registered worker now, and so is reaped next
+            # what it still runs has no registered worker now: the next reap ends it
             yield Statement(_SQL["unregister"], (worker_id,))
 
         return SqliteOp(steps, writes=True)
@@ -78,6 +78,6 @@ def _beat(worker_id: str, queues: str, now: int) -> Steps[HeartbeatReply]:
     rows = yield Statement(_SQL["free"], (now,))
     free: dict[str, int] = dict(rows)
     stopping = yield from canceling(worker_id)
-    # at least one: a worker that is full everywhere still shares the budget with itself
+    # at least one: a full worker still counts itself
     fleet = {queue: max(1, free.get(queue, 0)) for queue in msgspec.json.decode(queues)}
     return HeartbeatReply(alive=True, fleet=fleet, canceling=stopping)

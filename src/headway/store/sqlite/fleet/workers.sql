@@ -1,4 +1,4 @@
--- Differs because what a worker serves is JSON text, opened by json_each.
+-- Differs because a worker's queues are JSON text, read by json_each.
 
 -- name: register
 insert into workers (

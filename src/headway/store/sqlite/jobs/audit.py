@@ -1,4 +1,4 @@
-"""The audit: who did what to which job or setting, written with the deed, and read."""
+"""The audit: who did what to which job or setting. An entry is written in the transaction of what it records."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class AuditVerbs(Verbs):
 def record(
     now: int, tenant_id: str | None, job_id: str | None, actor: str | None, action: str, detail: str | None
 ) -> Statement:
-    """An entry about something of a tenant."""
+    """An entry about a job, or something else of a tenant."""
     return Statement(_SQL["record"], (now, tenant_id, job_id, actor, action, detail))
 
 
 def record_all(entries: Sequence[Row]) -> Batch:
-    """Entries, each as `record` takes it."""
+    """Entries, each with the arguments of `record`."""
     return Batch(_SQL["record"], entries)
 
 
 def record_setting(now: int, detail: str, actor: str | None, action: str) -> Statement:
-    """An entry about a setting of queues or limits."""
+    """An entry about a setting of a queue or limit."""
     return Statement(_SQL["record_setting"], (now, detail, actor, action))
 
 

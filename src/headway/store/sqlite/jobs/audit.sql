@@ -1,4 +1,4 @@
--- Entries are numbered as they are written: the newest has the largest id.
+-- Entries are numbered in the order in which they are written.
 
 -- name: record
 insert into audit (at, tenant_id, job_id, actor, action, detail)
@@ -22,7 +22,7 @@ order by id desc
 limit ?5;
 
 -- name: record_if_changed
--- only what changed something is worth a line
+-- no entry if the statement before it changed nothing
 insert into audit (at, detail, actor, action)
 select ?1, ?2, ?3, ?4
 where changes() > 0;

@@ -29,7 +29,7 @@ class CancelVerbs(Verbs):
 def cancel_jobs(
     ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
 ) -> Steps[dict[str, Status]]:
-    """Cancel those that are not over; gives the status that each known job has now."""
+    """Cancel the unfinished ones; gives the status of each job that exists."""
     rows = yield Statement(_SQL["look"], (json_list(ids), tenant_id))
     statuses: dict[str, Status] = {job_id: status for _, job_id, status, _ in rows}
     unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]

@@ -1,4 +1,4 @@
--- Differs because the ids travel as JSON, and the rows are looked at first under the write lock.
+-- Differs because the rows are read first, under the write lock.
 
 -- name: look
 select rowid, id, status, tenant_id

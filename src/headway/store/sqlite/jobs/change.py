@@ -63,7 +63,7 @@ class ChangeVerbs(Verbs):
 
 
 def _given(change: Change) -> dict[str, Any]:
-    """The values that the change sets, as they are stored."""
+    """The values that the change sets, as stored."""
     given = {name: getattr(change, name) for name in _CHANGEABLE}
     return {
         name: to_micros(value) if isinstance(value, datetime) else value

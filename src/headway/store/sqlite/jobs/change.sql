@@ -1,4 +1,4 @@
--- Differs because rows are read, decided on and written one by one under the write lock.
+-- Differs because rows are read, decided on in Python and written one by one, under the write lock.
 
 -- name: changing
 select
@@ -26,7 +26,7 @@ set status = ?2,
 where rowid = ?1;
 
 -- name: guard
--- in another queue: claims there have to look at its partition and limits, too
+-- claims of its new queue have to check partitions and limits from now on
 insert into queues (name, guarded)
 select queue, 1
 from jobs

@@ -1,4 +1,4 @@
-"""Claim, and what a worker asks and says about the jobs it runs."""
+"""Claim, release, and what a worker reports and asks about the jobs it runs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SQL = statements("jobs/claim")
 
 
 class _Found(msgspec.Struct, frozen=True, array_like=True):
-    """What a look at a queue found."""
+    """A queue as one probe finds it."""
 
     registered: int
     closed: int  # paused or reserved
     work: int
-    refills: int  # a rate allows starts of those aside
-    arrived: int  # the rest of something that is done in pieces
+    refills: int  # a rate has tokens again for jobs that it limits
+    arrived: int  # postponed work
     fair: int
     guarded: int
-    limits: int  # some kind or tenant has one
+    limits: int  # some kind or tenant has a limit
     max_running: int | None
 
 
@@ -144,13 +144,13 @@ def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
 
 
 def _concerned(queue: str, limit: int, now: int) -> Steps[bool]:
-    """Whether a limit of a kind or tenant minds one of the jobs that would be taken."""
+    """Whether one of the jobs that would be taken is under a limit of its kind or tenant."""
     ((concerned,),) = yield Statement(_SQL["concerned"], (queue, now, limit))
     return bool(concerned)
 
 
 def _room(found: _Found, queue: str, limit: int) -> Steps[int]:
-    """How many may be taken, by the limit of the queue itself."""
+    """How many jobs the queue's own limit allows to start now."""
     if found.max_running is None:
         return limit
     ((running,),) = yield Statement(_SQL["running_limited"], (queue,))

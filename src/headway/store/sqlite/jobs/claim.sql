@@ -1,7 +1,7 @@
--- Differs because the write lock makes skip locked needless, and because an empty queue is found by a read alone.
+-- Differs because nothing is locked row by row, and a read without the write lock finds an empty queue.
 
 -- name: probe
--- is the worker registered; may the queue be claimed from, and how; is there work, or a rate that has tokens again
+-- the columns of `_QueueState`
 select
   exists (
     select 1
@@ -111,7 +111,7 @@ where limited > 0
   and queue = ?1;
 
 -- name: left
--- of the first that are still queued, those that enter their unique scope only by running
+-- of the first that are still queued, those that would enter their unique scope by starting
 select rowid
 from (
   select rowid, unique_key, unique_scope

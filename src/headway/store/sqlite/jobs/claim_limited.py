@@ -1,4 +1,4 @@
-"""The claim of a queue that is fair or has partitions or limits to mind: what a full key blocks is put aside."""
+"""The claim of a queue that is fair, or whose jobs have partitions or limits: jobs under a full key become limited."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headway.store.sqlite.order.limited import let_in, put_aside
 
 _SQL = statements("jobs/claim_limited")
 _ROUNDS = 10
-_LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # so many are looked at in a round once something is in the way
+_LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were blocked
 
 
 def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool) -> Steps[list[Claim]]:
-    """Take up to `limit` jobs, none over a limit; `counted`: the queue has a limit of its own, which `limit` minds."""
+    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects."""
     claims: list[Claim] = []
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
@@ -44,7 +44,7 @@ def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: boo
 
 
 def claim_one(worker_id: str, job_id: str, now: int, *, counted: bool) -> Steps[Claim | None]:
-    """Take exactly this job, if nothing is in its way."""
+    """Take exactly this job, unless a limit is full."""
     rows = yield Statement(_SQL["candidate"], (job_id, now))
     if not rows:
         return None
@@ -67,7 +67,7 @@ def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
 def _take(
     worker_id: str, jobs: Sequence[Candidate], capacity: Capacity, now: int, *, counted: bool
 ) -> Steps[list[Claim]]:
-    """Set these running; gives their claims in order. One that would enter a taken unique scope stays behind."""
+    """Start these; gives their claims in order. One that would enter a taken unique scope stays queued."""
     found: dict[int, Claim] = {}
     by_mark: dict[int, list[int]] = {}
     for job in jobs:
@@ -91,7 +91,7 @@ def _put_aside(
     if not blocked:
         return
     yield from put_aside([(job.rowid, key) for job, key in blocked])
-    # it may have been let in for another of its keys, which has room: somebody else may go instead
+    # it may have been admitted for another of its keys, which has room: admit another job instead
     freed: dict[str, int] = {}
     for job, full in blocked:
         for key in capacity.open_keys(job):
@@ -102,7 +102,7 @@ def _put_aside(
 
 
 def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: int) -> Steps[int]:
-    """End those that may not run because another with their unique key does; gives how many."""
+    """End those that could not start because another job has their unique key; gives how many."""
     if len(taken) == len(chosen):
         return 0
     running = {claim.id for claim in taken}
@@ -111,7 +111,7 @@ def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: in
 
 
 def end_superseded(rowids: Sequence[int], now: int) -> Steps[int]:
-    """End those of these queued jobs whose unique key another holds; every claim would look at them."""
+    """End those of these queued jobs whose unique key another job holds; else every claim would try them again."""
     ended: list[Departure] = []
     tied = (yield from ties(rowids)) if rowids else {}
     for rowid, job in tied.items():

@@ -1,4 +1,4 @@
-"""Ends jobs before their time: at once, or, where they run, by asking their worker."""
+"""Ends jobs early: those that wait at once, those that run by asking their worker to stop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SQL = statements("jobs/early_end")
 
 
 def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
-    """Cancel these unfinished jobs, those that run by asking; gives those that ended, with followers to see to."""
+    """Cancel these unfinished jobs, running ones by request; gives the departures of those that ended."""
     asked: list[Tied] = []
     ended: list[Tied] = []
     for job in jobs:

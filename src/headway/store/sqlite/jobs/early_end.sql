@@ -1,7 +1,7 @@
--- Differs because each job was read before, under the write lock: what runs is asked, the rest is over at once.
+-- Differs because each job was read before, under the write lock: a running one is asked to stop, the others end at once.
 
 -- name: cancel
--- one that would enter a unique scope which another holds goes without its key
+-- a job that would enter a unique scope that another job holds drops its key
 update jobs
 set status = 'canceled',
   finished_at = ?2,

@@ -31,7 +31,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
     cancel_reason: str | None
     unique_key: str | None
     unique_scope: str
-    followed: int  # others may wait for its end; 2: nobody but the next car of its train
+    followed: int  # others may wait for its end; 2: only the next car of its train does
     machine: int  # it has a step, or signals
     announced: int  # a trigger listens to how jobs end
 
@@ -58,12 +58,12 @@ class Ending(msgspec.Struct, kw_only=True):
 
     @property
     def retried(self) -> bool:
-        """Whether a new job retries it, as over at_most_once; a machine that stopped itself has failed for good."""
+        """Whether a new job retries it, as for at_most_once; a machine that returned Stop has failed for good."""
         return self.to == "failed" and (self.turn is None or self.turn.outcome != "stop")
 
 
 def ending(job: Open, to: Status, **values: Any) -> Ending:
-    """An ending that minds a cancel that was asked for and a delay of nothing."""
+    """An ending that respects a requested cancel; without a delay, the job is queued at once."""
     end = Ending(job=job, to=to, **values)
     end.to = destination(to, canceling=bool(job.canceling), retried=end.retried, delay_ms=end.delay_ms)
     if job.canceling and end.to == "canceled":
@@ -73,12 +73,12 @@ def ending(job: Open, to: Status, **values: Any) -> Ending:
 
 
 def read_running(ids: Sequence[str]) -> Steps[dict[str, Open]]:
-    """Those of these jobs that run, by id."""
+    """Those of these jobs that are running, by id."""
     rows = yield Statement(_SQL["running"], (json_list(ids),))
     return {row[1]: Open(*row) for row in rows}
 
 
 def forget_spawn(end: Ending) -> None:
-    """A machine that ends before its children are there has not taken that turn: retried, it runs the step again."""
+    """Undo the turn of a machine that ends before its children exist: if it is retried, it runs that step again."""
     if end.turn is not None and end.turn.outcome == "spawn":
         end.turn = None

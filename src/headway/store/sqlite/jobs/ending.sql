@@ -1,5 +1,5 @@
 -- part: running
--- where checks were off, a row may be running without a start; the last column is looked up once for all rows
+-- started_at may be null if SQL wrote the row with checks off; the last column is evaluated once for all rows
 rowid, id, fence, worker_id, coalesce(attempt_started_at, started_at, created_at), log_tail,
 cancel_requested_at is not null, cancel_reason,
 unique_key, unique_scope,

@@ -1,4 +1,4 @@
-"""Enqueue: puts new jobs in, all or none, and answers those that met an existing one."""
+"""Enqueue: inserts new jobs, all or none; a job that met an existing one is answered with that."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def enqueue_jobs(
     parents: Mapping[str, str] = MappingProxyType({}),
     of_any_kind: bool = False,
 ) -> Steps[list[Enqueued]]:
-    """Put the jobs in; `tied`: something of them, or of `parents`, is more than a plain job's row has.
+    """Insert the jobs; `tied`: one of them has more than a plain job's row.
 
-    Raises `NotAllowed` for a kind that is not active, unless they may be `of_any_kind`."""
+    Raises `NotAllowed` for an inactive kind, unless `of_any_kind`."""
     starts = [starts_at(job, now) for job in jobs]
     placed = [start is None or start <= now for start in starts]
     if tied:
@@ -76,9 +76,9 @@ def enqueue_jobs(
 
 
 def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
-    """The same with less ado for one plain job of the default tenant that starts at once, as most do."""
+    """Fast path: one plain job of the default tenant, due now."""
     ((place, metered, fair, inactive),) = yield Statement(_SQL["places"], (1,))
-    if metered or fair or inactive:  # it gets another place there, and this one stays empty
+    if metered or fair or inactive:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now, tied=False))
     if (yield from insert_all("insert", (plain_row(job, now, None, "queued", place),))):
         return [Enqueued(job.id, "queued", True)]
@@ -105,7 +105,7 @@ def _enqueue_plain(
 
 
 def any_tied(jobs: Iterable[NewJob]) -> bool:
-    """Whether one of them carries anything that a plain job's row does not have."""
+    """Whether one of them has more than a plain job's row: a train, a limit, a group, parents, a machine's place."""
     return any(
         job.train is not None
         or job.partition is not None
@@ -131,7 +131,7 @@ def _enqueue_tied(
     fair: int,
     parents: Mapping[str, str],
 ) -> Steps[list[Enqueued]]:
-    """Insert the jobs as their trains, `after` and groups demand; raises `InvalidJob` and `QueueFull`.
+    """Insert the jobs with their trains, `after`, groups and limits; raises `InvalidJob` and `QueueFull`.
 
     `parents` are the machines that spawn them, by the id of the child."""
     if group is not None:
@@ -174,7 +174,7 @@ def _is_guarded(job: NewJob) -> bool:
 
 
 def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) -> Steps[list[Status]]:
-    """Where each job begins: the first car of a train that nobody is in is its locomotive."""
+    """The first status of each job: the first car of an empty train is its locomotive."""
     keys = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
     busy = (yield from busy_trains(keys)) if keys else set()
     statuses: list[Status] = []
@@ -192,13 +192,13 @@ def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) ->
 
 
 def _join(jobs: Sequence[NewJob], given: Sequence[Enqueued], group: NewGroup | None, now: int) -> Steps[None]:
-    """Tie the new jobs to those that they wait for and to their groups, and let go what can go already."""
+    """Add the new jobs' edges and group memberships, and release those that can go already."""
     new = [job for job, answer in zip(jobs, given, strict=True) if answer.created]
     stands_for = {job.id: answer.id for job, answer in zip(jobs, given, strict=True)}
     yield from add_edges([job for job in new if job.after], stands_for)
     later = [job for job in new if job.group_id is not None and (group is None or job.group_id != group.id)]
     if later:
         yield from join_groups(later)
-    # a car that met an existing job may have left the seat empty to those behind it
+    # a car that met an existing job is not in the train: the one behind it may be first
     trains = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
     yield from follow(now=now, children=[job.id for job in new if job.after], trains=trains)

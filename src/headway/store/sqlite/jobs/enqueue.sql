@@ -1,5 +1,5 @@
 -- name: places
--- the first statement, so that it takes the write lock: also asks whether any setting minds new jobs
+-- first, so that it takes the write lock; also says whether any quota, fair queue or inactive kind has to be checked
 update counters
 set value = value + 1024 * ?1
 where name = 'position'
@@ -21,7 +21,7 @@ where active = 0
 order by kind;
 
 -- name: guard
--- claims of the queue have to look at partitions and limits from now on
+-- claims of the queue have to check partitions and limits from now on
 insert into queues (name, guarded)
 values (?1, 1)
 on conflict (name) do update

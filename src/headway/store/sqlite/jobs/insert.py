@@ -1,4 +1,4 @@
-"""New jobs as rows, and who each of them is once some met an existing job."""
+"""Inserts new jobs as rows, and answers which of them met an existing job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("jobs/insert")
 
-_AT_ONCE = 16  # rows of an insert; SQLite of old takes 999 parameters
+_AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
 
 _scope_text = lru_cache(maxsize=256)(json_list)
@@ -32,7 +32,7 @@ def starts_at(job: NewJob, now: int) -> int | None:
 
 
 def starts_at_once(job: NewJob) -> bool:
-    """Whether it may start now, and is of the tenant that has its row from the start."""
+    """Whether it is due now and of the default tenant, which needs no row made for it."""
     return job.delay_ms is None and job.scheduled_for is None and job.tenant_id == DEFAULT_TENANT_ID
 
 
@@ -113,7 +113,7 @@ def _start(place: Place | None, parent_id: str | None) -> Row:
 
 
 def names_text(names: Sequence[str]) -> str | None:
-    """The signals that a machine awaits, as they are stored."""
+    """The names that a machine awaits, as stored."""
     return json_list(names) if names else None
 
 
@@ -144,7 +144,7 @@ def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:
 
 
 def answers(jobs: Sequence[NewJob], new: int) -> Steps[list[Enqueued]]:
-    """Who each job is: its own row, or the one that it met. So many rows went in last, and they are the new ones."""
+    """Each job's answer: itself if it is new, else the existing job that it met. The last `new` rows are new."""
     found = yield from present([job.id for job in jobs])
     made = {job_id for (job_id,) in (yield Statement(_SQL["newest"], (new,)))} if new else set()
     given = []
@@ -152,7 +152,7 @@ def answers(jobs: Sequence[NewJob], new: int) -> Steps[list[Enqueued]]:
         status = found.get((job.id, job.tenant_id))
         if status is not None:
             given.append(Enqueued(job.id, status, job.id in made))
-            made.discard(job.id)  # of an id that comes twice, the first is the new one
+            made.discard(job.id)  # if an id comes twice, the first one is new
         else:
             given.append((yield from _existing(job)))
     return given

@@ -1,4 +1,4 @@
--- Differs because the batch is an insert of a few rows at a time; who met an existing job is asked for only when some did.
+-- Differs because a batch is inserted a few rows at a time; existing jobs are looked up only if some rows were not new.
 
 -- name: changes
 select changes();
@@ -24,7 +24,7 @@ values ({plain_values})
 on conflict do nothing;
 
 -- name: insert_tied
--- the same with what ties a job to others, the settings that it meets, and where a machine begins
+-- the same with the columns that a plain job leaves empty
 insert into jobs (
   {plain},
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
@@ -60,7 +60,7 @@ where tenant_id = ?1
   and instr(unique_scope, '"' || status || '"') > 0;
 
 -- name: newest
--- what one batch has put in last has the last numbers
+-- the rows inserted last have the highest rowids
 select id
 from jobs
 where rowid > (select max(rowid) from jobs) - ?1;

@@ -1,5 +1,5 @@
--- Differs because the neighbours are read under the write lock. A line is the held cars of a train, or what is queued in a
--- queue under one priority, in the way and aside.
+-- Differs because the neighbours are read under the write lock. A line is the held cars of a train, or the queued jobs of a
+-- queue with the same priority, limited ones included.
 
 -- name: job
 select rowid, id, tenant_id, queue, train, status, priority, position

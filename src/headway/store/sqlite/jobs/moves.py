@@ -105,14 +105,14 @@ def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[Ends]
 def write_fresh_copy(
     rowid: int, now: int, key: str | None, status: Status, *, pending: bool, position: int
 ) -> Steps[str]:
-    """Insert the job that retries an at_most_once one with a full budget; gives its id."""
+    """Insert the new job that retries an at_most_once one, with a full budget; gives its id."""
     job_id = new_id()
     yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
     return job_id
 
 
 def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
-    """Give what a job has beside its row to the job that retries it."""
+    """Move signals, edges and the group's callback from a job to the new job that retries it."""
     yield from move_inboxes(heirs)
     yield Batch(_PASS_ON, list(heirs.items()))
     yield Batch(_CALL_BACK, list(heirs.items()))
@@ -135,7 +135,7 @@ def _over(endings: Sequence[Ending]) -> Iterator[str]:
 
 
 def _asks_for_key(end: Ending) -> bool:
-    """Whether the move could meet another job with its key: it enters the scope, or hands the key on."""
+    """Whether the move may conflict with another job's key: it enters the unique scope, or passes the key on."""
     job = end.job
     return job.unique_key is not None and (end.retried or (job.covers(end.to) and not job.covers("running")))
 
@@ -154,7 +154,7 @@ def _write_keyed(end: Ending, now: int) -> Steps[None]:
 
 
 def _supersede(end: Ending) -> Steps[None]:
-    """Give up the key if another has it: what is over stays as it ended, what would run again is canceled."""
+    """Drop the key if another job has it: a finished job stays as it ended, one that would run again is canceled."""
     holder = yield from holder_of_key(end.job.rowid)
     if holder is None:
         return
@@ -166,7 +166,7 @@ def _supersede(end: Ending) -> Steps[None]:
 
 
 def _fail_keyed(end: Ending, now: int) -> Steps[None]:
-    """The job that retries this one inherits its key, unless another has taken it."""
+    """Fail a job; the new job that retries it inherits its key, unless another job has taken it."""
     job = end.job
     holder = yield from holder_of_key(job.rowid)
     end.drops_key = job.covers("failed")

@@ -1,5 +1,5 @@
--- Differs because the running jobs are read once, decided on in Python under the write lock, and written:
--- what ends alike by one statement, the rest row by row.
+-- Differs because the running jobs are read once, decided on in Python under the write lock, and written: those that end
+-- alike by one statement, the others row by row.
 
 -- name: attempt
 insert into attempts (
@@ -8,7 +8,7 @@ insert into attempts (
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: attempt_alike
--- the same for many that say nothing of their own
+-- the same for many without an error, output or exit code
 insert into attempts (job_id, fence, status, started_at, finished_at, worker_id, stdout_tail)
 select id, fence, ?2, coalesce(attempt_started_at, started_at, ?3), ?3, worker_id, log_tail
 from jobs
@@ -30,8 +30,8 @@ set status = ?2,
 where rowid = ?1;
 
 -- name: finish_alike
--- one statement for all: for the sake of the trigger each statement keeps copies of the pages that it changes, and
--- each gives the interpreter's lock away and waits for it
+-- one statement for all: because of the trigger, each statement copies the pages that it changes, and each one releases
+-- the interpreter lock and waits for it
 update jobs
 set status = ?2,
   finished_at = ?3,
@@ -57,7 +57,7 @@ set status = ?2,
 where rowid = ?1;
 
 -- name: release
--- an execution that never started leaves no start behind
+-- the execution never started: a job without attempts gets no started_at
 update jobs
 set status = ?2,
   scheduled_for = coalesce(?3, scheduled_for),
@@ -83,8 +83,8 @@ where rowid = ?1
   );
 
 -- name: copy
--- the job that retries an at_most_once one, in its place: its attempts go on counting; ?5 gives it a full budget, ?6 is
--- why it is over already
+-- the new job that retries an at_most_once one, at its position; ?5: with a full budget, else the tries go on counting;
+-- ?6: why it ends at once
 insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, step_fence, tries, losses, max_attempts, max_losses,
   backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,

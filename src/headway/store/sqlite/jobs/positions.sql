@@ -1,4 +1,4 @@
--- Differs because SQLite has no sequences: a counter row, moved under the write lock.
+-- Differs because SQLite has no sequences: a counter row, advanced under the write lock.
 
 -- name: next
 update counters

@@ -51,7 +51,7 @@ class PromoteVerbs(Verbs):
 
         def alone() -> Steps[Promoted]:
             promoted = yield from steps(_one_by_one)
-            # what failed is due still: nobody is to look for it at once, again and again
+            # what failed is still due: do not promote again at once
             wait_ms = promoted.next_due_ms
             return msgspec.structs.replace(promoted, next_due_ms=None if wait_ms is None else max(1_000, wait_ms))
 
@@ -90,7 +90,7 @@ def _queue_due(rows: Rows, now: int) -> Steps[int]:
             yield supersede(rowid, key, holder, now)
             ended.append(Departure(tied[rowid], "canceled"))
         elif asks:
-            # not in the batch: the next with this key must find it taken
+            # at once, not in the batch: the next job with this key must find it taken
             yield Statement(_SQL["queue"], move)
         else:
             due.append(move)

@@ -1,4 +1,4 @@
--- Differs because the due and the expired are picked by reads under the write lock and written row by row.
+-- Differs because due and expired jobs are read under the write lock and written row by row.
 
 -- name: probe
 select

@@ -63,7 +63,7 @@ class PruneVerbs(Verbs):
 
 
 def _prune_ties(rows: Rows) -> Steps[None]:
-    """Remove what tied these jobs to others, as far as nobody needs it any more."""
+    """Remove signals, edges and groups of pruned jobs, unless others still need them."""
     ids = [job_id for job_id, _ in rows]
     groups = {group_id for _, group_id in rows if group_id is not None}
     ((edges, signals),) = yield Statement(_SQL["any_ties"])

@@ -1,7 +1,7 @@
--- Differs because what hangs on the pruned jobs is removed by statements of its own, as far as there is any.
+-- Differs because attempts, signals, edges and groups of pruned jobs are deleted by their own statements.
 
 -- name: prune
--- a child is kept until the machine that waits for it has gone on
+-- a child is kept until the machine that waits for it goes on
 delete from jobs
 where rowid in (
   select rowid
@@ -46,7 +46,7 @@ delete from attempts
 where job_id = ?1;
 
 -- name: prune_audit
--- entries come in order of time: none but the first need a look
+-- entries are in order of time: only the first ones can be old enough
 delete from audit
 where id in (
     select id
@@ -104,7 +104,7 @@ from audit
 where at < ?1;
 
 -- name: any_ties
--- is there anything to prune beside the jobs
+-- whether there are any edges or signals at all
 select exists (select 1 from edges), exists (select 1 from signals);
 
 -- name: prune_children
@@ -112,7 +112,7 @@ delete from edges
 where child_id in (select value from json_each(?1));
 
 -- name: prune_parents
--- how a pruned job ended still matters to those that wait
+-- the outcome of a pruned job still matters to jobs that wait
 delete from edges
 where parent_id in (select value from json_each(?1))
   and not exists (
@@ -128,7 +128,7 @@ delete from signals
 where job_id = ?1;
 
 -- name: prune_groups
--- a group without its members and its callback is nothing any more
+-- a group goes with the last of its members and its callback
 delete from groups
 where (id in (select value from json_each(?1)) or callback_id in (select value from json_each(?2)))
   and not exists (

@@ -1,4 +1,4 @@
-"""Quotas: refuses a call that would let a tenant store more than an operator allows."""
+"""Quotas: refuses a call that would make a tenant store more than an operator allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SQL = statements("jobs/quotas")
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """What one tenant may store; None is no bound."""
+    """What one tenant may store; None: no limit."""
 
     tenant_id: str
     slug: str
@@ -89,7 +89,7 @@ def check_event_quotas(new: Sequence[str]) -> Steps[None]:
 
 
 def check_schedules(tenant_id: str) -> Steps[None]:
-    """Before one more schedule or trigger is put in. Raises `QueueFull`."""
+    """Check before a schedule or trigger is inserted. Raises `QueueFull`."""
     quota = (yield from quotas_of([tenant_id])).get(tenant_id)
     if quota is not None and quota.max_schedules is not None:
         ((found,),) = yield Statement(_SQL["schedules"], (tenant_id,))

@@ -1,7 +1,7 @@
--- Quotas: how much a tenant may store. Differs because writers take turns: whoever looks after its insert sees all.
+-- Differs because writers are serial: a check after the insert sees everything.
 
 -- name: of
--- the quotas of these tenants, their own or everybody's
+-- the quotas of these tenants: their own, else those of every tenant
 select
   named.value, coalesce(tenants.slug, named.value), limits.max_pending, limits.max_bytes, limits.max_events,
   limits.max_schedules, limits.max_group, limits.max_fan_out

@@ -1,4 +1,4 @@
-"""The reads: they run on connections of their own, never behind a writer."""
+"""Reads of jobs; they run on read connections, never behind the writer."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ReadVerbs(Verbs):
     def now(self) -> Op[datetime]:
         def steps() -> Steps[datetime]:
             return from_micros(self._clock.now())
-            yield Statement("")  # no statement is needed, but steps are a generator
+            yield Statement("")  # never reached: it makes this a generator, as steps must be
 
         return SqliteOp(steps, writes=False)
 

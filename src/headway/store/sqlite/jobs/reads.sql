@@ -1,4 +1,4 @@
--- Differs because a page's ids are picked first, by the index that its filter allows, and then read by `jobs`.
+-- Differs because the ids of a page are read first, by the index that suits its filter, and then the jobs.
 
 -- name: jobs
 select
@@ -114,7 +114,7 @@ where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2);
 
 -- name: counts
--- one scan each, of an index that holds only these statuses
+-- each by a scan of an index that has only these statuses
 select status, count(*)
 from jobs indexed by jobs_listed
 where status <> 'queued'
@@ -144,7 +144,7 @@ where tenant_id = ?1
 group by status;
 
 -- name: counts_of_others
--- what the default tenant does not own; its own jobs are not in that index
+-- of all but the default tenant, whose jobs are not in that index
 select status, count(*)
 from jobs indexed by jobs_tenant
 where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'

@@ -52,7 +52,7 @@ class ReapVerbs(Verbs):
 
 
 def _over(by: str | None, now: int) -> Steps[int]:
-    """Up to when a lease must have ended to be over: now; never, where the reaper itself was not heard in time."""
+    """Leases that ended by this time are over: now, or never if the reaper's own heartbeats were late."""
     if by is None:
         return now
     ((steady,),) = yield Statement(_SQL["steady"], (by, now))

@@ -1,4 +1,4 @@
--- Differs because the lost executions are picked by a read and ended by the statements of settle.
+-- Differs because lost executions are read first and ended by the statements of settle.
 
 -- name: steady
 select exists (
@@ -39,7 +39,7 @@ where status = 'running'
       and workers.lease_expires_at > ?1
       and workers.id not in (select value from json_each(?2))
   )
--- at random where some cannot be ended: they do not keep the others out of the limit for ever
+-- in random order if some could not be ended: those must not fill the limit every time
 order by case when ?4 then random() end, worker_id, id
 limit ?3;
 

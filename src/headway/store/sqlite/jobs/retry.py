@@ -1,4 +1,4 @@
-"""Retry: finished jobs run again with a full budget, in their order: after those that they wait for."""
+"""Retry: finished jobs run again with a full budget, those with `after` behind their parents."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class RetryVerbs(Verbs):
 def retry_jobs(
     ids: Sequence[str], now: int, *, tenant_id: str | None, actor: str | None, keep_place: bool = True
 ) -> Steps[dict[str, str]]:
-    """Let the finished ones of these jobs run again, those that wait for others (`after`) after these, and bring back
-    what their end had canceled; gives job id → id that will run. Raises `Duplicate`."""
+    """Put the finished ones of these jobs back, those with `after` behind their parents, and revive what their end had
+    canceled; gives job id → id that will run. Raises `Duplicate`."""
     jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
     again = _Again(now, actor, keep_place)
     runs = yield from again.retry(jobs)
@@ -55,7 +55,7 @@ def retry_jobs(
 
 
 def revive_more(job_id: str, now: int) -> Steps[int]:
-    """Bring back more of what the end of this job, which runs again, had canceled; gives how many."""
+    """Revive the next piece of what this job's end had canceled; gives how many."""
     again = _Again(now, None, False)
     back = yield from again.revive([job_id])
     yield from again.follow()
@@ -63,7 +63,7 @@ def revive_more(job_id: str, now: int) -> Steps[int]:
 
 
 class _Again:
-    """The jobs that one call lets run again, round by round."""
+    """The jobs that one call puts back, round by round."""
 
     def __init__(self, now: int, actor: str | None, keep_place: bool) -> None:
         self._now = now
@@ -74,7 +74,7 @@ class _Again:
         self._trains: list[TrainKey] = []
 
     def retry(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
-        """Put these back, all before it is decided who waits for whom; `leave_taken`: not those whose key is taken."""
+        """Put these back, all before it is decided who waits for whom; `leave_taken`: skip those whose key is taken."""
         if not jobs:
             return {}
         behind = yield from self._behind_others(jobs)
@@ -88,28 +88,28 @@ class _Again:
         for old, new in runs.items():
             if new != old:
                 yield from _hand_on(old, new)
-        # those that still wait for one of them wait for it again, by the id that runs now
+        # jobs that waited for one of them wait again, for the id that runs now
         yield Batch(_JOINS["reopen"], list(runs.items()))
         yield Statement(_JOINS["rejoin"], (json_list([runs[job_id] for job_id in behind if job_id in runs]),))
         self._held += [runs[job_id] for job_id in behind if job_id in runs]
         return runs
 
     def revive(self, parents: Sequence[str]) -> Steps[int]:
-        """Bring back what the end of these jobs had canceled, with what was canceled because of that in turn."""
+        """Revive what the end of these jobs had canceled, and what that had canceled in turn."""
         room = postponed.PIECE
         while parents:
             rows = yield Statement(_SQL["canceled_by"], (json_list(parents), room))
             back = yield from self.retry([_Finished(*row) for row in rows], leave_taken=True)
             room -= len(rows)
             if room <= 0:
-                if back:  # else all that were found are taken: they would be found again
+                if back:  # otherwise the keys of all are taken: the same ones would be found again
                     yield from postponed.leave("revived", [*parents, *back.values()])
                 break
             parents = list(back.values())
         return postponed.PIECE - room
 
     def follow(self) -> Steps[None]:
-        """Look at the trains of those that were cars, and wake the machines that have what they wait for again."""
+        """Release the next cars of their trains, and wake machines that have what they wait for."""
         ended: list[Departure] = []
         if self._waiting:
             yield from await_again(self._waiting)
@@ -117,14 +117,14 @@ class _Again:
         yield from follow(ended, now=self._now, children=self._held, trains=self._trains, machines=self._waiting)
 
     def _behind_others(self, jobs: Sequence[_Finished]) -> Steps[list[str]]:
-        """Those that wait for one that is not over, or that runs again with them."""
+        """Those that wait for an unfinished job, or for one that is put back with them."""
         rows = yield Statement(_JOINS["behind"], (json_list([job.id for job in jobs]),))
         return [job_id for (job_id,) in rows]
 
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
         to = _goes_to(job, held)
         if job.machine and job.status in ("succeeded", "dead", "failed"):
-            # the step that ended it is to see again what it saw; one that was canceled has gone on from there
+            # the step that ended it must see its signals again; the last step of a canceled machine was settled
             yield Statement(_GIVE_BACK, (job.id, job.fence))
         pending = held or (to == "waiting" and bool(job.joins))
         keeps = self._keep_place or job.train is not None
@@ -151,7 +151,7 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     unique_key: str | None
     unique_scope: str
     status: Status
-    waited: int  # a machine that was canceled while it waited
+    waited: int  # a machine, canceled while it waited
     joins: int  # for its children
     machine: int
     train: str | None
@@ -164,7 +164,7 @@ def _goes_to(job: _Finished, held: bool) -> Status:
 
 
 def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) -> Steps[str]:
-    """Put one finished job back, or make the job that retries it; gives the id that will run."""
+    """Put one finished job back, or insert the new job that retries it; gives the id that will run."""
     rowid, job_id, key, scope = job.rowid, job.id, job.unique_key, job.unique_scope
     anew = job.delivery == "at_most_once" and job.fence > 0
     if anew:
@@ -185,7 +185,7 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) 
 
 
 def _hand_on(old: str, new: str) -> Steps[None]:
-    """Let the job that retries another wait for what that one waited for, and stand for it."""
+    """Pass a job's edges, and its role as a group's callback, to the new job that retries it."""
     yield Statement(_JOINS["repoint_failed"], (old, new))
     yield Statement(_JOINS["pass_on"], (old, new))
     yield Statement(_CALL_BACK, (old, new))

@@ -1,4 +1,4 @@
--- Differs because rows are read, decided on and written one by one under the write lock.
+-- Differs because rows are read, decided on in Python and written one by one, under the write lock.
 
 -- name: finished
 select
@@ -12,7 +12,7 @@ where id in (select value from json_each(?1))
 order by position, id;
 
 -- name: canceled_by
--- what the end of these jobs, which run again, has canceled, and nothing else stops
+-- the jobs that the end of these parents had canceled, unless another failed parent still stops them
 select
   rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
   status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,

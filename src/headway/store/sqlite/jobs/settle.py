@@ -1,4 +1,4 @@
-"""Settle: writes how executions ended, in one batch, only where the fence still stands."""
+"""Settle: writes how executions ended, in one batch; one with an old fence changes nothing."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
 def _strays(
     worker_id: str, strays: list[Settlement], running: Mapping[str, Open]
 ) -> Steps[tuple[list[tuple[str, int]], dict[str, str | None]]]:
-    """Those that were written nowhere, and the inboxes of those that were written before and go on since."""
+    """The lost ones, and the inboxes of those that were settled before and are running their next step."""
     rows = yield Statement(_SQL["written"], (json_list([stray.id for stray in strays]), worker_id))
     written = {(job_id, fence) for job_id, fence in rows}
     lost: list[tuple[str, int]] = []

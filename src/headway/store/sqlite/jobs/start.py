@@ -14,7 +14,7 @@ _SQL = statements("jobs/start")
 
 
 def start_first(worker_id: str, queue: str, limit: int, now: int) -> Steps[list[Claim]]:
-    """Start the first jobs of a queue, in order. One that would enter a taken unique scope stays behind."""
+    """Start the first jobs of a queue, in order. One that would enter a taken unique scope stays queued."""
     rows = yield Statement(_SQL["first"], (worker_id, queue, now, limit))
     rows.sort()  # by priority, position, id: returning has no order
     return (yield from _claims(rows, 2))

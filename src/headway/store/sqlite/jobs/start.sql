@@ -1,4 +1,4 @@
--- Differs because the write lock makes skip locked needless.
+-- Differs because nothing is locked row by row.
 
 -- part: running
 status = 'running',
@@ -12,15 +12,15 @@ log_tail = null,
 log_end = null
 
 -- part: claim
--- the columns of a Claim; whether others may wait for its end; whether it has a place among its steps, or signals
--- coalesce: in returning, SQLite 3.40 takes a bare column that is null for one that is not
+-- a Claim's columns; whether others may wait for its end; whether it may have a place
+-- coalesce, because SQLite 3.40 gets `column is not null` wrong in a returning clause
 id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
 backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,
 fence - step_fence, coalesce(train, partition, group_id, parent_id) is not null or limited > 0,
 coalesce(step, signaled, parent_id) is not null
 
 -- name: first
--- or ignore: a job that would enter a unique scope now taken stays queued
+-- or ignore: a job that would enter a taken unique scope stays queued
 update or ignore jobs
 set {running},
   limited = 0

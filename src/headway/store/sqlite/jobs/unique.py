@@ -1,7 +1,7 @@
-"""Unique keys: who holds one, and the end of a job that would enter a scope that is taken.
+"""Unique keys: which job holds one, and the end of a job that would enter a taken scope.
 
-A job that ends without its key, because another holds it, keeps it written: in its scope, the status that it ended in
-has a minus in front. A retry takes that away and so finds out whether the key is still taken.
+A job that ends without its key, because another holds it, still records it: in its scope, the status that it ended in
+gets a minus in front. A retry removes the minus, and so finds out whether the key is still taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def covers(scope: str, status: str) -> bool:
 
 
 def holder_of_key(rowid: int) -> Steps[str | None]:
-    """The other job that has this job's unique key in scope."""
+    """The other job that holds this job's unique key."""
     rows = yield Statement(_SQL["holder"], (rowid,))
     return rows[0][0] if rows else None
 
@@ -31,12 +31,12 @@ def key_of(rowid: int) -> Steps[str | None]:
 
 
 def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
-    """Ends the job, without its key."""
+    """Cancels the job and drops its key."""
     return Statement(_SQL["supersede"], (rowid, now, superseded(key, holder)))
 
 
 def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:
-    """Raises `Duplicate` if another has the job's unique key."""
+    """Raises `Duplicate` if another job holds this job's unique key."""
     holder = yield from holder_of_key(rowid)
     if holder is not None:
         raise refusals.key_taken(job_id, key, holder)

@@ -1,5 +1,5 @@
 -- name: holder
--- who, but this job, has its unique key
+-- the other job that holds this job's unique key
 select other.id
 from jobs as me
 join jobs as other

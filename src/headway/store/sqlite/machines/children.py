@@ -1,4 +1,4 @@
-"""Children: the jobs that a machine spawned, for whose end it waits; and their end where it comes first."""
+"""Children: the jobs that a machine spawned and waits for; they are canceled if it ends first."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class ChildVerbs(Verbs):
 
 
 def join(machines: Sequence[str], now: int) -> Steps[list[Departure]]:
-    """Wake those of these machines whose children are all over; gives those that ended instead."""
+    """Wake those of these machines whose children are all over; gives the machines that ended instead."""
     rows = yield Statement(_SQL["joined"], (json_list(machines),))
     return (yield from wake([Waiting(*row) for row in rows], "children", now))
 
 
 def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]:
-    """Cancel the other children of these machines, each for the child that failed it; gives those that ended."""
+    """Cancel the other children of machines that a child failed; gives those that ended."""
     if not failed:
         return []
     rows = yield Statement(_STATUSES, (json_list(list(set(failed.values()))),))
@@ -85,7 +85,7 @@ def stop_orphans(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
 
 
 def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
-    """Cancel more children of a machine that ended, or that one of them has failed; gives those that ended."""
+    """Cancel the next piece of children of a machine that ended, or that a child failed; gives those that ended."""
     rows = yield Statement(_SQL["stopped_by"], (machine,))
     if not rows:
         return []
@@ -94,7 +94,7 @@ def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
 
 
 def await_again(machines: Iterable[str]) -> Steps[None]:
-    """Let these machines wait for those of their children, too, that run again by now."""
+    """Make these machines wait again for children that were retried meanwhile."""
     for machine in machines:
         yield Statement(_SQL["await_again"], (machine,))
 

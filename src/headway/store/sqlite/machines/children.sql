@@ -1,4 +1,4 @@
--- The jobs that machines spawned. Differs because whoever ends the last of them wakes the machine.
+-- Differs because the end of the last child wakes the machine in the same transaction.
 
 -- name: joined
 -- of these machines, those whose children are all over
@@ -17,7 +17,7 @@ where id in (select value from json_each(?1))
 order by position, id;
 
 -- name: siblings
--- those of its own that a machine waits for, and that nobody asked to stop
+-- the children that a machine waits for and that were not asked to stop yet
 select child.rowid
 from jobs as machine
 join edges
@@ -33,7 +33,7 @@ where machine.id = ?1
 limit ?2;
 
 -- name: stopped_by
--- why the children of this machine are to stop: it is over, or one of them did not succeed
+-- why a machine's children are to stop: it is over, or one of them failed
 select id, status
 from jobs
 where id = ?1
@@ -53,7 +53,7 @@ where machine.id = ?1
 limit 1;
 
 -- name: await_again
--- children that were retried meanwhile
+-- children that were retried run again
 update edges
 set state = 'pending'
 where child_id = ?1
@@ -79,7 +79,7 @@ where id = ?1
   and (?2 is null or tenant_id = ?2);
 
 -- name: spawner
--- who spawned at that fence: the machine, or the nearest of those that it was forked from
+-- the job that spawned at that fence: the machine, or the nearest one that it was forked from
 with recursive chain (id, origin, n) as (
   select id, case when began ->> 'joining' = ?2 then coalesce(began ->> 'joined', forked_from) else forked_from end, 0
   from jobs

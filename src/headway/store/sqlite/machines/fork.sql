@@ -1,5 +1,5 @@
 -- name: began
--- where a fork begins; the state stays as it was written
+-- where a fork begins, with the state as text, unchanged
 update jobs
 set began = '{"version":' || coalesce(version, 'null') || coalesce(',"state":' || state, '')
   || ',"joining":' || coalesce(joining, 'null') || coalesce(',"joined":"' || ?2 || '"', '') || '}'

@@ -1,4 +1,4 @@
-"""Inboxes: the signals of machines that nobody consumed yet, and whether they are what an await waits for."""
+"""Inboxes: a machine's unconsumed signals, and whether they are what it awaits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("machines/inbox")
-_AT_ONCE = 16  # of an inbox: so few are never much more than there is room for
+_AT_ONCE = 16  # signals per read of an inbox: few, so that one read is never far above `INBOX_BYTES`
 _encode = msgspec.json.Encoder().encode
 
 
 def inboxes(
     ids: Sequence[str], awaiting: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Steps[dict[str, tuple[Received, ...]]]:
-    """What is unconsumed of each of these that has any, in order of arrival; of a large inbox what is wanted most, up
-    to `INBOX_BYTES` and `INBOX_SIGNALS`, and at least one."""
+    """The unconsumed signals of each of these jobs that has any, in order of arrival; of a large inbox the most wanted
+    ones, up to `INBOX_BYTES` and `INBOX_SIGNALS`, at least one."""
     there: dict[str, list[tuple[int, str]]] = {}
     for job_id, seq, name in (yield Statement(_SQL["inbox"], (json_list(ids),))):
         there.setdefault(job_id, []).append((seq, name))
@@ -49,7 +49,7 @@ def inboxes(
 
 
 def names_there(ids: Sequence[str]) -> Steps[dict[str, set[str]]]:
-    """The names of the signals that are unconsumed."""
+    """The names of unconsumed signals, by job."""
     found: dict[str, set[str]] = {}
     for job_id, name in (yield Statement(_SQL["names"], (json_list(ids),))):
         found.setdefault(job_id, set()).add(name)
@@ -61,16 +61,16 @@ def to_text(signals: tuple[Received, ...] | None) -> str | None:
 
 
 def meets(awaiting: str, match_all: int | None, there: Iterable[str]) -> bool:
-    """Whether what is there is what a machine waits for, as its row says it."""
+    """Whether these names are what a machine's row says it awaits."""
     return satisfied(to_names(awaiting), to_match(match_all), there)
 
 
 def consume(consumed: Sequence[tuple[str, str, int, int]]) -> Steps[None]:
-    """Mark signals, each by (id, job id, fence, now)."""
+    """Mark signals as consumed, each given as (id, job id, fence, now)."""
     if consumed:
         yield Batch(_SQL["consume"], consumed)
 
 
 def move_inboxes(heirs: Mapping[str, str]) -> Steps[None]:
-    """Give what is unconsumed to the jobs that retry these."""
+    """Move unconsumed signals from jobs to the new jobs that retry them."""
     yield Batch(_SQL["move"], list(heirs.items()))

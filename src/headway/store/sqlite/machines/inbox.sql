@@ -7,7 +7,7 @@ where id = ?1
   and fence is null;
 
 -- name: inbox
--- what nobody consumed yet, in order of arrival
+-- unconsumed signals, in order of arrival
 select job_id, seq, name
 from signals indexed by signals_job
 where job_id in (select value from json_each(?1))
@@ -32,7 +32,7 @@ where job_id = ?1
   and fence is null;
 
 -- name: give_back
--- what the execution consumed that ended a machine, which is retried
+-- a retried machine gets back the signals that its last execution consumed
 update signals
 set fence = null,
   consumed_at = null

@@ -1,4 +1,4 @@
-"""Signals: puts them into inboxes and wakes who waits for them."""
+"""Signals: puts them into inboxes and wakes the machines that await them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _reads_nothing(job: _Target) -> bool:
 
 
 def _check_repeats(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[None]:
-    """What is there already is answered, not refused; raises `NotAllowed` for the rest."""
+    """A repeated signal is answered, not refused; raises `NotAllowed` for the others."""
     there = yield from _existing(signals, targets)
     for signal, job in zip(signals, targets, strict=True):
         if signal.id not in there and _reads_nothing(job):
@@ -102,7 +102,7 @@ def _check_repeats(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> 
 
 
 def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[dict[str, tuple[str, str]]]:
-    """For each of these signals that is there, by its id or dedup_key: (id, job id) of the one that is."""
+    """For each of these signals that exists, by its id or dedup_key: (id, job id) of the existing one."""
     rows = yield Statement(_SQL["with_id"], (json_list([signal.id for signal in signals]),))
     there: dict[str, tuple[str, str]] = {signal_id: (signal_id, job_id) for signal_id, job_id in rows}
     keyed = {
@@ -118,7 +118,7 @@ def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps
 
 
 def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> Steps[set[str]]:
-    """Insert them in call order; gives the ids of those that were not there."""
+    """Insert them in the order given; gives the ids of the new ones."""
     rows = [
         signal_row(signal, job.id, job.tenant_id, now)
         for signal, job in zip(signals, targets, strict=True)
@@ -136,7 +136,7 @@ def signal_row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:
 
 
 def _wake(signals: Sequence[NewSignal], targets: Sequence[_Target], created: set[str], now: int) -> Steps[None]:
-    """Wake who waits for one of these; what was there before was not enough, so only they can make the difference."""
+    """Wake the machines that await one of the new signals; earlier ones alone were not enough."""
     waiting: dict[str, _Target] = {}
     for signal, job in zip(signals, targets, strict=True):
         if job.status == "waiting" and signal.id in created and signal.name in to_names(job.awaiting):

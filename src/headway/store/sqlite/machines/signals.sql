@@ -1,7 +1,7 @@
--- Signals. Differs because who sends one wakes the machine that waits for it, in the same transaction.
+-- Differs because a signal wakes the machine that awaits it in the same transaction.
 
 -- name: lock
--- changes nothing, but takes the write lock before anything is read: in a caller's transaction it could not be had later
+-- changes nothing, but takes the write lock before the first read: a transaction that has read may not get it later
 update counters
 set value = value
 where name = '';
@@ -15,7 +15,7 @@ from jobs
 where id in (select value from json_each(?1));
 
 -- name: by_key
--- each named by tenant, kind and unique key; the first column is its place in the list
+-- by (tenant, kind, unique key); the first column is the index in the list
 select
   named.key, job.rowid, job.id, job.tenant_id, job.kind, job.queue, job.status, job.step is not null,
   exists (select 1 from attempts where attempts.job_id = job.id),

@@ -1,4 +1,4 @@
-"""Spawns: enqueues the children of machines in the transaction that parks these."""
+"""Spawn: enqueues a machine's children in the transaction that parks the machine."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ Edge = tuple[str, str, int, str, str, str, int]
 
 
 def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
-    """Enqueue the children of those of these machines that are parked now, and let these wait for them.
-
-    Raises what an enqueue raises."""
+    """Enqueue the children of the machines among these that wait now. Raises what an enqueue raises."""
     parked = [
         (end.job, end.turn) for end in turned if end.to == "waiting" and end.turn is not None and spawns(end.turn)
     ]
@@ -59,7 +57,7 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
 
 
 def _runs_as(answer: Enqueued, machine: str) -> Steps[tuple[str, Status]]:
-    """The job that stands for a child: its own, the one that it met, or the one that retries that."""
+    """The job that stands for a child: a new one, the existing one that it met, or the one that retries that."""
     if answer.id == machine:
         raise refusals.waits_for_itself(machine)
     if answer.status == "failed":

@@ -1,4 +1,4 @@
-"""Turns: where a claim finds a machine, and what the end of a step writes of it."""
+"""Turns: reads a machine's place for a claim, and writes its turn at the end of a step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from headway.store.sqlite.order.departures import Tied
 _SQL = statements("machines/turns")
 _GUARD = statements("jobs/change")["guard"]
 _encode = msgspec.json.Encoder().encode
-_NO_STATE = Place().state  # the very default, which is left out of the JSON
+_NO_STATE = Place().state  # this very object is the default, which is left out of the JSON
 
 
 def place_anew(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None]:
-    """Let those that take the next step only after the others of their queue stand at its end; a car keeps its seat."""
+    """Give machines that queue for their next step a position behind the others; a car keeps its own."""
     ends = [end for end in turned if end.to == "queued" and end.turn is not None and end.turn.outcome == "next"]
     ends = [end for end in ends if not (end.job.followed and tied[end.job.rowid].train is not None)]
     for end, position in zip(ends, (yield from positions(len(ends))), strict=True):
@@ -36,7 +36,7 @@ def place_anew(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None
 
 
 def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
-    """Write the moves with where the machines are then."""
+    """Write the moves, with the machines' new places."""
     batches: dict[str, list[tuple[Any, ...]]] = {"finish": [], "again": [], "go_on": []}
     for end in turned:
         if end.turn is None:
@@ -55,7 +55,7 @@ def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
 
 
 def go_elsewhere(turned: Sequence[Ending]) -> Steps[None]:
-    """Put those into another queue and partition whose next step has its own, or that come home."""
+    """Move machines whose next step has its own queue and partition, or that return to their home ones."""
     moves = [
         (end.job.rowid, turn.queue, turn.partition, turn.home_queue, turn.home_partition)
         for end in turned
@@ -71,7 +71,7 @@ def spawns(turn: Turn) -> bool:
 
 
 def _place(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
-    # the deadline is over with the wait
+    # a machine that is woken at once has no deadline
     waits = turn.deadline_ms is not None and end.woken is None
     return (
         end.job.rowid,
@@ -101,7 +101,7 @@ def _again(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
 
 
 def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
-    """Where these are, with their inboxes, as JSON: machines, children, and others if they have signals."""
+    """The places of these jobs as JSON, with their inboxes; only of machines, children, and jobs that have signals."""
     rows = yield Statement(_SQL["places"], (json_list(ids),))
     signals = yield from inboxes(ids, {row[0]: to_names(row[4]) for row in rows if row[4] is not None})
     return {
@@ -131,13 +131,13 @@ def prepare_turns(
         for rowid, queue, partition in (yield Statement(_SQL["stands"], (json_list(list(moving)),))):
             end, turn = moving[rowid]
             if (queue, partition) != (turn.queue, turn.partition):
-                end.to = "queued"  # its new place has limits of its own, which only a claim minds
+                end.to = "queued"  # the new queue and partition have their own limits, which only a claim checks
     going = [end.job.id for end, _ in turned if end.to == "running"]
     return (yield from inboxes(going)) if going else {}
 
 
 def attempt_of_machine(attempt: Sequence[Any], end: Ending, settlement: Settlement | None) -> tuple[Any, ...]:
-    """The parameters of a machine's attempt, from those of any job's."""
+    """A machine's attempt row, from a plain job's."""
     turn = None if settlement is None else settlement.turn
     if turn is None:
         return (*attempt, None, None, None, None, None, end.job.rowid)
@@ -145,7 +145,7 @@ def attempt_of_machine(attempt: Sequence[Any], end: Ending, settlement: Settleme
 
 
 def write_attempts(attempts: Sequence[tuple[Any, ...]]) -> Steps[None]:
-    """To be written before the job moves: what they do not say is taken from it."""
+    """Write machines' attempts. Before the job moves: the step and version that a turn does not name are its row's."""
     if attempts:
         yield Batch(_SQL["attempt"], attempts)
 

@@ -1,5 +1,4 @@
--- Machines: where they are, and what a turn writes. Differs because an await looks at its signals before it is written,
--- under the write lock, and so parks only where it has to.
+-- Differs because a turn that awaits signals checks the inbox before it is written, under the write lock.
 
 -- name: places
 select
@@ -9,7 +8,7 @@ from jobs
 where id in (select value from json_each(?1));
 
 -- name: attempt
--- what the turn does not say is as the job has it until then
+-- the step and version that a turn does not name are the job's
 insert into attempts (
   job_id, fence, status, started_at, finished_at, worker_id, error, exit_code, stdout_tail, stderr_tail, pid,
   step, version, outcome, note, state, woken
@@ -44,7 +43,7 @@ set status = ?11,
 where rowid = ?1;
 
 -- name: go_on
--- the next execution, in the same slot
+-- the next step runs at once, in the same slot
 update jobs
 set fence = fence + 1,
   attempt_started_at = ?11,
@@ -91,13 +90,13 @@ set status = ?11,
 where rowid = ?1;
 
 -- name: stands
--- where these run now
+-- the queue and partition that these run in
 select rowid, queue, partition
 from jobs
 where rowid in (select value from json_each(?1));
 
 -- name: go_to
--- another queue and partition; it does not run while this is written, or they are those that it runs in
+-- the next step's queue and partition; a running machine keeps those that it runs in
 update jobs
 set queue = ?2,
   partition = ?3,

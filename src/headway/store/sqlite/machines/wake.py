@@ -1,4 +1,4 @@
-"""Wakes machines that wait: they are queued where they stood, or end where their unique key is taken."""
+"""Wakes machines that wait: they are queued at their old position, or end if their unique key is taken."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True):
 
 
 def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Departure]]:
-    """Queue these; gives those that ended instead, because another has their unique key."""
+    """Queue these machines; gives those that ended instead, because another job has their unique key."""
     going: list[tuple[int, Woken, int]] = []
     ended: list[Departure] = []
     for machine in machines:
@@ -44,7 +44,7 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
             continue
         holder = yield from holder_of_key(machine.rowid)
         if holder is None:
-            # not in the batch: the next with this key must find it taken
+            # at once, not in the batch: the next job with this key must find it taken
             yield Statement(_SQL["wake"], move)
         else:
             tied = yield from ties([machine.rowid])
@@ -56,7 +56,7 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
 
 
 def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Departure]]:
-    """Wake those of these machines whose signals are there; gives those that ended instead."""
+    """Wake those of these machines that have the signals they await; gives those that ended instead."""
     rows = yield Statement(_SQL["awaiting"], (json_list(ids),))
     if not rows:
         return []
@@ -66,5 +66,5 @@ def wake_signaled(ids: Sequence[str], now: int) -> Steps[list[Departure]]:
 
 
 def late_rows(now: int, limit: int) -> Steps[Rows]:
-    """The machines whose await is over by its deadline, each as a `Waiting` is made of."""
+    """The machines whose await has timed out, as rows of `Waiting`."""
     return (yield Statement(_SQL["timed_out"], (now, limit)))

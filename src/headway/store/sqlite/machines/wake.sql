@@ -8,7 +8,7 @@ set status = 'queued',
 where rowid = ?1;
 
 -- name: awaiting
--- of these machines, those that wait for signals
+-- of these machines, those that await signals
 select rowid, id, unique_key, unique_scope, awaiting, match_all
 from jobs
 where id in (select value from json_each(?1))

@@ -1,4 +1,4 @@
-"""The rest of what was too much for one transaction: tenants take turns, each in the order in which it was left."""
+"""Arrivals: does what was too much for one transaction, tenants in turn, each in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.store.sqlite.order.trains import clear_some
 
 
 class ArrivalVerbs(Verbs):
-    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - one piece is a transaction's worth
+    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - a piece is what one transaction should do
         def probe() -> Steps[int | None]:
             return None if (yield from postponed.any_left()) else 0
 
@@ -28,9 +28,9 @@ class ArrivalVerbs(Verbs):
 
 
 def do_some(now: int) -> Steps[int]:
-    """Do what is left, as much as a transaction should; gives how many arrivals that were."""
+    """Do as much of the postponed work as one transaction should; gives how many arrivals that was."""
     done = ended = 0
-    tenant = str(uuid4())  # begin with any of them
+    tenant = str(uuid4())  # start with a random one
     while done + ended < postponed.PIECE and (arrival := (yield from postponed.take(tenant))) is not None:
         what, key, tenant = arrival
         done += 1
@@ -39,7 +39,7 @@ def do_some(now: int) -> Steps[int]:
 
 
 def _do(what: postponed.What, key: str, now: int) -> Steps[int]:
-    """The next piece of one; gives how many jobs it ended, or brought back."""
+    """Do the next piece of one arrival; gives how many jobs it ended or brought back."""
     match what:
         case "ended":
             return (yield from follow_late(key, now))

@@ -1,4 +1,4 @@
--- Differs because a claim counts and takes under the write lock: there are no gates.
+-- Differs because a claim counts and starts under the write lock: there are no gates.
 
 -- part: candidate
 jobs.rowid, jobs.id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key

@@ -1,4 +1,4 @@
-"""What ties a job to others: its train, partition, limits, joins and group; and that it left its place."""
+"""Departures: a job leaves its status or queue, and what that may set free: its train, limits, joins and group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TrainKey = tuple[str, str]
 
 
 class Tied(msgspec.Struct, frozen=True, array_like=True):
-    """A job before it moves, as those see it who may have waited for that."""
+    """What ties a job to others, read before it moves."""
 
     rowid: int
     id: str
@@ -45,12 +45,12 @@ class Tied(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Departure(msgspec.Struct, frozen=True):
-    """A job that left its place, and where it went."""
+    """A job that left its status or queue, and where it went."""
 
     job: Tied
     to: Status
-    heir: str | None = None  # the job that retries it has its seat, and those that wait for it
-    spared: bool = False  # its train goes on, whatever it says
+    heir: str | None = None  # the new job that retries it: it takes its place in the train, and its dependents
+    spared: bool = False  # its train moves on, whatever on_canceled says
 
     def holds(self) -> bool:
         """Whether its end puts its train on hold."""
@@ -63,13 +63,13 @@ class Departure(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether it is over and did not succeed; one that a new job retries goes on as that."""
+        """Whether it is over without success; one that a new job retries is not."""
         return self.to in ("dead", "canceled") or (self.to == "failed" and self.heir is None)
 
     def freed(self) -> Iterator[str]:
-        """The limit keys under which something else may go now."""
+        """The limit keys under which another job may start now."""
         job = self.job
-        # what waits aside stood for nobody; a queued job may have been the one that was let in
+        # a limited job held no slot; a queued one may hold the slot that it was admitted for
         queued = job.status == "queued" and job.limited_by is None
         if job.status != "running" and not queued:
             return

@@ -26,7 +26,7 @@ class FairVerbs(Verbs):
 
 
 def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
-    """The next candidates: one of each tenant that has some, beginning after the one served last, and around again."""
+    """The next candidates: one of each tenant in turn, beginning after the one served last."""
     ((turn,),) = yield Statement(_SQL["turn"], (queue,))
     waiting = yield from _tenants(queue, turn or "", count)
     picked: list[Candidate] = []
@@ -46,12 +46,12 @@ def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
 
 
 def serve(queue: str, tenant_id: str) -> Statement:
-    """Remembers who was served last."""
+    """Records which tenant was served last."""
     return Statement(_SQL["set_turn"], (queue, tenant_id))
 
 
 def _tenants(queue: str, turn: str, count: int) -> Steps[list[str]]:
-    """Up to so many tenants that have something, from the one after `turn` around to it."""
+    """Up to `count` tenants that have queued jobs, beginning after `turn` and wrapping around."""
     ahead = [tenant for (tenant,) in (yield Statement(_SQL["tenants"], (queue, turn, count)))]
     if len(ahead) == count or not turn:
         return ahead

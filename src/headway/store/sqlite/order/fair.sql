@@ -1,7 +1,7 @@
--- Differs because whose turn it is stands in the queue's row, under the write lock.
+-- Differs because the queue's row records the tenant served last, under the write lock.
 
 -- name: tenants
--- the tenants after this one that have something to claim, each found by one probe
+-- the next tenants that have something to claim, each found by one probe
 with recursive ring (tenant_id, n) as (
   select (
     select tenant_id

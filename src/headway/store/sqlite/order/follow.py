@@ -1,4 +1,4 @@
-"""What follows when jobs leave their place: trains, joins, groups, limits and events, until nothing follows."""
+"""What a job's end sets free: the next car, dependents, machines, slots under limits; and the group that it stops."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def follow(
     trains: Iterable[TrainKey] = (),
     machines: Iterable[str] = (),
 ) -> Steps[int]:
-    """Do what follows from these jobs' leaving; also look at these held jobs, trains, and machines with children. Gives
-    how many other jobs this has ended.
+    """Do what follows from these departures; also decide these held jobs, trains, and machines with children. Gives how
+    many other jobs this has ended.
 
-    `ended` are jobs that ended as well, but for whose end nobody waited: it is only told.
+    `ended` are jobs that ended, too, but that nobody waited for: only the event is emitted.
 
-    A job that this ends has followers of its own, and so on. Once so many have ended that other writers would wait, the
-    followers of the rest are left as arrivals.
+    A job that this ends may set others free, and so on. Once a piece of them has ended, the rest is postponed, so that
+    other writers do not wait long.
     """
     spent = 0
     todo = list(left)
@@ -92,7 +92,7 @@ def follow_ends(ends: Ends, now: int) -> Steps[None]:
 
 
 def follow_late(job_id: str, now: int) -> Steps[int]:
-    """The same for a job that is over and whose followers were left for later."""
+    """The same for a job that is over and whose followers were postponed."""
     rows = yield Statement(_OVER, (job_id,))
     if not rows:
         return 0  # it runs again
@@ -104,7 +104,7 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
 
 
 def _trains_of(over: Iterable[Departure]) -> dict[TrainKey, None]:
-    # whoever retries a job has its seat: nothing moves
+    # a job that is retried by a new one leaves its place in the train to that
     return {
         (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None
     }

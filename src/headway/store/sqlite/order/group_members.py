@@ -1,4 +1,4 @@
-"""Groups as their members meet them: a job joins one, or its end stops one."""
+"""Members of groups: a new job joins a group, and a failed one may stop it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def make_group(group: NewGroup, now: int) -> Statement:
 
 
 def join_groups(members: Iterable[NewJob]) -> Steps[None]:
-    """Let the callbacks of groups that are there already wait for these new members, too."""
+    """Add new members to existing groups, whose callbacks wait for them, too."""
     by_group: dict[str, list[NewJob]] = {}
     for job in members:
         if job.group_id is not None:
@@ -45,7 +45,7 @@ def join_groups(members: Iterable[NewJob]) -> Steps[None]:
 
 
 def stop_groups(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
-    """Stop the groups that end when one of their members does not succeed; gives what this ended."""
+    """Stop the groups with on_failure=stop that one of these failed; gives the jobs that this ended."""
     failed = {each.job.group_id for each in over if each.job.group_id is not None and each.failed}
     if not failed:
         return []
@@ -56,10 +56,10 @@ def stop_groups(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
 
 
 def stop_some(group_id: str, now: int) -> Steps[list[Departure]]:
-    """Cancel members of a group that is stopped, so many at a time, and its callback; gives what this ended."""
+    """Cancel the next piece of a stopped group's members, and its callback; gives the jobs that this ended."""
     reasons = yield Statement(_SQL["stopping"], (group_id,))
     if not reasons:
-        return []  # somebody has retried it meanwhile
+        return []  # it was retried meanwhile
     members = [rowid for (rowid,) in (yield Statement(_SQL["to_stop"], (group_id, postponed.PIECE)))]
     if len(members) == postponed.PIECE:
         yield from postponed.leave("stopping", [group_id])

@@ -1,4 +1,4 @@
--- Differs because a stop cancels the members in the transaction of the one that failed.
+-- Differs because the members are canceled in the transaction in which one failed.
 
 -- name: new
 insert into groups (id, tenant_id, mode, on_failure, callback_id, created_at)
@@ -6,7 +6,7 @@ values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict do nothing;
 
 -- name: joined
--- the groups that new members name, as they stand
+-- the existing groups that new members name
 select g.id, g.tenant_id, g.on_failure, g.stopped_at, g.callback_id, callback.status
 from groups as g
 left join jobs as callback
@@ -28,7 +28,7 @@ where id = ?1
   and stopped_at is not null;
 
 -- name: to_stop
--- members that nobody has asked to stop yet
+-- members that were not asked to stop yet
 select rowid
 from jobs indexed by jobs_group
 where group_id = ?1

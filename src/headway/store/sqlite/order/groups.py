@@ -1,4 +1,4 @@
-"""Groups: cancel and retry of all members at once, and how far they are."""
+"""Groups: cancel or retry all members at once, and their counts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GroupVerbs(Verbs):
             ended = [job_id for (job_id,) in (yield Statement(_SQL["ended"], (group_id,)))]
             if not ended:
                 return []
-            # the callback waits for them again, also one that has run
+            # the callback waits for them again, even if it has run
             everyone = ended if callback_id is None else [*ended, callback_id]
             runs = yield from retry_jobs(everyone, now, tenant_id=None, actor=actor)
             return [new for old, new in runs.items() if old != callback_id]

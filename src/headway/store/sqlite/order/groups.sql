@@ -22,7 +22,7 @@ where group_id = ?1
 order by id;
 
 -- name: ended
--- members that ended without having succeeded; who was retried by a new job is not among them
+-- members that ended without success and were not retried by a new job
 select jobs.id
 from jobs indexed by jobs_group
 where group_id = ?1

@@ -1,4 +1,4 @@
-"""Lets held jobs go: they are queued, or scheduled until their time, or end where their unique key is taken."""
+"""Releases held jobs: they are queued, or scheduled until their time, or end if their unique key is taken."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL = statements("order/held")
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A held job that may go, and where."""
+    """A held job that may go, and to which status."""
 
     rowid: int
     to: Status
@@ -31,7 +31,7 @@ class Held(msgspec.Struct, frozen=True):
 
 
 def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
-    """Let these jobs go; gives those that ended instead, because another has their unique key."""
+    """Release these jobs; gives those that ended instead, because another job has their unique key."""
     going: dict[Status, list[int]] = {}
     ended: list[Departure] = []
     for job in jobs:
@@ -40,7 +40,7 @@ def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
             continue
         holder = yield from holder_of_key(job.rowid)
         if holder is None:
-            # not with the others: the next with this key must find it taken
+            # at once, not in the batch: the next job with this key must find it taken
             yield _going([job.rowid], job.to, now)
         else:
             tied = yield from ties([job.rowid])

@@ -6,7 +6,7 @@ set status = ?2,
 where rowid in (select value from json_each(?1));
 
 -- name: settled_car
--- it waits for nobody but its train any more
+-- it waits only for its train now
 update jobs
 set pending = 0
 where rowid = ?1;

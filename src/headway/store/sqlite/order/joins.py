@@ -1,4 +1,4 @@
-"""Joins: jobs that wait for other jobs, by edges that are decided when the parent is over."""
+"""Joins: jobs wait for other jobs by edges, each decided when its parent is over."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class JoinVerbs(Verbs):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """Who waited for jobs that are over."""
+    """Which jobs waited for parents that are over."""
 
     held: list[str] = []
     machines: list[str] = []
-    failed: dict[str, str] = {}  # machines whose other children are to stop, by the child that failed them
+    failed: dict[str, str] = {}  # machine → the child that failed it: its other children are to stop
 
 
 def decide(over: Iterable[Departure]) -> Steps[Decided]:
@@ -76,7 +76,7 @@ def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
 
 
 def decide_gone(children: Sequence[str]) -> Steps[Decided]:
-    """Decide the edges of these jobs whose parent is over, or whose row was deleted, which is no success."""
+    """Decide the edges of these jobs whose parent is over, or was deleted, which counts as failed."""
     if not children:
         return Decided()
     rows = yield Statement(_SQL["over"], (json_list(children),))
@@ -92,7 +92,7 @@ def decide_gone(children: Sequence[str]) -> Steps[Decided]:
 
 
 def release(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], list[TrainKey]]]:
-    """Let go, or end, those of these jobs that wait for nobody any more; gives what ended, and the trains of cars."""
+    """Release or end those of these jobs that wait for no parent any more; gives what ended, and the trains of cars."""
     rows = yield Statement(_SQL["ready"], (json_list(children), now))
     going: list[Held] = []
     cars: list[tuple[int]] = []
@@ -115,9 +115,9 @@ def release(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], l
 
 
 def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Steps[None]:
-    """Let these new jobs wait for others; `stands_for` are the jobs that those of this call turned out to be.
+    """Add the edges of new jobs with `after`; `stands_for` maps ids of this call to the existing jobs that they met.
 
-    Raises `InvalidJob` for one that does not exist."""
+    Raises `InvalidJob` for a parent that does not exist."""
     named = {stands_for.get(parent_id, parent_id): None for job in children for parent_id in job.after}
     if not named:
         return
@@ -141,7 +141,7 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
 
 
 def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
-    """End the jobs whose parent did not succeed."""
+    """Cancel the jobs whose parent failed."""
     rows = yield Statement(_SQL["statuses"], (json_list(list(set(failed.values()))),))
     statuses: dict[str, Status] = dict(rows)
     tied = yield from ties(failed)

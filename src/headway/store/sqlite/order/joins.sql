@@ -20,7 +20,7 @@ where parent_id = ?1
   and state = 'pending';
 
 -- name: ready
--- of these jobs, those that wait for nobody any more, with the first that failed them
+-- of these jobs, those that wait for no parent any more, with the first parent that failed, if any
 select
   child.rowid, child.tenant_id, child.train,
   case when child.scheduled_for > ?2 then 'scheduled' else 'queued' end,
@@ -93,7 +93,7 @@ where edges.child_id = ?1
 order by edges.parent_id;
 
 -- name: reopen
--- those that still wait for a job that is retried wait for it again, by the id that runs now
+-- jobs that still wait for a retried one wait again, for the id that runs now
 update edges
 set parent_id = ?2,
   state = 'pending'
@@ -107,7 +107,7 @@ where parent_id = ?1
   );
 
 -- name: repoint_failed
--- those that the old one's end has canceled wait for the new one, should they come back
+-- jobs that its end has canceled belong to the new one, in case they are revived
 update edges
 set parent_id = ?2
 where parent_id = ?1
@@ -115,7 +115,7 @@ where parent_id = ?1
   and state = 'failed';
 
 -- name: behind
--- of these jobs, those that wait for one that is not over, or for another of them
+-- of these jobs, those that wait for an unfinished one, or for another of these
 select distinct edges.child_id
 from json_each(?1) as child
 join edges
@@ -127,7 +127,7 @@ where (parent.id is not null and parent.finished_at is null)
   or edges.parent_id in (select value from json_each(?1));
 
 -- name: rejoin
--- what these jobs wait for now, after all of them were put back; what is over holds up nobody that is retried
+-- after all were put back: an unfinished parent is waited for again, a finished one is not
 update edges
 set state = case
   when exists (
@@ -148,7 +148,7 @@ set child_id = ?2
 where child_id = ?1;
 
 -- name: over
--- what these jobs wait for although it is over, or gone
+-- parents that these jobs wait for although they are over, or deleted
 select distinct edges.parent_id, parent.status
 from edges
 left join jobs as parent

@@ -1,4 +1,4 @@
-"""Jobs aside: queued ones that a full limit keeps out of the claim's way until there is room."""
+"""Limited jobs: queued ones that wait for a full limit, out of the claim's sight until there is room."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headway.store.sqlite.engine.statements import statements
 _SQL = statements("order/limited")
 
 ALL = 1 << 62
-"""As many as there are."""
+"""All of them."""
 
 
 def let_in(freed: Mapping[str, int]) -> Steps[None]:
-    """Let in as many jobs as each key was freed, in each queue that has some aside: the room is the first claim's."""
+    """Admit as many jobs as each key has free slots, in every queue that has some: the first claim gets the slot."""
     found: list[tuple[int]] = []
     places: list[tuple[str, str, int]] = []
     for key, count, rowid, queue, last in (yield Statement(_SQL["first"], (msgspec.json.encode(freed).decode(),))):
@@ -34,11 +34,11 @@ def let_in(freed: Mapping[str, int]) -> Steps[None]:
 
 
 def put_aside(jobs: Iterable[tuple[int, str]]) -> Steps[None]:
-    """Put each of these jobs (by rowid) aside under a key."""
+    """Mark each of these jobs (by rowid) as limited by a key."""
     yield Batch(_SQL["put_aside"], list(jobs))
 
 
 def keys_aside(after: str, limit: int) -> Steps[list[str]]:
-    """The next keys, in order, that have jobs aside."""
+    """The next keys, in order, that limit queued jobs."""
     rows = yield Statement(_SQL["keys"], (after, limit))
     return [key for (key,) in rows]

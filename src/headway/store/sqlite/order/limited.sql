@@ -1,7 +1,7 @@
--- Jobs that wait for a full limit, beside their queue. Differs because there is nobody else to lock out.
+-- Differs because writers are serial: nothing has to be locked.
 
 -- name: first
--- under each of these keys the first job aside, its queue, and the last queue that has some
+-- for each of these keys the first job that it limits, its queue, and the last queue that has some
 select
   named.key, named.value, job.rowid, job.queue,
   (
@@ -38,7 +38,7 @@ order by priority, position, id
 limit ?3;
 
 -- name: let_in
--- by rowid: an update that looks for its rows itself takes twice the time
+-- by rowid: an update that finds its rows itself takes twice the time
 update jobs
 set limited_by = null
 where rowid = ?1;
@@ -49,7 +49,7 @@ set limited_by = ?2
 where rowid = ?1;
 
 -- name: keys
--- the keys from here on that have jobs aside
+-- the next keys that limit queued jobs
 with recursive named (key, n) as (
   select (
     select limited_by
@@ -75,7 +75,7 @@ from named
 where key is not null;
 
 -- name: first_of_key
--- the first of those that wait for each of these keys
+-- the first job that each of these keys limits
 select
   limited_by, queue, {order/capacity.candidate}
 from json_each(?1) as named

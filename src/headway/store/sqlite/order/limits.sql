@@ -22,7 +22,7 @@ where scope = ?1
   and name = ?2;
 
 -- name: mark
--- what runs already counts from now on
+-- running jobs count from now on
 update jobs indexed by jobs_running
 set limited = 1
 where status = 'running'
@@ -34,7 +34,7 @@ where status = 'running'
   end;
 
 -- name: meter
--- as many as the limit needs to know of
+-- as many jobs as the limit needs to know of
 update jobs
 set metered = 1
 where rowid in (
@@ -88,7 +88,7 @@ where limited > 0
   and concurrency_key = ?3;
 
 -- name: usage_k
--- one tenant's part of a kind's limit
+-- one tenant's jobs under a kind's limit
 select count(*)
 from jobs indexed by jobs_limited
 where limited > 0

@@ -1,4 +1,4 @@
-"""How trains move: whoever ends a locomotive lets the next car go, or puts the train on hold."""
+"""The next car of a train: released when its locomotive ends, unless that puts the train on hold."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "cancele
 
 
 def busy_trains(trains: Iterable[TrainKey]) -> Steps[set[TrainKey]]:
-    """Those of these trains that show an unfinished car or a hold: a new car has to wait there."""
+    """Those of these trains that have an unfinished car or are on hold: a new car must wait."""
     rows = yield Statement(_SQL["busy"], (json_list(list(trains)),))
     return {(tenant, train) for tenant, train in rows}
 
 
 def hold_trains(left: Iterable[Departure], now: int) -> Steps[None]:
-    """Put the trains on hold whose locomotive ended as it should not."""
+    """Put trains on hold whose locomotive ended in a way that holds them (on_dead, on_canceled)."""
     holds = [
         (job.tenant_id, job.train, now, job.id, f"job {job.id} {_ENDED[to]}", None)
         for job, to in ((each.job, each.to) for each in left if each.holds())
@@ -32,7 +32,7 @@ def hold_trains(left: Iterable[Departure], now: int) -> Steps[None]:
 
 
 def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
-    """Let the head of each train go that has neither a locomotive nor a hold; gives the cars that ended instead."""
+    """Release the first car of each train without locomotive and hold; gives the cars that ended instead."""
     ended: list[Departure] = []
     looked_at = list(trains)
     while looked_at:
@@ -45,23 +45,23 @@ def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
 
 
 def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
-    """The same for the trains of these cars (by rowid), which were locomotives and are over: nothing else has moved."""
+    """The same behind these locomotives (by rowid), which are over; fast path: nothing else has moved."""
     rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
     return (yield from let_go([Held(*row) for row in rows], now))
 
 
 def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:
-    """Those of these trains whose head could go although nobody let it."""
+    """Those of these trains whose first car could go but was not released."""
     rows = yield Statement(_SQL["heads"], (json_list(list(trains)), now))
     return [(tenant, train) for _, tenant, train, *_ in rows]
 
 
 def hold(tenant_id: str, train: str, now: int, *, reason: str | None, actor: str | None) -> Statement:
-    """Puts a train on hold, unless it is."""
+    """Puts a train on hold, unless it is already."""
     return Statement(_SQL["hold"], (tenant_id, train, now, None, reason, actor))
 
 
 def unhold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:
-    """End a train's hold, if it is (this job's); the next car is the caller's to let go."""
+    """End a train's hold (if this job put it there); the caller releases the next car."""
     rows = yield Statement(_SQL["unhold"], (tenant_id, train, job_id))
     return bool(rows)

@@ -1,4 +1,4 @@
--- Differs because writers are serial: whoever ends a locomotive looks for the next car in the same transaction.
+-- Differs because writers are serial: the next car is found in the transaction that ends the locomotive.
 
 -- name: busy
 -- of these trains, those that have an unfinished car or are on hold
@@ -26,7 +26,7 @@ where exists (
   );
 
 -- name: heads
--- the cars that can be let go now: no locomotive, no hold, and the head waits for nobody else
+-- the first cars that can go now: the train has no locomotive and no hold, and the car has no `after` left
 select
   head.rowid, head.tenant_id, head.train,
   case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,
@@ -58,7 +58,7 @@ where head.pending = 0
   );
 
 -- name: next
--- the same behind locomotives that were the last to leave their trains
+-- fast path: the same behind locomotives that have just ended
 select
   head.rowid,
   case when head.scheduled_for > ?2 then 'scheduled' else 'queued' end,

@@ -1,4 +1,4 @@
--- Differs because writers are serial: what arrives is only the rest of what was too much for one transaction.
+-- Differs because writers are serial: an arrival is only what was too much for one transaction.
 
 -- name: leave
 insert into arrivals (what, id, tenant_id)
@@ -17,7 +17,7 @@ values (
 on conflict do nothing;
 
 -- name: take
--- the first one of the next tenant in turn
+-- the first arrival of the next tenant in turn
 delete from arrivals
 where seq = coalesce(
   (select seq from arrivals indexed by arrivals_turn where tenant_id > ?1 order by tenant_id, seq limit 1),

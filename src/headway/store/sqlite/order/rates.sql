@@ -4,7 +4,7 @@ from buckets
 where key in (select value from json_each(?1));
 
 -- name: fill
--- what is left of a bucket, and when somebody should look again because some wait for it
+-- a bucket's tokens, and when it has one again for jobs that wait for it
 insert into buckets (key, tokens, at, full_at, wake_at, starts)
 values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict (key) do update

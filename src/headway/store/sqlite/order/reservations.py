@@ -1,4 +1,4 @@
-"""Reservations: a queue for one holder alone, until it is given back or expires."""
+"""Reservations: a queue belongs to one holder until it is given back or expires."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def any_expired(now: int) -> Steps[bool]:
 
 
 def expire(now: int) -> Steps[None]:
-    """Remove the reservations that expired, and record it."""
+    """Remove the expired reservations, and audit that."""
     for queue, holder in (yield Statement(_SQL["expired"], (now,))):
         yield record_setting(now, queue, holder, "reservation.expired")
 

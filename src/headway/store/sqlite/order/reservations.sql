@@ -1,4 +1,4 @@
--- Differs because a claim looks for a reservation under the write lock, so none can be under way when one is granted.
+-- Differs because a claim checks reservations under the write lock, so no claim is under way when one is granted.
 
 -- name: reserve
 insert into reservations (queue, id, holder, since, expires_at)

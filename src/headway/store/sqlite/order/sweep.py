@@ -1,4 +1,4 @@
-"""Sweep: finds and repairs what an outside hand broke, a part at a time."""
+"""Sweep: finds and repairs what SQL from outside broke, a part at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from headway.store.sqlite.order.postponed import any_left
 from headway.store.sqlite.order.reservations import any_expired, expire
 
 _SQL = statements("order/sweep")
-_LOOK_AHEAD = 1_000  # jobs of a queue among which one may stand for those aside
+_LOOK_AHEAD = 1_000  # how far into a queue a job is looked for that holds the limit's free slot
 
 
 @dataclass
 class _Place:
-    """Where a sweep stopped; an empty text begins again."""
+    """Where a sweep stopped; empty begins again."""
 
     train: TrainKey = ("", "")
     job: str = ""
@@ -54,7 +54,7 @@ class SweepVerbs(Verbs):
         def probe() -> Steps[Swept | None]:
             now = self._clock.now()
             if (yield from any_left()):
-                return Swept()  # what is still to come is not broken
+                return Swept()  # what is postponed is not broken
             begin = self._swept_to or _Place()
             broken, end = yield from _look(begin, limit, now)
             if broken or (yield from any_expired(now)):
@@ -72,7 +72,7 @@ class SweepVerbs(Verbs):
             decided = yield from decide_gone(broken.jobs)
             ended = yield from stop_siblings(decided.failed, now)
             ended += yield from wake_signaled(broken.signaled, now)
-            # their cars are to stop where something goes wrong: that is a person's to look at
+            # their cars ask for a hold if something goes wrong: a person should look at it
             rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
             for tenant, train in rows:
                 yield hold(tenant, train, now, reason="its locomotive was deleted", actor=None)
@@ -86,7 +86,7 @@ class SweepVerbs(Verbs):
 
 
 def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
-    """What is broken in the next part, and where that ends."""
+    """What is broken in the next part, and where that part ends."""
     trains = [(tenant, train) for tenant, train in (yield Statement(_SQL["trains"], (*begin.train, limit)))]
     stuck = (yield from stuck_trains(trains, now)) if trains else []
     pending = yield Statement(_SQL["pending"], (begin.job, limit))
@@ -104,14 +104,14 @@ def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
 
 
 def _signaled(machines: Rows) -> Steps[list[str]]:
-    """Those of these that have what they wait for."""
+    """The ids of those of these machines whose signals are there."""
     asked = {row[0]: row[2:] for row in machines if row[1] and row[2] is not None}
     there = (yield from names_there(list(asked))) if asked else {}
     return [job_id for job_id, (names, every) in asked.items() if meets(names, every, there.get(job_id, ()))]
 
 
 def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:
-    """The keys that jobs wait for although there is room, and nobody stands for them in their queue."""
+    """The keys that limit jobs although they have room, and no queued job holds that free slot."""
     firsts = yield from first_aside(keys)
     capacity = yield from read_capacity([job for _, _, job in firsts], now)
     idle: list[str] = []

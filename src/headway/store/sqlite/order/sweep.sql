@@ -1,4 +1,4 @@
--- Looks for what nothing else would ever move again. Differs because it reads first and takes the write lock to repair.
+-- Differs because it reads first, and takes the write lock only to repair.
 
 -- name: trains
 -- the next trains that have held cars, each found by a probe
@@ -13,7 +13,7 @@ with recursive seen (job, n) as (
     limit 1
   ), 1
   union all
-  -- the tenant's next, else the next tenant's first: a comparison of both at once would walk over all cars before
+  -- the tenant's next, else the next tenant's first: a row-value comparison would walk over all cars before
   select coalesce(
     (
       select next.rowid
@@ -45,7 +45,7 @@ join jobs
   on jobs.rowid = seen.job;
 
 -- name: pending
--- the next jobs that wait for others; is there one left that is not over
+-- the next jobs that wait for others, and whether one of those is unfinished
 select id, exists (
   select 1
   from edges
@@ -63,7 +63,7 @@ order by id
 limit ?2;
 
 -- name: awaiting
--- the next machines that wait for signals; is there any signal
+-- the next machines that await signals, and whether they have any
 select id, exists (
   select 1
   from signals
@@ -79,7 +79,7 @@ order by id
 limit ?2;
 
 -- name: standing_for
--- of the first jobs of a queue, those that may go under the same key
+-- the first jobs of a queue: one of them may hold the free slot of a key
 select {order/capacity.candidate}
 from jobs
 where status = 'queued'
@@ -97,7 +97,7 @@ select exists (
 );
 
 -- name: holding
--- of these trains, those whose first car would have held its train by its end
+-- of these trains, those whose first car holds its train if it fails
 select key.value ->> 0, key.value ->> 1
 from json_each(?1) as key
 join jobs as head

@@ -1,4 +1,4 @@
-"""Trains: operators hold, resume and clear them and skip a car, each audited; and their reads."""
+"""Trains: operators hold, resume and clear them and skip cars, all audited; and the reads of trains."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class TrainVerbs(Verbs):
 
 
 def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
-    """Cancel some more of the cars of a train that is being cleared; end its hold when none is left. Gives how many."""
+    """Cancel the next piece of a train that is being cleared; end its hold when none is left. Gives how many."""
     up_to = yield Statement(_SQL["clearing"], (tenant, train))
     if not up_to:
         return 0

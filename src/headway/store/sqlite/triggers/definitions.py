@@ -1,4 +1,4 @@
-"""Definitions: what operators change of kinds, over what the code of workers declares of kinds and schedules."""
+"""Definitions: workers declare their kinds and schedules; what operators changed stays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 class _Code(msgspec.Struct, frozen=True, kw_only=True):
-    """What the code said last of the fields that an operator may change."""
+    """The last declared values of the fields that an operator may change."""
 
     description: str
     schema: msgspec.Raw = _NOTHING
@@ -99,7 +99,7 @@ class DefinitionVerbs(Verbs):
 
 
 def _declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Steps[None]:
-    """Write what the code says of these kinds, but what an operator changed; nothing where nothing differs."""
+    """Write the declared values, except those that an operator changed; nothing if nothing differs."""
     rows = (yield from _rows([each.kind for each in definitions])) if definitions else {}
     for said in definitions:
         before = rows.get(said.kind)
@@ -111,7 +111,7 @@ def _declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Step
 
 
 def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
-    """Write one schedule; gives the id of its row, None if the name belongs to a stored one."""
+    """Write one declared schedule; gives its row's id, None if a stored schedule has the name."""
     trigger_id = yield from find_trigger(schedule.tenant_id, schedule.type, schedule.name)
     if trigger_id is None:
         yield insert_trigger(schedule, "code", now)
@@ -123,7 +123,7 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
     said = stored(schedule)
     after = said | {"enabled": before["enabled"], "next_fire_at": before["next_fire_at"]}
     if any(before[name] != after[name] for name in _TIMING):
-        # one that is off is due when it is switched on, and not before
+        # a disabled schedule gets its next time when it is enabled
         after["next_fire_at"] = said["next_fire_at"] if before["enabled"] else None
     if after == before:
         yield Statement(_TRIGGERS["declared"], (trigger_id, now))
@@ -133,13 +133,13 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
 
 
 def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:
-    """The rows as they are stored, in order of kind."""
+    """The stored rows by kind, in order."""
     rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
     return {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in rows}
 
 
 def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
-    """Gives the row as it is stored now."""
+    """Write the row under a new revision; gives it as stored."""
     row = row | {"revision": row["revision"] + 1, "updated_at": now}
     yield Statement(_SQL["put"], tuple(row.values()))
     return row
@@ -150,7 +150,7 @@ def _to_definition(row: dict[str, Any]) -> Definition:
 
 
 def _unwritten(kind: str, now: int) -> dict[str, Any]:
-    """The row of a kind of which nothing is stored."""
+    """The row of a kind that has none."""
     said = _said(NewDefinition(kind=kind))
     row = {"kind": kind, "active": 1, "changed": "[]", "revision": 0, "created_at": now, "updated_at": now}
     row = said | row | {"origin": "stored", "code": None}
@@ -158,7 +158,7 @@ def _unwritten(kind: str, now: int) -> dict[str, Any]:
 
 
 def _said(said: NewDefinition) -> dict[str, Any]:
-    """What the code says, as it is stored."""
+    """The declared values, as stored."""
     values = msgspec.structs.asdict(said) | {"computed": int(said.computed), "origin": "code"}
     code = _Code(
         description=said.description,
@@ -172,7 +172,7 @@ def _said(said: NewDefinition) -> dict[str, Any]:
 
 
 def _back_to_code(row: dict[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    """The values that these fields have by the code; what no code has said is as in a new definition."""
+    """The declared values of these fields; defaults if nothing was declared."""
     said = row["code"]
     code = _said(NewDefinition(kind=row["kind"])) if said is None else _decode_code(said).values()
     return {name: code[name] for name in fields}

@@ -1,4 +1,4 @@
--- Definitions. Differs because a row is read, changed in Python under the write lock, and written as a whole.
+-- Differs because a row is read, changed in Python under the write lock, and written as a whole.
 
 -- name: read
 select

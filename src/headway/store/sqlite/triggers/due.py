@@ -1,4 +1,4 @@
-"""Due: which schedules and events are to be fired now, with what a fire of them is made of."""
+"""Due: which schedules and events are to be fired now, with their triggers and templates."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from headway.store.sqlite.triggers.templates import read_templates
 from headway.store.sqlite.triggers.triggers import read_triggers
 
 _SQL = statements("triggers/due")
-_LEFT_TO_OTHERS_US = 600_000_000  # how long an event is that only others can handle
-_PROBED = 10_000  # tenants that one look asks for schedules
+_LEFT_TO_OTHERS_US = 600_000_000  # ten minutes: how long an event is left to the workers that can handle it
+_PROBED = 10_000  # tenants that one call asks for schedules
 
 
 class DueVerbs(Verbs):
@@ -43,7 +43,7 @@ class DueVerbs(Verbs):
             events = yield from read_events(list(pending))
             schedules = tuple(resolved[trigger_id] for trigger_id in ids if trigger_id in resolved)
             if ids and not schedules:
-                next_due = None  # what is due cannot be read: nobody should look again at once because of that
+                next_due = None  # what is due cannot be read: do not look again at once
             return Due(
                 now=from_micros(now),
                 schedules=schedules,
@@ -58,7 +58,7 @@ class DueVerbs(Verbs):
 
 
 def _listeners(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bool]]]:
-    """The oldest events that wait, each with the ids of the triggers on it, and which the caller cannot fire."""
+    """The oldest pending events, each with the ids of its triggers, and whether the caller cannot fire them."""
     rows = yield Statement(_SQL["events"], (kinds, limit, now - _LEFT_TO_OTHERS_US))
     if len(rows) == limit:
         rows = (yield from _events_in_turn(kinds, now, limit)) or rows
@@ -68,7 +68,7 @@ def _listeners(kinds: str, now: int, limit: int) -> Steps[dict[str, dict[str, bo
     return pending
 
 
-# where more is due than one look gives, each tenant has its part: none waits for another's backlog
+# if more is due than one call gives, each tenant gets a share: none waits for another's backlog
 
 
 def _schedules_in_turn(kinds: str, declared: str, now: int, limit: int) -> Steps[list[str]]:
@@ -90,7 +90,7 @@ def _events_in_turn(kinds: str, now: int, limit: int) -> Steps[Rows]:
 
 
 def _owners(probe: str, now: int, limit: int) -> Steps[list[str]]:
-    """Up to `limit` tenants that have something, beginning with any of them: who is many does not always come first."""
+    """Up to `limit` tenants that have something due, beginning with a random one."""
     first = last = str(uuid.uuid4())
     again = False
     owners: list[str] = []
@@ -123,7 +123,7 @@ def _resolved_triggers(ids: Iterable[str]) -> Steps[dict[str, ResolvedTrigger]]:
 
 
 def _legible(trigger: Trigger, template: Template | None) -> bool:
-    """Whether the objects of both are objects: what cannot be read is text."""
+    """Whether all JSON objects of both could be read; one that could not is text."""
     objects = [trigger.payload, trigger.options, trigger.when]
     if template is not None:
         objects += [template.payload, template.options]

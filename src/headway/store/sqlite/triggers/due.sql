@@ -1,8 +1,7 @@
--- What is to be fired now. Differs because it is three looks on a read connection: whether there is anything, which,
--- and only then the rows.
+-- Differs because it is three reads: whether anything is due, which ids, and only then the rows.
 
 -- name: probe
--- when the first schedule is due that the caller may fire; is there a pending event; how definitions are
+-- when the caller's first schedule is due; whether an event is pending; the state of the definitions
 select
   (
     select g.next_fire_at
@@ -46,7 +45,7 @@ order by g.next_fire_at, g.id
 limit ?4;
 
 -- name: events
--- the oldest; but those of which all triggers are for others to fire, for a while
+-- the oldest ones; those that only other workers can handle are left to them for a while
 select e.id
 from events as e indexed by events_pending
 where e.status = 'pending'
@@ -79,7 +78,7 @@ order by e.id
 limit ?2;
 
 -- name: events_of
--- one tenant's part of them
+-- one tenant's events
 select e.id
 from events as e indexed by events_turn
 where e.status = 'pending'
@@ -113,7 +112,7 @@ order by e.id
 limit ?2;
 
 -- name: due_owner
--- the first tenant after this one that has a schedule, and when its first is due
+-- the next tenant that has a schedule, and when its first one is due
 select tenant_id, next_fire_at
 from triggers indexed by triggers_turn
 where enabled = 1
@@ -124,7 +123,7 @@ order by tenant_id, next_fire_at
 limit 1;
 
 -- name: schedules_of
--- one tenant's part of what is due
+-- one tenant's due schedules
 select g.id, g.next_fire_at
 from triggers as g indexed by triggers_turn
 left join templates as m
@@ -142,7 +141,7 @@ order by g.next_fire_at
 limit ?4;
 
 -- name: event_owner
--- the first tenant after this one that has an event waiting
+-- the next tenant that has a pending event
 select tenant_id, 0
 from events indexed by events_turn
 where status = 'pending'
@@ -151,7 +150,7 @@ order by tenant_id
 limit 1;
 
 -- name: met
--- the triggers on these events that have no fire for them, and which of them the caller cannot fire
+-- the triggers on these events without a fire for them, and whether the caller cannot fire them
 select e.id, g.id, coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?2))
 from events as e
 join triggers as g indexed by triggers_event

@@ -1,4 +1,4 @@
-"""Events: what applications emit, another try for those that failed, and the engine's own: that jobs ended."""
+"""Events: applications emit them, operators retry failed ones, and the engine emits its own when jobs end."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class EventVerbs(Verbs):
 
 
 def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]]:
-    """Those of these events that exist, newest first, and why a payload (its text then) cannot be read."""
+    """Those of these events that exist, newest first, each with why its payload cannot be read, if so."""
     if not ids:
         return {}
     rows = yield Statement(_SQL["read"], (json_list(ids),))
@@ -108,7 +108,7 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 def announce(ids: Sequence[str], now: int) -> Steps[None]:
-    """Emit an event for each of these jobs that a trigger of its tenant listens to; one look where nobody does."""
+    """Emit an event for each of these jobs whose end a trigger of its tenant listens to; one query if none does."""
     listeners = yield Statement(_SQL["listeners"])
     if not listeners:
         return

@@ -1,4 +1,4 @@
--- Events. Differs because the engine's own are made in Python, of jobs that the transaction has ended.
+-- Differs because the engine's own events are built in Python, for jobs that the transaction ended.
 
 -- name: put
 insert into events (id, tenant_id, name, payload, correlation_id, created_by, emitted_at, status)
@@ -7,7 +7,7 @@ on conflict do nothing
 returning tenant_id;
 
 -- name: taken
--- the first of these ids, each with its tenant, that is of another tenant's event
+-- the first of these (id, tenant) whose event belongs to another tenant
 select e.id
 from json_each(?1) as new
 join events as e
@@ -68,7 +68,7 @@ order by id desc
 limit ?5;
 
 -- name: read
--- a blob: a text that is no UTF-8 would stop the whole read
+-- as a blob: a text that is not UTF-8 would fail the whole read
 select
   e.id, e.tenant_id, coalesce(t.slug, e.tenant_id), e.name, cast(e.payload as blob), e.status, e.emitted_at, e.handled_at,
   e.correlation_id, e.created_by, e.job_id, e.error
@@ -79,7 +79,7 @@ where e.id in (select value from json_each(?1))
 order by e.id desc;
 
 -- name: listeners
--- who listens to what of the engine's own events; there is normally nobody
+-- which tenants listen to which of the engine's own events; normally none
 select distinct tenant_id, event
 from triggers indexed by triggers_engine
 where enabled = 1
@@ -88,7 +88,7 @@ where enabled = 1
   and event < 'headway.job/';
 
 -- name: ended
--- of these jobs, those that are over; a job that such an event started is none, or a failing reaction had no end
+-- of these jobs, those that are over and were not started by such an event: a failing reaction would go on for ever
 select
   id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id
 from jobs

@@ -1,4 +1,4 @@
-"""Fires: what schedules and events came to, written with their jobs in one transaction."""
+"""Fires: schedules and events fire their triggers; fires and their jobs are written in one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AFTER_EVERY_ID = "g"
 
 
 class _Firer(msgspec.Struct, frozen=True, array_like=True):
-    """A trigger as its fires see it."""
+    """What firing needs to know of a trigger."""
 
     id: str
     tenant_id: str
@@ -33,7 +33,7 @@ class _Firer(msgspec.Struct, frozen=True, array_like=True):
     dedupe_window_ms: int
 
     def meant_by(self, firing: Firing) -> bool:
-        """Whether the row is still as the firing was planned by."""
+        """Whether the trigger is still as it was when the firing was planned."""
         planned = (firing.revision, to_micros(firing.due_at))
         return bool(self.enabled) and (self.revision, self.next_fire_at) == planned
 
@@ -146,7 +146,7 @@ class FireVerbs(Verbs):
 
 
 def _end(event_id: str, now: int) -> Steps[None]:
-    """The event is over: failed, if a fire of it is."""
+    """End an event: failed if one of its fires failed."""
     rows = yield Statement(_SQL["errors"], (event_id,))
     errors = "\n".join(f"{name}: {error}" for name, error in rows)
     yield Statement(_SQL["handled"], (event_id, "failed" if rows else "handled", now, errors if rows else None))
@@ -158,7 +158,7 @@ def _triggers(ids: Iterable[str]) -> Steps[dict[str, _Firer]]:
 
 
 def _not_taken(fires: Sequence[NewFire], trigger: _Firer) -> Steps[list[NewFire]]:
-    """One for each nominal time that the trigger has not fired for."""
+    """Those whose nominal time the trigger has not fired for, one for each time."""
     times = [to_micros(fire.nominal_at) for fire in fires if fire.nominal_at is not None]
     taken = {at for (at,) in (yield Statement(_SQL["taken"], (trigger.id, json_list(times))))}
     found: list[NewFire] = []
@@ -173,7 +173,7 @@ def _not_taken(fires: Sequence[NewFire], trigger: _Firer) -> Steps[list[NewFire]
 
 
 def _fire_alone(fire: NewFire, trigger: _Firer, now: int) -> Steps[list[Fire]]:
-    """Fire, unless a job of the trigger is not over."""
+    """Fire, unless a job of the trigger is unfinished."""
     if fire.job is not None:
         rows = yield Statement(_SQL["unfinished"], (trigger.id,))
         if rows:
@@ -182,7 +182,7 @@ def _fire_alone(fire: NewFire, trigger: _Firer, now: int) -> Steps[list[Fire]]:
 
 
 def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
-    """Fire for an event, unless the trigger does not want it or made the same job a short time ago."""
+    """Fire for an event, unless the trigger skips it or made a job by the same dedupe key within its window."""
     if fire.job is None and fire.error is None:
         return (yield from _write(fire, trigger, now, "skipped", None, event_id=event_id))
     if fire.job is not None and fire.dedupe_key is not None:

@@ -1,4 +1,4 @@
--- Fires. Differs because triggers, overlaps and dedupe keys are looked at one by one under the write lock.
+-- Differs because triggers, overlaps and dedupe keys are checked one by one, under the write lock.
 
 -- name: triggers
 select id, tenant_id, name, enabled, revision, next_fire_at, overlap, dedupe_window_ms
@@ -6,7 +6,7 @@ from triggers
 where id in (select value from json_each(?1));
 
 -- name: taken
--- which of these nominal times the trigger has fired for
+-- those of these nominal times that the trigger has fired for
 select nominal_at
 from fires indexed by fires_nominal
 where trigger_id = ?1
@@ -14,7 +14,7 @@ where trigger_id = ?1
   and nominal_at in (select value from json_each(?2));
 
 -- name: unfinished
--- a job that the trigger's last fires made and that is not over, or one that retries such a job
+-- an unfinished job of the trigger's last fires, or one that retries such a job
 with recursive made (id) as (
   select job_id
   from (
@@ -56,7 +56,7 @@ insert into fires (id, trigger_id, tenant_id, nominal_at, event_id, fired_at, st
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- name: note_made
--- what a fire that made a job leaves on its trigger
+-- a fire that made a job is recorded on its trigger
 update triggers
 set last_fired_at = ?2,
   last_job_id = ?3,
@@ -85,7 +85,7 @@ from fires indexed by fires_event
 where event_id in (select value from json_each(?1));
 
 -- name: errors
--- of all fires of the event, also those before
+-- of all fires of the event, earlier ones included
 select coalesce(triggers.name, fires.trigger_id), fires.error
 from fires indexed by fires_event
 left join triggers

@@ -1,4 +1,4 @@
-"""Templates: made, changed and deleted under names that are unique in their tenant; each audited."""
+"""Templates: created, changed and deleted under names that are unique in their tenant; audited."""
 
 from __future__ import annotations
 

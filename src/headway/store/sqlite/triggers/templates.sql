@@ -1,4 +1,4 @@
--- Templates. Differs because names and triggers are looked at first, under the write lock.
+-- Differs because names and triggers are checked first, under the write lock.
 
 -- name: page
 select id
@@ -20,7 +20,7 @@ order by id
 limit ?4;
 
 -- name: read
--- blobs: a text that is no UTF-8 would stop the whole read
+-- as blobs: a text that is not UTF-8 would fail the whole read
 select
   m.id, m.tenant_id, coalesce(t.slug, m.tenant_id), m.name, m.kind, cast(m.payload as blob), cast(m.options as blob),
   m.description, m.revision, m.created_by, m.created_at, m.updated_at

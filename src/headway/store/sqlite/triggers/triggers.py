@@ -1,4 +1,4 @@
-"""Triggers: schedules and event triggers, made, changed and deleted; each audited."""
+"""Triggers: schedules and event triggers, created, changed and deleted; audited."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def insert_trigger(trigger: NewTrigger, origin: str, now: int) -> Statement:
 
 
 def write_trigger(trigger_id: str, values: Mapping[str, Any], now: int, declared_at: int | None = None) -> Statement:
-    """Sets all that can be changed, revision + 1."""
+    """Writes all changeable columns, under a new revision."""
     return Statement(_SQL["change"], (trigger_id, now, declared_at, *(values[name] for name in CHANGEABLE)))
 
 

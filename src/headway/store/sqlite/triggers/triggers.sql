@@ -1,4 +1,4 @@
--- Triggers. Differs because a row is read, changed in Python under the write lock, and written as a whole.
+-- Differs because a row is read, changed in Python under the write lock, and written as a whole.
 
 -- name: page
 select id
@@ -12,7 +12,7 @@ order by id
 limit ?6;
 
 -- name: read
--- blobs: a text that is no UTF-8 would stop the whole read
+-- as blobs: a text that is not UTF-8 would fail the whole read
 select
   g.id, g.tenant_id, coalesce(t.slug, g.tenant_id), g.type, g.name, g.kind, g.template_id, m.kind,
   cast(g.payload as blob), cast(g.options as blob), g.description, g.enabled, g.origin, g.created_by, g.created_at, g.updated_at, g.declared_at, g.revision, g.cron,

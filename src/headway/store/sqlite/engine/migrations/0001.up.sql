@@ -1,6 +1,6 @@
--- Version 1: tenants, queues, jobs and attempts, the fleet, order and exclusion, machines, and work that starts itself.
--- Ids are canonical UUID text, times whole microseconds since 1970 (UTC), JSON is text.
--- A list under `in` is built anew for every row that a batch writes, so what writes look at is searched by instr.
+-- Version 1: tenants, queues, jobs and attempts, workers, trains, joins and limits, machines, schedules and events.
+-- Ids are canonical UUID text, times are microseconds since 1970 (UTC), JSON is text.
+-- SQLite builds the list of an `in` again for every row that is written, so triggers and checks use instr instead.
 
 create table tenants (
   id text not null primary key,
@@ -14,7 +14,7 @@ create table tenants (
   )
 ) strict, without rowid;
 
--- names that tenants had: nobody has them again
+-- former names of tenants: never used again
 create table retired_slugs (
   slug text not null primary key,
   tenant_id text not null,
@@ -54,7 +54,7 @@ begin
   where exists (select 1 from retired_slugs where slug = new.slug);
 end;
 
--- an enqueue spares itself the look at this tenant
+-- an enqueue relies on this row and does not look for it
 insert into tenants (id, slug, created_at)
 values ('cbc7797a-7d82-5166-9044-8e0ae3cba0bc', 'default', unixepoch() * 1000000);
 
@@ -65,7 +65,7 @@ create table queues (
   fair integer not null default 0,
   -- the tenant that was served last
   turn text,
-  -- it had jobs with a partition or limits of their own, so its claims have to look at them
+  -- it has had jobs with a partition or limits, so claims have to check them
   guarded integer not null default 0
 ) strict, without rowid;
 
@@ -80,7 +80,7 @@ create table counters (
 
 insert into counters (name, value) values ('position', 0);
 
--- What may be long stands last: reading the columns before it does not walk its overflow pages.
+-- Long columns come last: reading the others does not walk their overflow pages.
 create table jobs (
   id text not null primary key,
   tenant_id text not null,
@@ -92,7 +92,7 @@ create table jobs (
   priority integer not null,
   position integer,
   fence integer not null default 0,
-  -- how many of these were before this step, or never started: fence - step_fence is the number of this execution of it
+  -- fence - step_fence is the number of the step's current execution
   step_fence integer not null default 0,
   tries integer not null default 0,
   losses integer not null default 0,
@@ -133,16 +133,16 @@ create table jobs (
   rate_period_ms integer,
   rate_burst integer,
   rate_key text,
-  -- while it is queued: the full limit that it waits for, out of the claim's way
+  -- while queued: the full limit that it waits for, out of the claim's sight
   limited_by text,
-  -- while it is running: it counts under the limit of its queue, kind or tenant (1), or only under that of its key (2)
+  -- while running: it counts under a limit of its queue, kind or tenant (1), or only under its concurrency key (2)
   limited integer not null default 0,
-  -- it counts for its tenant's max_pending
+  -- it counts towards its tenant's max_pending
   metered integer not null default 0,
   -- it is in a fair queue
   fair integer not null default 0,
   group_id text,
-  -- while it is held: it waits for other jobs
+  -- while held: it waits for other jobs
   pending integer not null default 0,
   version integer,
   step text,
@@ -150,9 +150,9 @@ create table jobs (
   awaiting text,
   -- null: one of them is enough
   match_all integer,
-  -- of its await, while it waits
+  -- when its await times out
   deadline_at integer,
-  -- the execution that spawned the jobs that it waits, or waited, for
+  -- the fence of the Spawn whose children it waits, or waited, for
   joining integer,
   woken text check (woken = 'signal' or woken = 'children' or woken = 'timeout'),
   home_queue text,
@@ -160,12 +160,12 @@ create table jobs (
   forked_from text,
   began text, -- where a fork, or the retry of an at_most_once machine, began: model/machine.py's Began
   parent_id text,
-  -- it has had a signal although it has no step yet, so a claim has to look
+  -- it got a signal before its first step, so a claim has to read its inbox
   signaled integer,
   template_id text,
   template_revision integer,
   trigger_id text,
-  -- how many characters were logged in all: log_tail are the last of them
+  -- how many characters were logged in all; log_tail has the last of them
   log_end integer,
   payload text not null,
   meta text,
@@ -173,7 +173,7 @@ create table jobs (
   error text,
   log_tail text,
   state text,
-  -- somebody runs it, and has begun: or nobody would ever end it
+  -- a running job has a worker and a start: otherwise it would never be reaped
   check (status <> 'running' or (worker_id is not null and attempt_started_at is not null)),
   check (scheduled_for between 0 and 221845392000000000),
   check (expires_at between 0 and 221845392000000000),
@@ -224,7 +224,7 @@ create index jobs_tenant
 on jobs (tenant_id, id)
 where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
--- Each index of jobs is partial, and its first condition is one that a plain job fails: that is cheap, but not free.
+-- Each of these indexes is partial, and a plain job fails its first condition: cheap for plain jobs, though not free.
 
 create index jobs_aside
 on jobs (limited_by, queue, priority, position, id)
@@ -256,7 +256,7 @@ on jobs (tenant_id, partition)
 where partition is not null
   and status = 'running';
 
--- what counts under a limit: by kind, tenant and key; by tenant or queue alone it is read as a whole
+-- what counts under a limit, by kind, tenant and key; for a limit of a tenant or queue all of it is read
 create index jobs_limited
 on jobs (kind, tenant_id, concurrency_key, queue, limited)
 where limited > 0
@@ -281,7 +281,7 @@ create index jobs_children
 on jobs (parent_id, id)
 where parent_id is not null;
 
--- The moves of model/status.py; a test holds the two lists equal. The two that every job makes are spared the search.
+-- The moves of model/status.py; a test compares the two lists. The two moves that every job makes are checked first.
 create trigger jobs_moves
 after update of status on jobs
 when old.status <> new.status
@@ -344,7 +344,7 @@ create table attempts (
   primary key (job_id, fence)
 ) strict, without rowid;
 
--- an attempt is what happened: it is written once, and goes with its job
+-- an attempt is immutable; it is deleted with its job
 create trigger attempts_fixed
 before update on attempts
 begin
@@ -390,8 +390,7 @@ create index audit_job
 on audit (job_id, id)
 where job_id is not null;
 
--- only trains that stand still have a row
--- the rest of what was too much for one transaction
+-- what was too much for one transaction
 create table arrivals (
   seq integer primary key,
   what text not null check (what in ('ended', 'stopping', 'orphaned', 'revived', 'clearing')),
@@ -414,7 +413,7 @@ create table holds (
   primary key (tenant_id, train)
 ) strict, without rowid;
 
--- fence: of the execution that spawned the parent for its machine; 0 where the child only comes after the parent
+-- fence: of the execution that spawned the parent, whose machine is the child; 0: the child has `after`
 create table edges (
   parent_id text not null,
   child_id text not null,
@@ -464,12 +463,12 @@ create table limits (
   primary key (scope, name)
 ) strict, without rowid;
 
--- an enqueue has to look
+-- every enqueue asks whether there are any
 create index limits_quotas
 on limits (name)
 where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null;
 
--- what rates remember of their starts; a bucket that is not here is as good as new
+-- the token buckets of rates; one without a row is full
 create table buckets (
   key text not null primary key,
   tokens real not null, -- of a rate with a burst, at `at`
@@ -507,7 +506,7 @@ create table signals (
   payload text not null
 ) strict;
 
--- by job: those that nobody consumed yet come first, in order of arrival
+-- by job: unconsumed signals first, in order of arrival
 create index signals_job
 on signals (job_id, fence);
 
@@ -515,7 +514,7 @@ create unique index signals_dedup
 on signals (job_id, dedup_key)
 where dedup_key is not null;
 
--- changed: a JSON array of the fields that no longer follow the code; code: what that said last of such fields
+-- changed: a JSON array of the fields that an operator changed; code: the declared values of such fields
 create table definitions (
   kind text not null primary key,
   description text not null,
@@ -535,16 +534,16 @@ create table definitions (
   updated_at integer not null
 ) strict, without rowid;
 
--- every enqueue looks whether there is any
+-- every enqueue asks whether there are any
 create index definitions_inactive
 on definitions (kind)
 where active = 0;
 
--- every look at what is due asks whether one was written
+-- every `due` asks whether one was written
 create index definitions_revision
 on definitions (revision);
 
--- one row that cannot be read would be in the way of all others: the checks keep out what SQL might bring
+-- one unreadable row would block all others: the checks keep out what SQL from outside might write
 create table templates (
   id text not null primary key,
   tenant_id text not null,
@@ -635,7 +634,7 @@ on triggers (tenant_id, event)
 where enabled = 1
   and type = 'event';
 
--- whoever ends jobs looks whether anybody listens to that
+-- the end of a job asks whether a trigger listens to it
 create index triggers_engine
 on triggers (tenant_id, event)
 where enabled = 1
@@ -666,7 +665,7 @@ create unique index fires_nominal
 on fires (trigger_id, nominal_at)
 where nominal_at is not null;
 
--- by event first: what is left of an event is found by it, too
+-- by event first: it also serves the lookup of an event's fires
 create unique index fires_event
 on fires (event_id, trigger_id)
 where event_id is not null;
@@ -679,7 +678,7 @@ where status = 'enqueued'
 create index fires_trigger
 on fires (trigger_id, id);
 
--- the jobs that a schedule made last, however often it was skipped since
+-- the last jobs of a schedule, however often it was skipped since
 create index fires_made
 on fires (trigger_id, id)
 where status = 'enqueued'
