@@ -218,7 +218,7 @@ def _before_fork() -> None:
     for live in [store._live for store in list(_stores)]:
         if live is None or live.pid != os.getpid():
             continue
-        if live.writer.hold(_FORK_PATIENCE_S):
+        if live.writer.pause(_FORK_PATIENCE_S):
             _held.append(live.writer)
             live.writer.disconnect()
         _shut.append(live.file.gate)
@@ -230,7 +230,7 @@ def _after_fork_in_parent() -> None:
     while _shut:
         _shut.pop().open()
     while _held:
-        _held.pop().let_go()
+        _held.pop().resume()
 
 
 def _after_fork_in_child() -> None:

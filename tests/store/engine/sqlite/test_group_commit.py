@@ -43,11 +43,11 @@ def test_waiting_ops_share_one_commit_and_one_that_fails_fails_alone(store):
 
     async def main() -> list[Any]:
         writer = store._live.writer
-        assert writer.hold(1)
+        assert writer.pause(1)
         waiting = [asyncio.ensure_future(store.arun(store.ops.enqueue(batch))) for batch in batches]
         await asyncio.sleep(0.05)
         assert not any(one.done() for one in waiting)
-        writer.let_go()
+        writer.resume()
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     answers = asyncio.run(main())
@@ -63,11 +63,11 @@ def test_nothing_is_answered_before_its_commit(store):
     done = threading.Event()
     early: list[bool] = []
     commits.before = lambda: early.append(done.wait(0.2))
-    assert store._live.writer.hold(1)
+    assert store._live.writer.pause(1)
     thread = threading.Thread(target=lambda: (enqueue(store), done.set()))
     thread.start()
     time.sleep(0.05)
-    store._live.writer.let_go()
+    store._live.writer.resume()
     thread.join(10)
     assert done.is_set()
     assert early == [False]
@@ -96,14 +96,14 @@ def test_an_op_that_nobody_awaits_any_more_harms_nobody(store):
 
     async def main() -> None:
         writer = store._live.writer
-        assert writer.hold(1)
+        assert writer.pause(1)
         first = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
         await asyncio.sleep(0.05)  # the writer has taken this one: the next two are a group
         gone = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
         kept = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
         await asyncio.sleep(0.05)
         gone.cancel()
-        writer.let_go()
+        writer.resume()
         assert (await asyncio.wait_for(kept, 10))[0].created
         await first
 
@@ -145,11 +145,11 @@ assert sum(store.run(ops.counts(tenant_id=None)).values()) == 1
 
 async def group():
     writer = store._live.writer
-    assert writer.hold(1)
+    assert writer.pause(1)
     small = [[NewJob(id=new_id(), kind="k")] for _ in range(3)]
     waiting = [asyncio.ensure_future(store.arun(ops.enqueue(jobs))) for jobs in (*small, big, small[0])]
     await asyncio.sleep(0.05)
-    writer.let_go()
+    writer.resume()
     return await asyncio.gather(*waiting, return_exceptions=True)
 
 answers = asyncio.run(group())

@@ -15,7 +15,7 @@ log = get_logger("headway.store")
 _says = Seldom(600)
 
 
-def each_alone(
+def row_by_row(
     duty: str, rows: Sequence[Row], work: Callable[[Rows], Steps[T]]
 ) -> Steps[tuple[list[T], list[tuple[Row, str]]]]:
     """The results of the rows that succeeded, and the rows that failed, each with the reason."""

@@ -94,11 +94,11 @@ class Writer:
         if not self._queue.empty():
             self._start()  # an op was queued behind the stop
 
-    def hold(self, timeout: float) -> bool:
+    def pause(self, timeout: float) -> bool:
         """Stop writing until `resume`; False if an op is still being written after the timeout."""
         return self._turn.acquire(timeout=timeout)
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         self._turn.release()
 
     def disconnect(self) -> None:

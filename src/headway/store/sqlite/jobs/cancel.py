@@ -30,7 +30,7 @@ def cancel_jobs(
     ids: Sequence[str], now: int, *, tenant_id: str | None, reason: str | None, actor: str | None
 ) -> Steps[dict[str, Status]]:
     """Cancel the unfinished ones; gives the status of each job that exists."""
-    rows = yield Statement(_SQL["look"], (json_list(ids), tenant_id))
+    rows = yield Statement(_SQL["known"], (json_list(ids), tenant_id))
     statuses: dict[str, Status] = {job_id: status for _, job_id, status, _ in rows}
     unfinished = [(rowid, job_id, tenant) for rowid, job_id, status, tenant in rows if status not in FINISHED]
     if not unfinished:

@@ -1,6 +1,6 @@
 -- Differs because the rows are read first, under the write lock.
 
--- name: look
+-- name: known
 select rowid, id, status, tenant_id
 from jobs
 where id in (select value from json_each(?1))

@@ -20,6 +20,7 @@ from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import covers, refuse_taken
 from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.limited import guard_queues_of
 
 _SQL = statements("jobs/change")
 _CHANGEABLE = (
@@ -53,7 +54,7 @@ class ChangeVerbs(Verbs):
                 position = (yield from positions(1))[0]
             queued_at = now if to == "queued" and moved.scheduled_for is not msgspec.UNSET else None
             yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
-            yield Statement(_SQL["guard"], (rowid,))
+            yield guard_queues_of([rowid])
             yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
             if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
                 yield from follow([Departure(tied[rowid], to)], now=now)

@@ -24,14 +24,3 @@ set status = ?2,
   expires_at = ?11,
   payload = ?12
 where rowid = ?1;
-
--- name: guard
--- claims of its new queue have to check partitions and limits from now on
-insert into queues (name, guarded)
-select queue, 1
-from jobs
-where rowid = ?1
-  and (partition is not null or concurrency is not null or rate_count is not null)
-on conflict (name) do update
-set guarded = 1
-where guarded = 0;

@@ -11,18 +11,18 @@ from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.claim_limited import claim_guarded, claim_one, end_superseded
+from headway.store.sqlite.jobs.claim_limited import claim_limited, claim_one, end_superseded
 from headway.store.sqlite.jobs.ending import read_running
 from headway.store.sqlite.jobs.moves import write_releases
 from headway.store.sqlite.jobs.start import start_first
-from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.arrivals import do_postponed
 from headway.store.sqlite.order.follow import follow_ends
 from headway.store.sqlite.order.rates import refill
 
 _SQL = statements("jobs/claim")
 
 
-class _Found(msgspec.Struct, frozen=True, array_like=True):
+class _QueueState(msgspec.Struct, frozen=True, array_like=True):
     """A queue as one probe finds it."""
 
     registered: int
@@ -40,28 +40,33 @@ class ClaimVerbs(Verbs):
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
         def probe() -> Steps[list[Claim] | None]:
             now = self._clock.now()
-            found = yield from _look(worker_id, queue, now)
+            found = yield from _read_queue(worker_id, queue, now)
             if found.closed or not (found.work or found.refills or found.arrived):
                 return []
             if found.work:
                 _check_registered(worker_id, found.registered)
-            return None if (yield from _room(found, queue, limit)) > 0 else []
+            return None if (yield from _free_slots(found, queue, limit)) > 0 else []
 
         def steps() -> Steps[list[Claim]]:
             now = self._clock.now()
-            found = yield from _look(worker_id, queue, now)
+            found = yield from _read_queue(worker_id, queue, now)
             if not found.closed and (found.refills or (found.arrived and not found.work)):
                 yield from refill(now)
                 if not found.work:
-                    yield from do_some(now)
-                found = yield from _look(worker_id, queue, now)
+                    yield from do_postponed(now)
+                found = yield from _read_queue(worker_id, queue, now)
             if found.closed or not found.work:
                 return []
             _check_registered(worker_id, found.registered)
-            room = yield from _room(found, queue, limit)
+            room = yield from _free_slots(found, queue, limit)
             counted = found.max_running is not None
-            if found.fair or found.guarded or counted or (found.limits and (yield from _concerned(queue, limit, now))):
-                return (yield from claim_guarded(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
+            if (
+                found.fair
+                or found.guarded
+                or counted
+                or (found.limits and (yield from _any_limited(queue, limit, now)))
+            ):
+                return (yield from claim_limited(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
             claims = yield from start_first(worker_id, queue, limit, now)
             if len(claims) < limit:
                 left = yield Statement(_SQL["left"], (queue, now, limit))
@@ -138,18 +143,18 @@ def canceling(worker_id: str) -> Steps[list[tuple[str, int]]]:
     return [(job_id, fence) for job_id, fence in rows]
 
 
-def _look(worker_id: str, queue: str, now: int) -> Steps[_Found]:
+def _read_queue(worker_id: str, queue: str, now: int) -> Steps[_QueueState]:
     rows = yield Statement(_SQL["probe"], (worker_id, queue, now))
-    return _Found(*rows[0])
+    return _QueueState(*rows[0])
 
 
-def _concerned(queue: str, limit: int, now: int) -> Steps[bool]:
+def _any_limited(queue: str, limit: int, now: int) -> Steps[bool]:
     """Whether one of the jobs that would be taken is under a limit of its kind or tenant."""
-    ((concerned,),) = yield Statement(_SQL["concerned"], (queue, now, limit))
+    ((concerned,),) = yield Statement(_SQL["any_limited"], (queue, now, limit))
     return bool(concerned)
 
 
-def _room(found: _Found, queue: str, limit: int) -> Steps[int]:
+def _free_slots(found: _QueueState, queue: str, limit: int) -> Steps[int]:
     """How many jobs the queue's own limit allows to start now."""
     if found.max_running is None:
         return limit

@@ -67,7 +67,7 @@ where exists (
       and paused_at is not null
   );
 
--- name: concerned
+-- name: any_limited
 -- whether one of the first jobs is of a kind or tenant that has a limit
 select exists (
   select 1

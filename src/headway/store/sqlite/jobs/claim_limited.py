@@ -14,14 +14,14 @@ from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_
 from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.fair import pick_in_turn, serve
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.limited import let_in, put_aside
+from headway.store.sqlite.order.limited import admit, mark_limited
 
 _SQL = statements("jobs/claim_limited")
 _ROUNDS = 10
 _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were blocked
 
 
-def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool) -> Steps[list[Claim]]:
+def claim_limited(worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool) -> Steps[list[Claim]]:
     """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects."""
     claims: list[Claim] = []
     width = limit
@@ -35,7 +35,7 @@ def claim_guarded(worker_id: str, queue: str, limit: int, now: int, *, fair: boo
         claims += taken
         if fair and taken:
             yield serve(queue, taken[-1].tenant_id)
-        yield from _put_aside(blocked, chosen, capacity, now)
+        yield from _mark_limited(blocked, chosen, capacity, now)
         passed = yield from _end_superseded(chosen, taken, now)
         if len(claims) >= limit or not (blocked or passed):
             break
@@ -84,13 +84,13 @@ def _mark(limits: Limits, job: Candidate) -> int:
     return 0 if job.concurrency_key is None else 2
 
 
-def _put_aside(
+def _mark_limited(
     blocked: Sequence[tuple[Candidate, str]], chosen: Sequence[Candidate], capacity: Capacity, now: int
 ) -> Steps[None]:
     yield from write_buckets(capacity, chosen, [job for job, key in blocked if key.startswith("r:")], now)
     if not blocked:
         return
-    yield from put_aside([(job.rowid, key) for job, key in blocked])
+    yield from mark_limited([(job.rowid, key) for job, key in blocked])
     # it may have been admitted for another of its keys, which has room: admit another job instead
     freed: dict[str, int] = {}
     for job, full in blocked:
@@ -98,7 +98,7 @@ def _put_aside(
             if key != full:
                 freed[key] = freed.get(key, 0) + 1
     if freed:
-        yield from let_in(freed)
+        yield from admit(freed)
 
 
 def _end_superseded(chosen: Sequence[Candidate], taken: Sequence[Claim], now: int) -> Steps[int]:

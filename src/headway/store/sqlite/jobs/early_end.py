@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.order.departures import Departure, Tied
 
 _SQL = statements("jobs/early_end")
+
+
+def cancel_rows(rows: Sequence[tuple[int, int, str]]) -> Batch:
+    """Ends jobs that do not run, each (rowid, now, reason)."""
+    return Batch(_SQL["cancel"], rows)
 
 
 def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
@@ -20,5 +25,5 @@ def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: boo
     if asked:
         yield Batch(_SQL["ask"], [(job.rowid, now, reason) for job in asked])
     if ended:
-        yield Batch(_SQL["cancel"], [(job.rowid, now, reason or "canceled") for job in ended])
+        yield cancel_rows([(job.rowid, now, reason or "canceled") for job in ended])
     return [Departure(job, "canceled", spared=spared) for job in ended]

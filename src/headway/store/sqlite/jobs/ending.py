@@ -18,7 +18,7 @@ from headway.store.sqlite.jobs.unique import covers
 _SQL = statements("jobs/ending")
 
 
-class Open(msgspec.Struct, frozen=True, array_like=True):
+class Running(msgspec.Struct, frozen=True, array_like=True):
     """A running job as `running` reads it."""
 
     rowid: int
@@ -42,7 +42,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True):
 class Ending(msgspec.Struct, kw_only=True):
     """Where one running job goes from here, and what it is charged."""
 
-    job: Open
+    job: Running
     to: Status
     charge: int = 0
     loss: int = 0
@@ -62,7 +62,7 @@ class Ending(msgspec.Struct, kw_only=True):
         return self.to == "failed" and (self.turn is None or self.turn.outcome != "stop")
 
 
-def ending(job: Open, to: Status, **values: Any) -> Ending:
+def ending(job: Running, to: Status, **values: Any) -> Ending:
     """An ending that respects a requested cancel; without a delay, the job is queued at once."""
     end = Ending(job=job, to=to, **values)
     end.to = destination(to, canceling=bool(job.canceling), retried=end.retried, delay_ms=end.delay_ms)
@@ -72,10 +72,10 @@ def ending(job: Open, to: Status, **values: Any) -> Ending:
     return end
 
 
-def read_running(ids: Sequence[str]) -> Steps[dict[str, Open]]:
+def read_running(ids: Sequence[str]) -> Steps[dict[str, Running]]:
     """Those of these jobs that are running, by id."""
     rows = yield Statement(_SQL["running"], (json_list(ids),))
-    return {row[1]: Open(*row) for row in rows}
+    return {row[1]: Running(*row) for row in rows}
 
 
 def forget_spawn(end: Ending) -> None:

@@ -10,7 +10,7 @@ from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
 from headway.model.position import spread
 from headway.model.status import Status
-from headway.store.ops import Batch, Op, Row, Statement, Steps
+from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
@@ -28,6 +28,7 @@ from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import join_groups, make_group
 from headway.store.sqlite.order.joins import add_edges
+from headway.store.sqlite.order.limited import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
 
 _SQL = statements("jobs/enqueue")
@@ -64,7 +65,7 @@ def enqueue_jobs(
     if tied:
         placed = [place or job.train is not None or bool(job.after) for place, job in zip(placed, jobs, strict=True)]
     count = placed.count(True)
-    ((last, metered, fair, inactive),) = yield Statement(_SQL["places"], (count,))
+    ((last, metered, fair, inactive),) = yield Statement(_SQL["positions"], (count,))
     if inactive and not of_any_kind:
         yield from _refuse_inactive(jobs)
     following = iter(spread(last, count))
@@ -77,7 +78,7 @@ def enqueue_jobs(
 
 def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     """Fast path: one plain job of the default tenant, due now."""
-    ((place, metered, fair, inactive),) = yield Statement(_SQL["places"], (1,))
+    ((place, metered, fair, inactive),) = yield Statement(_SQL["positions"], (1,))
     if metered or fair or inactive:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now, tied=False))
     if (yield from insert_all("insert", (plain_row(job, now, None, "queued", place),))):
@@ -151,9 +152,9 @@ def _enqueue_tied(
         )
         for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
     ]
-    guarded = {job.queue: (job.queue,) for job in jobs if _is_guarded(job)}
+    guarded = {job.queue for job in jobs if _is_guarded(job)}
     if guarded:
-        yield Batch(_SQL["guard"], list(guarded.values()))
+        yield guard_queues(sorted(guarded))
     new = yield from insert_all("insert_tied", rows)
     if new == len(rows) and not joined:
         if quotas:
@@ -201,4 +202,4 @@ def _join(jobs: Sequence[NewJob], given: Sequence[Enqueued], group: NewGroup | N
         yield from join_groups(later)
     # a car that met an existing job is not in the train: the one behind it may be first
     trains = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
-    yield from follow(now=now, children=[job.id for job in new if job.after], trains=trains)
+    yield from follow(now=now, held=[job.id for job in new if job.after], trains=trains)

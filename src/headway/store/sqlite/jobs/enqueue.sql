@@ -1,4 +1,4 @@
--- name: places
+-- name: positions
 -- first, so that it takes the write lock; also says whether any quota, fair queue or inactive kind has to be checked
 update counters
 set value = value + 1024 * ?1
@@ -19,14 +19,6 @@ from definitions indexed by definitions_inactive
 where active = 0
   and kind in (select value from json_each(?1))
 order by kind;
-
--- name: guard
--- claims of the queue have to check partitions and limits from now on
-insert into queues (name, guarded)
-values (?1, 1)
-on conflict (name) do update
-set guarded = 1
-where guarded = 0;
 
 -- name: fair
 select name

@@ -31,8 +31,8 @@ class _Job(msgspec.Struct, frozen=True, array_like=True):
     position: int
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """A neighbour: where it stands."""
+class _Neighbour(msgspec.Struct, frozen=True, array_like=True):
+    """The job that the moved one goes beside."""
 
     rowid: int
     id: str
@@ -61,7 +61,7 @@ class MoveVerbs(Verbs):
             check_movable(job)
             beside = before or after
             place = (yield from _neighbour(job, beside)) if beside is not None else (yield from _end(job, first))
-            moved = yield from _place(job, place, ahead=first or before is not None)
+            moved = yield from _put_beside(job, place, ahead=first or before is not None)
             now = self._clock.now()
             where = "first" if first else "last" if last else f"before {before}" if before else f"after {after}"
             yield record(now, job.tenant_id, job.id, actor, "move", where)
@@ -73,27 +73,27 @@ class MoveVerbs(Verbs):
         return SqliteOp(steps, writes=True)
 
 
-def _neighbour(job: _Job, beside: str) -> Steps[_Place]:
+def _neighbour(job: _Job, beside: str) -> Steps[_Neighbour]:
     """The job to move beside; raises `NotAllowed` where it does not stand in the same line."""
     rows = yield Statement(_SQL["job"], (beside, job.tenant_id))
     if not rows:
         raise refusals.no_such_neighbour(beside)
     near = _Job(*rows[0])
     check_neighbour(job, near)
-    return _Place(near.rowid, near.id, near.priority, near.position)
+    return _Neighbour(near.rowid, near.id, near.priority, near.position)
 
 
-def _end(job: _Job, first: bool) -> Steps[_Place | None]:
+def _end(job: _Job, first: bool) -> Steps[_Neighbour | None]:
     """The first or the last of the others in the line; None where there are none."""
     end = "first" if first else "last"
     if job.train is not None:
         rows = yield Statement(_SQL[f"{end}_car"], (job.tenant_id, job.train, job.id))
     else:
         rows = yield Statement(_SQL[f"{end}_queued"], (job.queue, job.id))
-    return _Place(*rows[0]) if rows else None
+    return _Neighbour(*rows[0]) if rows else None
 
 
-def _place(job: _Job, near: _Place | None, *, ahead: bool) -> Steps[Moved]:
+def _put_beside(job: _Job, near: _Neighbour | None, *, ahead: bool) -> Steps[Moved]:
     """Put the job directly ahead of or behind its neighbour."""
     if near is None:
         return Moved(job.id, job.priority, job.position)
@@ -106,11 +106,11 @@ def _place(job: _Job, near: _Place | None, *, ahead: bool) -> Steps[Moved]:
     else:
         middle = between(low, high)
         position = (yield from _make_gap(job, near, low, ahead=ahead)) if middle is None else middle
-    yield Statement(_SQL["place"], (job.rowid, priority, position))
+    yield Statement(_SQL["put"], (job.rowid, priority, position))
     return Moved(job.id, priority, position)
 
 
-def _line(job: _Job, near: _Place, side: str, count: int) -> Steps[Rows]:
+def _line(job: _Job, near: _Neighbour, side: str, count: int) -> Steps[Rows]:
     """(rowid, position) of the next ones on that side of the neighbour, nearest first."""
     place = (job.id, near.position, near.id, count)
     if job.train is not None:
@@ -118,7 +118,7 @@ def _line(job: _Job, near: _Place, side: str, count: int) -> Steps[Rows]:
     return (yield Statement(_SQL[f"queued_{side}"], (job.queue, near.priority, *place)))
 
 
-def _make_gap(job: _Job, near: _Place, low: int, *, ahead: bool) -> Steps[int]:
+def _make_gap(job: _Job, near: _Neighbour, low: int, *, ahead: bool) -> Steps[int]:
     """Spread those that come after the new place, as few as give room again; gives the place made."""
     look = _FIRST_LOOK
     while True:

@@ -153,7 +153,7 @@ from (
 order by position, id
 limit ?6;
 
--- name: place
+-- name: put
 update jobs
 set priority = ?2,
   position = ?3

@@ -9,20 +9,29 @@ import msgspec
 
 from headway.model.ids import new_id
 from headway.model.reasons import superseded
-from headway.model.status import FINISHED, Status
+from headway.model.status import FINISHED, AttemptStatus, Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.ending import Ending, Open, ending, forget_spawn
+from headway.store.sqlite.jobs.ending import Ending, Running, ending, forget_spawn
 from headway.store.sqlite.jobs.unique import holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
-from headway.store.sqlite.machines.turns import go_elsewhere, place_anew, write_turns
+from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
 from headway.store.sqlite.order.departures import Departure, Ends, Tied, ties
+from headway.store.sqlite.order.group_members import inherit_callbacks
+from headway.store.sqlite.order.joins import inherit_edges
 
 _SQL = statements("jobs/moves")
-_PASS_ON = statements("order/joins")["pass_on"]
-_CALL_BACK = statements("order/group_members")["call_back"]
 _BY_ITS_TRAIN = 2
+
+
+def write_attempts(attempts: Sequence[tuple[Any, ...]]) -> Batch:
+    return Batch(_SQL["attempt"], attempts)
+
+
+def write_attempts_alike(rowids: Sequence[int], status: AttemptStatus, now: int) -> Statement:
+    """Writes the attempts of jobs that ended in this status without an error, output or exit code."""
+    return Statement(_SQL["attempt_alike"], (json_list(rowids), status, now))
 
 
 def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
@@ -60,7 +69,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
             copies.append(end)
     machines = [end for end in endings if end.turn is not None or end.job.machine]
     if machines:
-        yield from place_anew(machines, tied)
+        yield from requeue_last(machines, tied)
         yield from write_turns(turned, now)
     for (to, charge), rowids in alike.items():
         yield Statement(_SQL["finish_alike"], (json_list(rowids), to, now, charge))
@@ -68,7 +77,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     for end in keyed:
         yield from _write_keyed(end, now)
     if machines:
-        yield from go_elsewhere(machines)
+        yield from change_queues(machines)
     heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
     if heirs:
         yield from _hand_over(heirs)
@@ -79,7 +88,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     return Ends(departures, locomotives, over)
 
 
-def write_releases(jobs: Sequence[Open], delay_ms: int, now: int) -> Steps[Ends]:
+def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[Ends]:
     """Put back executions that never started: no attempt, no charge. Gives what `follow_ends` is to do then."""
     followed = [job.rowid for job in jobs if job.followed]
     tied = (yield from ties(followed)) if followed else {}
@@ -114,8 +123,8 @@ def write_fresh_copy(
 def _hand_over(heirs: Mapping[str, str]) -> Steps[None]:
     """Move signals, edges and the group's callback from a job to the new job that retries it."""
     yield from move_inboxes(heirs)
-    yield Batch(_PASS_ON, list(heirs.items()))
-    yield Batch(_CALL_BACK, list(heirs.items()))
+    yield inherit_edges(heirs)
+    yield inherit_callbacks(heirs)
 
 
 def _departures(end: Ending, job: Tied) -> Iterator[Departure]:

@@ -8,17 +8,17 @@ import msgspec
 
 from headway.model.fleet import Promoted
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
-from headway.store.sqlite.engine.row_by_row import each_alone
+from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
-from headway.store.sqlite.order.arrivals import do_some
+from headway.store.sqlite.order.arrivals import do_postponed
 from headway.store.sqlite.order.departures import Departure, ties
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.postponed import any_left
+from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.rates import next_refill, refill
 
 _SQL = statements("jobs/promote")
@@ -31,13 +31,13 @@ class PromoteVerbs(Verbs):
             ((due, expired, late, *next_due),) = yield Statement(_SQL["probe"], (now,))
             next_token = yield from next_refill()
             refills = next_token is not None and next_token <= now
-            if due or expired or late or refills or (yield from any_left()):
+            if due or expired or late or refills or (yield from any_postponed()):
                 return None
             return Promoted(0, 0, _wait_ms(now, *next_due, next_token))
 
         def steps(each: _Each = _all_at_once) -> Steps[Promoted]:
             now = self._clock.now()
-            yield from do_some(now)
+            yield from do_postponed(now)
             yield from refill(now)
             rows = yield Statement(_SQL["expired"], (now, limit))
             expired = yield from each("expiring", rows, lambda some: _expire(some, now))
@@ -46,7 +46,7 @@ class PromoteVerbs(Verbs):
             rows = yield from late_rows(now, limit)
             queued += yield from each("timing out", rows, lambda some: _time_out(some, now))
             (next_due,) = yield Statement(_SQL["next_due"])
-            next_token = now if (yield from any_left()) else (yield from next_refill())
+            next_token = now if (yield from any_postponed()) else (yield from next_refill())
             return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
 
         def alone() -> Steps[Promoted]:
@@ -66,7 +66,7 @@ def _all_at_once(_duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> 
 
 
 def _one_by_one(duty: str, rows: Rows, work: Callable[[Rows], Steps[int]]) -> Steps[int]:
-    done, _ = yield from each_alone(duty, rows, work)
+    done, _ = yield from row_by_row(duty, rows, work)
     return sum(done)
 
 

@@ -22,8 +22,7 @@ _AFTER_EVERY_ID = "g"
 class ReadVerbs(Verbs):
     def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
-            rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))
-            return [to_job(row) for row in rows]
+            return (yield from read_jobs(ids, tenant_id))
 
         return SqliteOp(steps, writes=False)
 
@@ -103,6 +102,12 @@ class ReadVerbs(Verbs):
             return int(count)
 
         return SqliteOp(steps, writes=False)
+
+
+def read_jobs(ids: Sequence[str], tenant_id: str | None = None) -> Steps[list[Job]]:
+    """Those of these jobs that exist, newest first."""
+    rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))
+    return [to_job(row) for row in rows]
 
 
 def _scan(where: Filter) -> str:

@@ -8,18 +8,17 @@ from typing import Any
 
 from headway.model.fleet import Reaped
 from headway.model.retry import lost
-from headway.store.ops import Batch, Op, Row, Rows, Statement, Steps
-from headway.store.sqlite.engine.row_by_row import each_alone
+from headway.store.ops import Op, Row, Rows, Statement, Steps
+from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.ending import Ending, Open, ending
-from headway.store.sqlite.jobs.moves import write_endings
-from headway.store.sqlite.machines.turns import attempt_of_machine, write_attempts
+from headway.store.sqlite.jobs.ending import Ending, Running, ending
+from headway.store.sqlite.jobs.moves import write_attempts, write_endings
+from headway.store.sqlite.machines.turns import attempt_of_machine, write_machine_attempts
 from headway.store.sqlite.order.follow import follow_ends
 
 _SQL = statements("jobs/reap")
-_ATTEMPT = statements("jobs/moves")["attempt"]
-_OPEN = len(Open.__struct_fields__)
+_RUNNING = len(Running.__struct_fields__)
 
 
 class ReapVerbs(Verbs):
@@ -43,9 +42,9 @@ class ReapVerbs(Verbs):
             now = self._clock.now()
             over = yield from _over(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, True))
-            done, failed = yield from each_alone("reaping", rows, lambda row: _lose(row, now))
+            done, failed = yield from row_by_row("reaping", rows, lambda row: _lose(row, now))
             yield Statement(_SQL["remove"], (over, names))
-            faults = [Reaped(row[1], row[2], row[_OPEN], row[3], None, reason) for row, reason in failed]
+            faults = [Reaped(row[1], row[2], row[_RUNNING], row[3], None, reason) for row, reason in failed]
             return [one for reaped in done for one in reaped] + faults
 
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
@@ -63,13 +62,15 @@ def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
     if not rows:
         return []
     endings = [_lost(row) for row in rows]
-    yield Batch(_ATTEMPT, [_attempt(end, now) for end in endings if not end.job.machine])
-    yield from write_attempts([attempt_of_machine(_attempt(end, now), end, None) for end in endings if end.job.machine])
+    yield write_attempts([_attempt(end, now) for end in endings if not end.job.machine])
+    yield from write_machine_attempts(
+        [attempt_of_machine(_attempt(end, now), end, None) for end in endings if end.job.machine]
+    )
     ends = yield from write_endings(endings, now)
     if ends is not None:
         yield from follow_ends(ends, now)
     return [
-        Reaped(end.job.id, end.job.fence, row[_OPEN], end.job.worker_id, end.to)
+        Reaped(end.job.id, end.job.fence, row[_RUNNING], end.job.worker_id, end.to)
         for row, end in zip(rows, endings, strict=True)
     ]
 
@@ -83,8 +84,8 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
 
 
 def _lost(row: Row) -> Ending:
-    job = Open(*row[:_OPEN])
-    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_OPEN:]
+    job = Running(*row[:_RUNNING])
+    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_RUNNING:]
     loss = lost(
         worker or job.worker_id,
         stopping=bool(stopping),

@@ -9,7 +9,7 @@ import msgspec
 from headway.errors import Duplicate
 from headway.model import refusals
 from headway.model.status import Status
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
@@ -17,17 +17,16 @@ from headway.store.sqlite.jobs.moves import write_fresh_copy
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import covers, refuse_taken
 from headway.store.sqlite.machines.children import await_again
-from headway.store.sqlite.machines.inbox import move_inboxes
+from headway.store.sqlite.machines.inbox import give_back, move_inboxes
 from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import Departure, TrainKey
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.next_car import unhold
+from headway.store.sqlite.order.group_members import inherit_callbacks
+from headway.store.sqlite.order.joins import behind_others, inherit_edges, reopen_edges
+from headway.store.sqlite.order.next_car import end_hold
 
 _SQL = statements("jobs/retry")
-_JOINS = statements("order/joins")
-_CALL_BACK = statements("order/group_members")["call_back"]
-_GIVE_BACK = statements("machines/inbox")["give_back"]
 
 
 class RetryVerbs(Verbs):
@@ -77,7 +76,7 @@ class _Again:
         """Put these back, all before it is decided who waits for whom; `leave_taken`: skip those whose key is taken."""
         if not jobs:
             return {}
-        behind = yield from self._behind_others(jobs)
+        behind = yield from behind_others([job.id for job in jobs])
         runs: dict[str, str] = {}
         for job in jobs:
             try:
@@ -85,13 +84,13 @@ class _Again:
             except Duplicate:
                 if not leave_taken:
                     raise
-        for old, new in runs.items():
-            if new != old:
-                yield from _hand_on(old, new)
-        # jobs that waited for one of them wait again, for the id that runs now
-        yield Batch(_JOINS["reopen"], list(runs.items()))
-        yield Statement(_JOINS["rejoin"], (json_list([runs[job_id] for job_id in behind if job_id in runs]),))
-        self._held += [runs[job_id] for job_id in behind if job_id in runs]
+        held = [runs[job_id] for job_id in behind if job_id in runs]
+        heirs = {old: new for old, new in runs.items() if new != old}
+        if heirs:
+            yield inherit_edges(heirs)
+            yield inherit_callbacks(heirs)
+        yield from reopen_edges(runs, held)
+        self._held += held
         return runs
 
     def revive(self, parents: Sequence[str]) -> Steps[int]:
@@ -103,7 +102,7 @@ class _Again:
             room -= len(rows)
             if room <= 0:
                 if back:  # otherwise the keys of all are taken: the same ones would be found again
-                    yield from postponed.leave("revived", [*parents, *back.values()])
+                    yield from postponed.postpone("revived", [*parents, *back.values()])
                 break
             parents = list(back.values())
         return postponed.PIECE - room
@@ -114,18 +113,13 @@ class _Again:
         if self._waiting:
             yield from await_again(self._waiting)
             ended = yield from wake_signaled(self._waiting, self._now)
-        yield from follow(ended, now=self._now, children=self._held, trains=self._trains, machines=self._waiting)
-
-    def _behind_others(self, jobs: Sequence[_Finished]) -> Steps[list[str]]:
-        """Those that wait for an unfinished job, or for one that is put back with them."""
-        rows = yield Statement(_JOINS["behind"], (json_list([job.id for job in jobs]),))
-        return [job_id for (job_id,) in rows]
+        yield from follow(ended, now=self._now, held=self._held, trains=self._trains, machines=self._waiting)
 
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
         to = _goes_to(job, held)
         if job.machine and job.status in ("succeeded", "dead", "failed"):
             # the step that ended it must see its signals again; the last step of a canceled machine was settled
-            yield Statement(_GIVE_BACK, (job.id, job.fence))
+            yield give_back(job.id, job.fence)
         pending = held or (to == "waiting" and bool(job.joins))
         keeps = self._keep_place or job.train is not None
         runs_as = yield from _retry(job, to, self._now, pending=pending, keeps=keeps)
@@ -135,7 +129,7 @@ class _Again:
             self._waiting.append(runs_as)
         yield record(self._now, job.tenant_id, job.id, self._actor, "retry", runs_as)
         if job.train is not None:
-            yield from unhold(job.tenant_id, job.train, job.id)
+            yield from end_hold(job.tenant_id, job.train, job.id)
             self._trains.append((job.tenant_id, job.train))
         return runs_as
 
@@ -182,10 +176,3 @@ def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) 
         return (yield from write_fresh_copy(rowid, now, key, to, pending=pending, position=position))
     yield Statement(_SQL["retry"], (rowid, now, position, to, pending))
     return job_id
-
-
-def _hand_on(old: str, new: str) -> Steps[None]:
-    """Pass a job's edges, and its role as a group's callback, to the new job that retries it."""
-    yield Statement(_JOINS["repoint_failed"], (old, new))
-    yield Statement(_JOINS["pass_on"], (old, new))
-    yield Statement(_CALL_BACK, (old, new))

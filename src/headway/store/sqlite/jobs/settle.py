@@ -8,19 +8,18 @@ from typing import Any
 from headway.model.job import SettledAndClaimed, Settlement
 from headway.model.machine import Settled
 from headway.model.status import AttemptStatus
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, json_list
 from headway.store.sqlite.jobs.claim import ClaimVerbs
-from headway.store.sqlite.jobs.ending import Ending, Open, ending, read_running
-from headway.store.sqlite.jobs.moves import write_endings
+from headway.store.sqlite.jobs.ending import Ending, Running, ending, read_running
+from headway.store.sqlite.jobs.moves import write_attempts, write_attempts_alike, write_endings
 from headway.store.sqlite.machines.inbox import inboxes, to_text
 from headway.store.sqlite.machines.spawn import spawn_children
 from headway.store.sqlite.machines.turns import attempt_of_machine, prepare_turns
 from headway.store.sqlite.order.follow import follow_ends
 
 _SQL = statements("jobs/settle")
-_MOVES = statements("jobs/moves")
 
 
 class SettleVerbs(ClaimVerbs):
@@ -59,9 +58,9 @@ class SettleVerbs(ClaimVerbs):
                     attempts.append(_attempt(end, settlement, now))
                 endings.append(end)
             for status, rowids in alike.items():
-                yield Statement(_MOVES["attempt_alike"], (json_list(rowids), status, now))
+                yield write_attempts_alike(rowids, status, now)
             if attempts:
-                yield Batch(_MOVES["attempt"], attempts)
+                yield write_attempts(attempts)
             unread = (yield from prepare_turns(turned, of_machines, now)) if turned else {}
             ends = yield from write_endings(endings, now)
             if ends is not None:
@@ -113,7 +112,7 @@ def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:
 
 
 def _strays(
-    worker_id: str, strays: list[Settlement], running: Mapping[str, Open]
+    worker_id: str, strays: list[Settlement], running: Mapping[str, Running]
 ) -> Steps[tuple[list[tuple[str, int]], dict[str, str | None]]]:
     """The lost ones, and the inboxes of those that were settled before and are running their next step."""
     rows = yield Statement(_SQL["written"], (json_list([stray.id for stray in strays]), worker_id))

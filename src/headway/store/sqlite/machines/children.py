@@ -8,7 +8,6 @@ import msgspec
 
 from headway.model.machine import Began, Child
 from headway.model.reasons import ended_by
-from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_child
 from headway.store.sqlite.engine.statements import statements
@@ -17,9 +16,9 @@ from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.joins import read_statuses
 
 _SQL = statements("machines/children")
-_STATUSES = statements("order/joins")["statuses"]
 
 
 class ChildVerbs(Verbs):
@@ -65,8 +64,7 @@ def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]
     """Cancel the other children of machines that a child failed; gives those that ended."""
     if not failed:
         return []
-    rows = yield Statement(_STATUSES, (json_list(list(set(failed.values()))),))
-    statuses: dict[str, Status] = dict(rows)
+    statuses = yield from read_statuses(failed.values())
     ended: list[Departure] = []
     for machine, child_id in failed.items():
         why = ended_by(child_id, statuses.get(child_id))
@@ -104,6 +102,6 @@ def _stop_children(machine: str, why: str, now: int) -> Steps[list[Departure]]:
     if not rows:
         return []
     if len(rows) == postponed.PIECE:
-        yield from postponed.leave("orphaned", [machine])
+        yield from postponed.postpone("orphaned", [machine])
     tied = yield from ties(rowid for (rowid,) in rows)
     return (yield from end_early(tied.values(), why, now))

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from headway.model.job import Enqueued, NewJob
 from headway.model.signal import NewSignal
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.enqueue import enqueue_jobs
 from headway.store.sqlite.jobs.insert import present
-from headway.store.sqlite.machines.signals import signal_row
+from headway.store.sqlite.machines.signals import put_signals, signal_row
 
 _SQL = statements("machines/fork")
-_PUT = statements("machines/signals")["put"]
 
 
 class ForkVerbs(Verbs):
@@ -27,7 +26,7 @@ class ForkVerbs(Verbs):
             if answer.id != job.id or known:
                 return answer
             if signals:
-                yield Batch(_PUT, [signal_row(signal, job.id, job.tenant_id, now) for signal in signals])
+                yield put_signals([signal_row(signal, job.id, job.tenant_id, now) for signal in signals])
                 yield Statement(_SQL["mark"], (job.id,))
             origin = None if job.place is None else job.place.forked_from
             yield Statement(_SQL["began"], (job.id, None if job.place is None else job.place.joined))

@@ -71,6 +71,11 @@ def consume(consumed: Sequence[tuple[str, str, int, int]]) -> Steps[None]:
         yield Batch(_SQL["consume"], consumed)
 
 
+def give_back(job_id: str, fence: int) -> Statement:
+    """Makes the signals that an execution consumed unconsumed again."""
+    return Statement(_SQL["give_back"], (job_id, fence))
+
+
 def move_inboxes(heirs: Mapping[str, str]) -> Steps[None]:
     """Move unconsumed signals from jobs to the new jobs that retry them."""
     yield Batch(_SQL["move"], list(heirs.items()))

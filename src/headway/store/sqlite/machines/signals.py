@@ -124,11 +124,16 @@ def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> 
         for signal, job in zip(signals, targets, strict=True)
         if job.status not in FINISHED
     ]
-    created = {signal_id for (signal_id,) in (yield Batch(_SQL["put"], rows))} if rows else set()
+    created = {signal_id for (signal_id,) in (yield put_signals(rows))} if rows else set()
     unplaced = {job.rowid: (job.rowid,) for job in targets if not job.placed and job.status not in FINISHED}
     if unplaced:
         yield Batch(_SQL["mark"], list(unplaced.values()))
     return created
+
+
+def put_signals(rows: Sequence[Row]) -> Batch:
+    """Inserts signals; gives the ids of the new ones."""
+    return Batch(_SQL["put"], rows)
 
 
 def signal_row(signal: NewSignal, job_id: str, tenant_id: str, now: int) -> Row:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from headway.model import refusals
 from headway.model.job import Enqueued
 from headway.model.status import Status, edge_state
-from headway.store.ops import Batch, Statement, Steps
+from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.enqueue import enqueue_jobs
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.joins import add_edge_rows, read_heir
 
 _SQL = statements("machines/spawn")
-_JOINS = statements("order/joins")
 
 Edge = tuple[str, str, int, str, str, str, int]
 
@@ -50,7 +50,7 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
             ready.append(job.id)
     yield Batch(_SQL["forget"], [(job.id, job.fence) for job, _ in parked])
     if edges:
-        yield Batch(_JOINS["add"], edges)
+        yield add_edge_rows(edges)
     if failed or ready:
         ended = yield from stop_siblings(failed, now)
         yield from follow(ended, now=now, machines=ready)
@@ -61,7 +61,7 @@ def _runs_as(answer: Enqueued, machine: str) -> Steps[tuple[str, Status]]:
     if answer.id == machine:
         raise refusals.waits_for_itself(machine)
     if answer.status == "failed":
-        rows = yield Statement(_JOINS["heir"], (answer.id,))
-        if rows:
-            return rows[0][0], rows[0][1]
+        heir = yield from read_heir(answer.id)
+        if heir is not None:
+            return heir
     return answer.id, answer.status

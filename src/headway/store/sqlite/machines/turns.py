@@ -20,14 +20,14 @@ from headway.store.sqlite.jobs.insert import match_flag, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
 from headway.store.sqlite.order.departures import Tied
+from headway.store.sqlite.order.limited import guard_queues_of
 
 _SQL = statements("machines/turns")
-_GUARD = statements("jobs/change")["guard"]
 _encode = msgspec.json.Encoder().encode
 _NO_STATE = Place().state  # this very object is the default, which is left out of the JSON
 
 
-def place_anew(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None]:
+def requeue_last(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None]:
     """Give machines that queue for their next step a position behind the others; a car keeps its own."""
     ends = [end for end in turned if end.to == "queued" and end.turn is not None and end.turn.outcome == "next"]
     ends = [end for end in ends if not (end.job.followed and tied[end.job.rowid].train is not None)]
@@ -41,7 +41,7 @@ def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
     for end in turned:
         if end.turn is None:
             continue
-        place = _place(end, end.turn, now)
+        place = _place_columns(end, end.turn, now)
         if end.to in FINISHED:
             rest = (end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
             batches["finish"].append((*place, *rest))
@@ -54,7 +54,7 @@ def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
             yield Batch(_SQL[name], rows)
 
 
-def go_elsewhere(turned: Sequence[Ending]) -> Steps[None]:
+def change_queues(turned: Sequence[Ending]) -> Steps[None]:
     """Move machines whose next step has its own queue and partition, or that return to their home ones."""
     moves = [
         (end.job.rowid, turn.queue, turn.partition, turn.home_queue, turn.home_partition)
@@ -63,14 +63,14 @@ def go_elsewhere(turned: Sequence[Ending]) -> Steps[None]:
     ]
     if moves:
         yield Batch(_SQL["go_to"], moves)
-        yield Batch(_GUARD, [(rowid,) for rowid, *_ in moves])
+        yield guard_queues_of(rowid for rowid, *_ in moves)
 
 
 def spawns(turn: Turn) -> bool:
     return turn.outcome == "spawn"
 
 
-def _place(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
+def _place_columns(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
     # a machine that is woken at once has no deadline
     waits = turn.deadline_ms is not None and end.woken is None
     return (
@@ -105,7 +105,7 @@ def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
     rows = yield Statement(_SQL["places"], (json_list(ids),))
     signals = yield from inboxes(ids, {row[0]: to_names(row[4]) for row in rows if row[4] is not None})
     return {
-        row[0]: _place_text(*row[1:], signals=signals.get(row[0], ()))
+        row[0]: _place_json(*row[1:], signals=signals.get(row[0], ()))
         for row in rows
         if row[2] is not None or row[-1] is not None or row[0] in signals
     }
@@ -117,7 +117,7 @@ def prepare_turns(
     """Write the attempts, consume the signals, and decide what depends on what is left or on where they run.
 
     Gives the inboxes of those that go on."""
-    yield from write_attempts(attempts)
+    yield from write_machine_attempts(attempts)
     turned = [(end, end.turn) for end in endings if end.turn is not None]
     yield from consume([(signal, end.job.id, end.job.fence, now) for end, turn in turned for signal in turn.consumed])
     awaits = [(end, turn) for end, turn in turned if end.to == "waiting" and turn.awaiting]
@@ -144,13 +144,13 @@ def attempt_of_machine(attempt: Sequence[Any], end: Ending, settlement: Settleme
     return (*attempt, turn.ran, turn.version, turn.outcome, turn.note, turn.state, end.job.rowid)
 
 
-def write_attempts(attempts: Sequence[tuple[Any, ...]]) -> Steps[None]:
+def write_machine_attempts(attempts: Sequence[tuple[Any, ...]]) -> Steps[None]:
     """Write machines' attempts. Before the job moves: the step and version that a turn does not name are its row's."""
     if attempts:
         yield Batch(_SQL["attempt"], attempts)
 
 
-def _place_text(
+def _place_json(
     version: int | None,
     step: str | None,
     state: str | None,

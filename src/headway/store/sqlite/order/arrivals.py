@@ -19,15 +19,15 @@ from headway.store.sqlite.order.trains import clear_some
 class ArrivalVerbs(Verbs):
     def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - a piece is what one transaction should do
         def probe() -> Steps[int | None]:
-            return None if (yield from postponed.any_left()) else 0
+            return None if (yield from postponed.any_postponed()) else 0
 
         def steps() -> Steps[int]:
-            return (yield from do_some(self._clock.now()))
+            return (yield from do_postponed(self._clock.now()))
 
         return SqliteOp(steps, writes=True, probe=probe)
 
 
-def do_some(now: int) -> Steps[int]:
+def do_postponed(now: int) -> Steps[int]:
     """Do as much of the postponed work as one transaction should; gives how many arrivals that was."""
     done = ended = 0
     tenant = str(uuid4())  # start with a random one

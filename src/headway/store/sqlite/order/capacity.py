@@ -10,14 +10,12 @@ import msgspec
 from headway.model import bucket
 from headway.model.bucket import Bucket
 from headway.model.capacity import Capacity, KindLimit, Limits, rate_key_of, rate_of, rates_of
-from headway.model.limit import EVERY_TENANT, concurrency_key, partition_key, tenant_key
+from headway.model.limit import EVERY_TENANT, concurrency_key, letter_and_parts, partition_key, tenant_key
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("order/capacity")
-_BUCKETS = statements("order/rates")
-_LIMITED = statements("order/limited")
 _starts = msgspec.json.Decoder(tuple[tuple[int, int], ...]).decode
 
 
@@ -58,27 +56,30 @@ def read_capacity(jobs: Sequence[Candidate], now: int) -> Steps[Capacity]:
     return capacity
 
 
-def first_aside(keys: Sequence[str]) -> Steps[list[tuple[str, str, Candidate]]]:
-    """(key, queue, job) of the first that waits for each of these keys, as far as any do."""
-    rows = yield Statement(_LIMITED["first_of_key"], (json_list(keys),))
-    return [(row[0], row[1], Candidate(*row[2:])) for row in rows]
-
-
-def write_buckets(capacity: Capacity, taken: Sequence[Candidate], aside: Sequence[Candidate], now: int) -> Steps[None]:
-    """Write what the taken ones left in their buckets, and when to look again for those that found no start."""
-    waiting = rates_of(aside, capacity.limits)
-    rates = rates_of(taken, capacity.limits) | waiting
-    started = Counter(rate_key_of(job) for job in taken) if rates else Counter()
+def write_buckets(
+    capacity: Capacity, started: Sequence[Candidate], waiting_for: Sequence[Candidate], now: int
+) -> Steps[None]:
+    """Write the tokens that the started ones left, and when each rate that others wait for has one again."""
+    waiting = rates_of(waiting_for, capacity.limits)
+    rates = rates_of(started, capacity.limits) | waiting
+    counts = Counter(rate_key_of(job) for job in started) if rates else Counter()
     rows = []
     for key, rate in rates.items():
-        left = bucket.start(rate, capacity.buckets.get(key), started[key], now)
+        left = bucket.start(rate, capacity.buckets.get(key), counts[key], now)
         wake_at = bucket.next_at(rate, left, now) if key in waiting else None
         text = msgspec.json.encode(left.starts).decode() if left.starts else None
         rows.append((key, left.tokens, now, bucket.forget_at(rate, left), wake_at, text))
     if rows:
-        yield Batch(_BUCKETS["fill"], rows)
-        # as many as came, so that those of keys that nobody uses any more do not pile up
-        yield Statement(_BUCKETS["empty_full"], (now, 1 + len(rows)))
+        yield Batch(_SQL["fill"], rows)
+        # delete as many full ones as were written, so that buckets of unused keys do not pile up
+        yield Statement(_SQL["empty_full"], (now, 1 + len(rows)))
+
+
+def running_of(key: str) -> Steps[int]:
+    """How many jobs run under the key of a kind's or tenant's limit."""
+    letter, parts = letter_and_parts(key)
+    rows = yield Statement(_SQL["kinds" if letter == "k" else "tenants"], (json_list(parts),))
+    return int(rows[0][1]) if rows else 0
 
 
 def _count_partitions(capacity: Capacity, jobs: Iterable[Candidate]) -> Steps[None]:
@@ -100,6 +101,6 @@ def _read_buckets(capacity: Capacity, jobs: Sequence[Candidate], now: int) -> St
     rates = rates_of(jobs, capacity.limits)
     if not rates:
         return
-    for key, at, tokens, starts in (yield Statement(_BUCKETS["buckets"], (json_list(list(rates)),))):
+    for key, at, tokens, starts in (yield Statement(_SQL["buckets"], (json_list(list(rates)),))):
         capacity.buckets[key] = Bucket(at, tokens, () if starts is None else _starts(starts))
     capacity.allow(rates, now)

@@ -11,12 +11,12 @@ from headway.store.sqlite.machines.children import join, stop_orphans, stop_sibl
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import Departure, Ends, TrainKey, ties
 from headway.store.sqlite.order.group_members import stop_groups
-from headway.store.sqlite.order.joins import decide, release
-from headway.store.sqlite.order.limited import let_in
-from headway.store.sqlite.order.next_car import advance, advance_behind, hold_trains
+from headway.store.sqlite.order.joins import decide, release_ready
+from headway.store.sqlite.order.limited import admit
+from headway.store.sqlite.order.next_car import hold_trains, release_behind, release_next
 from headway.store.sqlite.triggers.events import announce
 
-_OVER = statements("order/follow")["over"]
+_SQL = statements("order/follow")
 
 
 def follow(
@@ -24,7 +24,7 @@ def follow(
     *,
     now: int,
     ended: Iterable[str] = (),
-    children: Sequence[str] = (),
+    held: Sequence[str] = (),
     trains: Iterable[TrainKey] = (),
     machines: Iterable[str] = (),
 ) -> Steps[int]:
@@ -38,7 +38,7 @@ def follow(
     """
     spent = 0
     todo = list(left)
-    waiting = list(children)
+    waiting = list(held)
     looked_at = dict.fromkeys(trains)
     joining = dict.fromkeys(machines)
     freed: dict[str, int] = {}
@@ -56,8 +56,10 @@ def follow(
             todo += yield from stop_groups(over, now)
             if spent >= postponed.PIECE:
                 awaited = [each.job.id for each in over if each.job.awaited and each.heir is None]
-                yield from postponed.leave("ended", awaited)
-                yield from postponed.leave("orphaned", [each.job.id for each in over if each.job.status == "waiting"])
+                yield from postponed.postpone("ended", awaited)
+                yield from postponed.postpone(
+                    "orphaned", [each.job.id for each in over if each.job.status == "waiting"]
+                )
                 over = [each for each in over if each.heir is not None]
             decided = yield from decide(over)
             waiting += decided.held
@@ -68,16 +70,16 @@ def follow(
             todo += yield from join(list(joining), now)
             joining = {}
         if waiting:
-            stopped, cars = yield from release(waiting, now)
+            stopped, cars = yield from release_ready(waiting, now)
             todo += stopped
             looked_at |= dict.fromkeys(cars)
             waiting = []
         if looked_at and not todo:
-            todo = yield from advance(looked_at, now)
+            todo = yield from release_next(looked_at, now)
             looked_at = {}
         spent += len(todo)
     if freed:
-        yield from let_in(freed)
+        yield from admit(freed)
     if told:
         yield from announce(list(told), now)
     return spent
@@ -85,7 +87,7 @@ def follow(
 
 def follow_ends(ends: Ends, now: int) -> Steps[None]:
     """Do what follows from ended executions."""
-    departures = (yield from advance_behind(ends.locomotives, now)) if ends.locomotives else []
+    departures = (yield from release_behind(ends.locomotives, now)) if ends.locomotives else []
     departures += ends.departures
     if departures or ends.over:
         yield from follow(departures, now=now, ended=ends.over)
@@ -93,14 +95,14 @@ def follow_ends(ends: Ends, now: int) -> Steps[None]:
 
 def follow_late(job_id: str, now: int) -> Steps[int]:
     """The same for a job that is over and whose followers were postponed."""
-    rows = yield Statement(_OVER, (job_id,))
+    rows = yield Statement(_SQL["over"], (job_id,))
     if not rows:
         return 0  # it runs again
     tied = yield from ties([rows[0][0]])
     (job,) = tied.values()
     decided = yield from decide([Departure(job, job.status)])
     ended = yield from stop_siblings(decided.failed, now)
-    return len(ended) + (yield from follow(ended, now=now, children=decided.held, machines=decided.machines))
+    return len(ended) + (yield from follow(ended, now=now, held=decided.held, machines=decided.machines))
 
 
 def _trains_of(over: Iterable[Departure]) -> dict[TrainKey, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headway.model import refusals
 from headway.model.group import NewGroup
@@ -13,9 +13,9 @@ from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.joins import add_edge_rows
 
 _SQL = statements("order/group_members")
-_EDGE = statements("order/joins")["add"]
 
 
 def make_group(group: NewGroup, now: int) -> Statement:
@@ -41,7 +41,12 @@ def join_groups(members: Iterable[NewJob]) -> Steps[None]:
         if callback != "held":
             raise refusals.group_over(group_id, callback_id, callback)
         policy = "continue" if on_failure == "continue" else "stop"
-        yield Batch(_EDGE, [(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
+        yield add_edge_rows([(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
+
+
+def inherit_callbacks(heirs: Mapping[str, str]) -> Batch:
+    """Makes the new jobs that retry these the callbacks of their groups."""
+    return Batch(_SQL["call_back"], list(heirs.items()))
 
 
 def stop_groups(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
@@ -62,7 +67,7 @@ def stop_some(group_id: str, now: int) -> Steps[list[Departure]]:
         return []  # it was retried meanwhile
     members = [rowid for (rowid,) in (yield Statement(_SQL["to_stop"], (group_id, postponed.PIECE)))]
     if len(members) == postponed.PIECE:
-        yield from postponed.leave("stopping", [group_id])
+        yield from postponed.postpone("stopping", [group_id])
     members += [rowid for (rowid,) in (yield Statement(_SQL["callback"], (group_id,)))]
     if not members:
         return []

@@ -7,14 +7,14 @@ from headway.model.group import Group
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.cancel import cancel_jobs
 from headway.store.sqlite.jobs.retry import retry_jobs
 from headway.store.sqlite.order import postponed
+from headway.store.sqlite.order.joins import read_statuses
 
 _SQL = statements("order/groups")
-_STATUSES = statements("order/joins")["statuses"]
 
 
 class GroupVerbs(Verbs):
@@ -34,11 +34,10 @@ class GroupVerbs(Verbs):
                 ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
             ids += [job_id for (job_id,) in (yield Statement(_SQL["unfinished"], (group_id,)))]
             if len(ids) > postponed.PIECE:
-                yield from postponed.leave("stopping", [group_id])
+                yield from postponed.postpone("stopping", [group_id])
             some, rest = ids[: postponed.PIECE], ids[postponed.PIECE :]
             statuses = yield from cancel_jobs(some, now, tenant_id=tenant, reason=why, actor=actor)
-            rows = (yield Statement(_STATUSES, (json_list(rest),))) if rest else []
-            return statuses | dict(rows)
+            return statuses | ((yield from read_statuses(rest)) if rest else {})
 
         return SqliteOp(steps, writes=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headway.model.status import Status
-from headway.store.ops import Statement, Steps
+from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
@@ -30,7 +30,7 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
+def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
     """Release these jobs; gives those that ended instead, because another job has their unique key."""
     going: dict[Status, list[int]] = {}
     ended: list[Departure] = []
@@ -41,15 +41,20 @@ def let_go(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
         holder = yield from holder_of_key(job.rowid)
         if holder is None:
             # at once, not in the batch: the next job with this key must find it taken
-            yield _going([job.rowid], job.to, now)
+            yield _release([job.rowid], job.to, now)
         else:
             tied = yield from ties([job.rowid])
             yield supersede(job.rowid, job.unique_key, holder, now)
             ended.append(Departure(tied[job.rowid], "canceled"))
     for to, rowids in going.items():
-        yield _going(rowids, to, now)
+        yield _release(rowids, to, now)
     return ended
 
 
-def _going(rowids: list[int], to: Status, now: int) -> Statement:
-    return Statement(_SQL["let_go"], (json_list(rowids), to, now if to == "queued" else None))
+def no_longer_pending(rowids: Iterable[int]) -> Batch:
+    """Notes that these held cars wait only for their train now."""
+    return Batch(_SQL["no_longer_pending"], [(rowid,) for rowid in rowids])
+
+
+def _release(rowids: list[int], to: Status, now: int) -> Statement:
+    return Statement(_SQL["release"], (json_list(rowids), to, now if to == "queued" else None))

@@ -10,16 +10,15 @@ from headway.model import refusals
 from headway.model.job import NewJob
 from headway.model.reasons import ended_by
 from headway.model.status import FINISHED, Status, edge_state
-from headway.store.ops import Batch, Op, Statement, Steps
+from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import Departure, TrainKey, ties
-from headway.store.sqlite.order.held import Held, let_go
+from headway.store.sqlite.order.held import Held, no_longer_pending, release_held
 
 _SQL = statements("order/joins")
-_CANCEL = statements("jobs/early_end")["cancel"]
-_CAR = statements("order/held")["settled_car"]
 
 
 class JoinVerbs(Verbs):
@@ -51,7 +50,7 @@ def decide(over: Iterable[Departure]) -> Steps[Decided]:
         else:
             ended.append((left.job.id, "done" if left.to == "succeeded" else "failed"))
     if inherited:
-        yield Batch(_SQL["inherit"], inherited)
+        yield Batch(_SQL["inherit_dependents"], inherited)
     return (yield from _decide(ended))
 
 
@@ -70,7 +69,7 @@ def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
                 failed.setdefault(child_id, parent_id)
         room -= len(rows)
         if room <= 0:
-            yield from postponed.leave("ended", [job_id for job_id, _ in ended[place:]])
+            yield from postponed.postpone("ended", [job_id for job_id, _ in ended[place:]])
             break
     return Decided(list(held), list(machines), failed)
 
@@ -84,18 +83,18 @@ def decide_gone(children: Sequence[str]) -> Steps[Decided]:
     for parent_id, status in rows:
         heirs = (yield Statement(_SQL["heir"], (parent_id,))) if status == "failed" else []
         if heirs and heirs[0][0] != parent_id:
-            yield Statement(_SQL["inherit"], (parent_id, heirs[0][0]))
+            yield Statement(_SQL["inherit_dependents"], (parent_id, heirs[0][0]))
             parent_id, status = heirs[0]
         if status is None or status in FINISHED:
             ended[parent_id] = "done" if status == "succeeded" else "failed"
     return (yield from _decide(list(ended.items())))
 
 
-def release(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], list[TrainKey]]]:
+def release_ready(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], list[TrainKey]]]:
     """Release or end those of these jobs that wait for no parent any more; gives what ended, and the trains of cars."""
     rows = yield Statement(_SQL["ready"], (json_list(children), now))
     going: list[Held] = []
-    cars: list[tuple[int]] = []
+    cars: list[int] = []
     trains: list[TrainKey] = []
     failed: dict[int, str] = {}
     for rowid, tenant, train, to, key, scope, failed_by in rows:
@@ -104,11 +103,11 @@ def release(children: Sequence[str], now: int) -> Steps[tuple[list[Departure], l
         elif train is None:
             going.append(Held(rowid, to, key, scope))
         else:
-            cars.append((rowid,))
+            cars.append(rowid)
             trains.append((tenant, train))
     if cars:
-        yield Batch(_CAR, cars)
-    ended = yield from let_go(going, now)
+        yield no_longer_pending(cars)
+    ended = yield from release_held(going, now)
     if failed:
         ended += yield from _stop(failed, now)
     return ended, trains
@@ -140,13 +139,46 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
     yield Batch(_SQL["add"], edges)
 
 
+def add_edge_rows(edges: Sequence[Row]) -> Batch:
+    """Adds edges, each (parent, child, fence, tenant, on_failure, state, place)."""
+    return Batch(_SQL["add"], edges)
+
+
+def inherit_edges(heirs: Mapping[str, str]) -> Batch:
+    """Makes the new jobs that retry these wait for what these waited for."""
+    return Batch(_SQL["inherit_parents"], list(heirs.items()))
+
+
+def reopen_edges(runs: Mapping[str, str], behind: Sequence[str]) -> Steps[None]:
+    """Make jobs wait again for retried ones, by the ids that run now; `behind` wait for unfinished parents only."""
+    new = {old: runs_as for old, runs_as in runs.items() if runs_as != old}
+    if new:
+        yield Batch(_SQL["inherit_canceled"], list(new.items()))
+    yield Batch(_SQL["reopen"], list(runs.items()))
+    yield Statement(_SQL["rejoin"], (json_list(behind),))
+
+
+def behind_others(ids: Sequence[str]) -> Steps[list[str]]:
+    """Those of these jobs that wait for an unfinished one, or for another of these."""
+    rows = yield Statement(_SQL["behind"], (json_list(ids),))
+    return [job_id for (job_id,) in rows]
+
+
+def read_heir(job_id: str) -> Steps[tuple[str, Status] | None]:
+    """The last of the jobs that retry this one, or itself, with its status."""
+    rows = yield Statement(_SQL["heir"], (job_id,))
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+def read_statuses(ids: Iterable[str]) -> Steps[dict[str, Status]]:
+    return dict((yield Statement(_SQL["statuses"], (json_list(list(set(ids))),))))
+
+
 def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
     """Cancel the jobs whose parent failed."""
-    rows = yield Statement(_SQL["statuses"], (json_list(list(set(failed.values()))),))
-    statuses: dict[str, Status] = dict(rows)
+    statuses = yield from read_statuses(failed.values())
     tied = yield from ties(failed)
-    yield Batch(
-        _CANCEL,
-        [(rowid, now, ended_by(parent_id, statuses.get(parent_id))) for rowid, parent_id in failed.items()],
+    yield cancel_rows(
+        [(rowid, now, ended_by(parent_id, statuses.get(parent_id))) for rowid, parent_id in failed.items()]
     )
     return [Departure(job, "canceled") for job in tied.values()]

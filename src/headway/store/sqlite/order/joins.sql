@@ -13,7 +13,7 @@ where parent_id = ?1
   )
 returning parent_id, child_id, fence, on_failure;
 
--- name: inherit
+-- name: inherit_dependents
 update edges
 set parent_id = ?2
 where parent_id = ?1
@@ -106,7 +106,7 @@ where parent_id = ?1
       and (jobs.status = 'held' or (jobs.status = 'waiting' and jobs.joining = edges.fence))
   );
 
--- name: repoint_failed
+-- name: inherit_canceled
 -- jobs that its end has canceled belong to the new one, in case they are revived
 update edges
 set parent_id = ?2
@@ -142,7 +142,7 @@ end
 where child_id in (select value from json_each(?1))
   and fence = 0;
 
--- name: pass_on
+-- name: inherit_parents
 update edges
 set child_id = ?2
 where child_id = ?1;

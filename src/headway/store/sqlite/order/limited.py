@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/limited")
 
@@ -15,30 +17,46 @@ ALL = 1 << 62
 """All of them."""
 
 
-def let_in(freed: Mapping[str, int]) -> Steps[None]:
+def admit(freed: Mapping[str, int]) -> Steps[None]:
     """Admit as many jobs as each key has free slots, in every queue that has some: the first claim gets the slot."""
     found: list[tuple[int]] = []
-    places: list[tuple[str, str, int]] = []
+    queues: list[tuple[str, str, int]] = []
     for key, count, rowid, queue, last in (yield Statement(_SQL["first"], (msgspec.json.encode(freed).decode(),))):
         if count == 1 and queue == last:
             found.append((rowid,))
             continue
-        places.append((key, queue, count))
+        queues.append((key, queue, count))
         while queue != last:
             ((queue,),) = yield Statement(_SQL["next_queue"], (key, queue))
-            places.append((key, queue, count))
-    if places:
-        found += yield Batch(_SQL["of_queue"], places)
+            queues.append((key, queue, count))
+    if queues:
+        found += yield Batch(_SQL["of_queue"], queues)
     if found:
-        yield Batch(_SQL["let_in"], found)
+        yield Batch(_SQL["admit"], found)
 
 
-def put_aside(jobs: Iterable[tuple[int, str]]) -> Steps[None]:
+def mark_limited(jobs: Iterable[tuple[int, str]]) -> Steps[None]:
     """Mark each of these jobs (by rowid) as limited by a key."""
-    yield Batch(_SQL["put_aside"], list(jobs))
+    yield Batch(_SQL["mark"], list(jobs))
 
 
-def keys_aside(after: str, limit: int) -> Steps[list[str]]:
+def limited_keys(after: str, limit: int) -> Steps[list[str]]:
     """The next keys, in order, that limit queued jobs."""
     rows = yield Statement(_SQL["keys"], (after, limit))
     return [key for (key,) in rows]
+
+
+def first_limited(keys: Sequence[str]) -> Steps[list[tuple[str, str, Candidate]]]:
+    """(key, queue, job) of the first job that each of these keys limits, if any."""
+    rows = yield Statement(_SQL["first_of_key"], (json_list(keys),))
+    return [(row[0], row[1], Candidate(*row[2:])) for row in rows]
+
+
+def guard_queues(queues: Iterable[str]) -> Batch:
+    """Makes claims of these queues check partitions and limits."""
+    return Batch(_SQL["guard"], [(queue,) for queue in queues])
+
+
+def guard_queues_of(rowids: Iterable[int]) -> Batch:
+    """The same for the queues of these jobs, if they have a partition or limits."""
+    return Batch(_SQL["guard_of_job"], [(rowid,) for rowid in rowids])

@@ -37,13 +37,13 @@ where limited_by = ?1
 order by priority, position, id
 limit ?3;
 
--- name: let_in
+-- name: admit
 -- by rowid: an update that finds its rows itself takes twice the time
 update jobs
 set limited_by = null
 where rowid = ?1;
 
--- name: put_aside
+-- name: mark
 update jobs
 set limited_by = ?2
 where rowid = ?1;
@@ -87,3 +87,22 @@ join jobs
     order by queue, priority, position, id
     limit 1
   );
+
+-- name: guard
+-- claims of the queue have to check partitions and limits from now on
+insert into queues (name, guarded)
+values (?1, 1)
+on conflict (name) do update
+set guarded = 1
+where guarded = 0;
+
+-- name: guard_of_job
+-- claims of its new queue have to check partitions and limits from now on
+insert into queues (name, guarded)
+select queue, 1
+from jobs
+where rowid = ?1
+  and (partition is not null or concurrency is not null or rate_count is not null)
+on conflict (name) do update
+set guarded = 1
+where guarded = 0;

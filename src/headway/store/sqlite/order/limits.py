@@ -6,13 +6,13 @@ from headway.model import audit
 from headway.model.limit import EVERY_TENANT, Limit, Usage, concurrency_key, letter_and_parts, rate_key, tenant_key
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record_setting
-from headway.store.sqlite.order.limited import ALL, keys_aside, let_in
+from headway.store.sqlite.order.capacity import running_of
+from headway.store.sqlite.order.limited import ALL, admit, limited_keys
+from headway.store.sqlite.order.rates import set_refill
 
 _SQL = statements("order/limits")
-_RUNNING = statements("order/capacity")
-_WAKE = statements("order/rates")["wake"]
 _TENANTS = ("t:", "t;")  # where their keys begin and end
 _METERED_AT_ONCE = 100_000
 
@@ -30,7 +30,7 @@ class LimitVerbs(Verbs):
                 bounded = limit.name != EVERY_TENANT and limit.max_bytes is None
                 many = limit.max_pending if bounded else _METERED_AT_ONCE
                 yield Statement(_SQL["meter"], (limit.name, many))
-            yield from _let_ask_again(limit)
+            yield from _admit_under(limit)
             yield record_setting(self._clock.now(), audit.limit_set(limit), actor, "limit")
 
         return SqliteOp(steps, writes=True)
@@ -58,26 +58,26 @@ def _row(limit: Limit) -> tuple[object, ...]:
     return tuple(getattr(limit, name) for name in Limit.__struct_fields__)
 
 
-def _let_ask_again(limit: Limit) -> Steps[None]:
-    """Let in what waited for this limit, as far as there is room now."""
+def _admit_under(limit: Limit) -> Steps[None]:
+    """Admit jobs that waited for this limit, as many as may start now."""
     match limit.scope:
         case "kind":
             key = concurrency_key("", limit.name, None)
-            yield from let_in({key: (yield from _room(key, limit)), rate_key("", limit.name, None): ALL})
-            yield Statement(_WAKE, (rate_key("", limit.name, None), None))
+            yield from admit({key: (yield from _free(key, limit)), rate_key("", limit.name, None): ALL})
+            yield set_refill(rate_key("", limit.name, None), None)
         case "tenant" if limit.name == EVERY_TENANT:
             key, end = _TENANTS
-            while keys := [key for key in (yield from keys_aside(key, 1_000)) if key < end]:
-                yield from let_in(dict.fromkeys(keys, ALL))
+            while keys := [key for key in (yield from limited_keys(key, 1_000)) if key < end]:
+                yield from admit(dict.fromkeys(keys, ALL))
                 key = keys[-1]
         case "tenant":
             key = tenant_key(limit.name)
-            yield from let_in({key: (yield from _room(key, limit))})
+            yield from admit({key: (yield from _free(key, limit))})
         case "queue":
-            pass  # nothing waits aside for a queue
+            pass  # no job is ever limited by its queue's limit
 
 
-def _room(key: str, limit: Limit) -> Steps[int]:
+def _free(key: str, limit: Limit) -> Steps[int]:
     if limit.max_running is None:
         return ALL
     return max(0, limit.max_running - (yield from _running_under(key)))
@@ -88,7 +88,6 @@ def _running_under(key: str) -> Steps[int]:
         case (("p" | "c" as letter), parts):
             ((count,),) = yield Statement(_SQL[f"usage_{letter}"], parts)
             return int(count)
-        case (("k" | "t" as letter), parts):
-            rows = yield Statement(_RUNNING["kinds" if letter == "k" else "tenants"], (json_list(parts),))
-            return int(rows[0][1]) if rows else 0
+        case (("k" | "t"), _):
+            return (yield from running_of(key))
     return 0  # a rate counts starts, not what runs

@@ -9,7 +9,7 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.order.departures import Departure, TrainKey
-from headway.store.sqlite.order.held import Held, let_go
+from headway.store.sqlite.order.held import Held, release_held
 
 _SQL = statements("order/next_car")
 _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}
@@ -31,23 +31,23 @@ def hold_trains(left: Iterable[Departure], now: int) -> Steps[None]:
         yield Batch(_SQL["hold"], holds)
 
 
-def advance(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
+def release_next(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
     """Release the first car of each train without locomotive and hold; gives the cars that ended instead."""
     ended: list[Departure] = []
     looked_at = list(trains)
     while looked_at:
         rows = yield Statement(_SQL["heads"], (json_list(looked_at), now))
         heads = [Held(rowid, to, key, scope) for rowid, _, _, to, key, scope in rows]
-        gone = yield from let_go(heads, now)
+        gone = yield from release_held(heads, now)
         ended += gone
         looked_at = [(each.job.tenant_id, each.job.train) for each in gone if each.job.train is not None]
     return ended
 
 
-def advance_behind(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
+def release_behind(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
     """The same behind these locomotives (by rowid), which are over; fast path: nothing else has moved."""
     rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
-    return (yield from let_go([Held(*row) for row in rows], now))
+    return (yield from release_held([Held(*row) for row in rows], now))
 
 
 def stuck_trains(trains: Iterable[TrainKey], now: int) -> Steps[list[TrainKey]]:
@@ -61,7 +61,7 @@ def hold(tenant_id: str, train: str, now: int, *, reason: str | None, actor: str
     return Statement(_SQL["hold"], (tenant_id, train, now, None, reason, actor))
 
 
-def unhold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:
+def end_hold(tenant_id: str, train: str, job_id: str | None = None) -> Steps[bool]:
     """End a train's hold (if this job put it there); the caller releases the next car."""
-    rows = yield Statement(_SQL["unhold"], (tenant_id, train, job_id))
+    rows = yield Statement(_SQL["end_hold"], (tenant_id, train, job_id))
     return bool(rows)

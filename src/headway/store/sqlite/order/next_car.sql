@@ -89,7 +89,7 @@ insert into holds (tenant_id, train, since, job_id, reason, actor)
 values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict do nothing;
 
--- name: unhold
+-- name: end_hold
 delete from holds
 where tenant_id = ?1
   and train = ?2

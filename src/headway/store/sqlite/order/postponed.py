@@ -16,11 +16,11 @@ PIECE = 500
 What = Literal["ended", "stopping", "orphaned", "revived", "clearing"]
 
 
-def leave(what: What, ids: Iterable[str]) -> Steps[None]:
+def postpone(what: What, ids: Iterable[str]) -> Steps[None]:
     """Leave the rest of the work for these to the next claim or promote."""
     rows = [(what, each) for each in ids]
     if rows:
-        yield Batch(_SQL["leave"], rows)
+        yield Batch(_SQL["postpone"], rows)
 
 
 def take(after: str) -> Steps[tuple[What, str, str] | None]:
@@ -29,6 +29,6 @@ def take(after: str) -> Steps[tuple[What, str, str] | None]:
     return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
 
 
-def any_left() -> Steps[bool]:
+def any_postponed() -> Steps[bool]:
     ((found,),) = yield Statement(_SQL["any"])
     return bool(found)

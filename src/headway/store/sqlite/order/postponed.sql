@@ -1,6 +1,6 @@
 -- Differs because writers are serial: an arrival is only what was too much for one transaction.
 
--- name: leave
+-- name: postpone
 insert into arrivals (what, id, tenant_id)
 values (
   ?1,

@@ -13,13 +13,13 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.inbox import meets, names_there
 from headway.store.sqlite.machines.wake import wake_signaled
-from headway.store.sqlite.order.capacity import Candidate, first_aside, read_capacity
+from headway.store.sqlite.order.capacity import Candidate, read_capacity
 from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import decide_gone
-from headway.store.sqlite.order.limited import keys_aside, let_in
+from headway.store.sqlite.order.limited import admit, first_limited, limited_keys
 from headway.store.sqlite.order.next_car import hold, stuck_trains
-from headway.store.sqlite.order.postponed import any_left
+from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.reservations import any_expired, expire
 
 _SQL = statements("order/sweep")
@@ -27,7 +27,7 @@ _LOOK_AHEAD = 1_000  # how far into a queue a job is looked for that holds the l
 
 
 @dataclass
-class _Place:
+class _Cursor:
     """Where a sweep stopped; empty begins again."""
 
     train: TrainKey = ("", "")
@@ -48,15 +48,15 @@ class _Broken:
 
 
 class SweepVerbs(Verbs):
-    _swept_to: _Place | None = None
+    _swept_to: _Cursor | None = None
 
     def sweep(self, *, limit: int) -> Op[Swept]:
         def probe() -> Steps[Swept | None]:
             now = self._clock.now()
-            if (yield from any_left()):
+            if (yield from any_postponed()):
                 return Swept()  # what is postponed is not broken
-            begin = self._swept_to or _Place()
-            broken, end = yield from _look(begin, limit, now)
+            begin = self._swept_to or _Cursor()
+            broken, end = yield from _find_broken(begin, limit, now)
             if broken or (yield from any_expired(now)):
                 return None  # `steps` looks again, from the same place
             self._swept_to = end
@@ -64,9 +64,9 @@ class SweepVerbs(Verbs):
 
         def steps() -> Steps[Swept]:
             now = self._clock.now()
-            if (yield from any_left()):
+            if (yield from any_postponed()):
                 return Swept()
-            broken, end = yield from _look(self._swept_to or _Place(), limit, now)
+            broken, end = yield from _find_broken(self._swept_to or _Cursor(), limit, now)
             self._swept_to = end
             yield from expire(now)
             decided = yield from decide_gone(broken.jobs)
@@ -76,25 +76,25 @@ class SweepVerbs(Verbs):
             rows = yield Statement(_SQL["holding"], (json_list(broken.trains),))
             for tenant, train in rows:
                 yield hold(tenant, train, now, reason="its locomotive was deleted", actor=None)
-            yield from follow(ended, now=now, children=broken.jobs, trains=broken.trains, machines=broken.jobs)
+            yield from follow(ended, now=now, held=broken.jobs, trains=broken.trains, machines=broken.jobs)
             if broken.keys:
-                yield from let_in(dict.fromkeys(broken.keys, 1))
+                yield from admit(dict.fromkeys(broken.keys, 1))
             jobs = (*broken.jobs, *broken.signaled)
             return Swept(tuple(train for _, train in broken.trains), jobs, tuple(broken.keys))
 
         return SqliteOp(steps, writes=True, probe=probe)
 
 
-def _look(begin: _Place, limit: int, now: int) -> Steps[tuple[_Broken, _Place]]:
+def _find_broken(begin: _Cursor, limit: int, now: int) -> Steps[tuple[_Broken, _Cursor]]:
     """What is broken in the next part, and where that part ends."""
     trains = [(tenant, train) for tenant, train in (yield Statement(_SQL["trains"], (*begin.train, limit)))]
     stuck = (yield from stuck_trains(trains, now)) if trains else []
     pending = yield Statement(_SQL["pending"], (begin.job, limit))
     machines = yield Statement(_SQL["awaiting"], (begin.machine, limit))
     signaled = yield from _signaled(machines)
-    keys = yield from keys_aside(begin.key, limit)
+    keys = yield from limited_keys(begin.key, limit)
     idle = (yield from _idle(keys, now)) if keys else []
-    end = _Place(
+    end = _Cursor(
         trains[-1] if len(trains) == limit else ("", ""),
         pending[-1][0] if len(pending) == limit else "",
         machines[-1][0] if len(machines) == limit else "",
@@ -112,7 +112,7 @@ def _signaled(machines: Rows) -> Steps[list[str]]:
 
 def _idle(keys: Sequence[str], now: int) -> Steps[list[str]]:
     """The keys that limit jobs although they have room, and no queued job holds that free slot."""
-    firsts = yield from first_aside(keys)
+    firsts = yield from first_limited(keys)
     capacity = yield from read_capacity([job for _, _, job in firsts], now)
     idle: list[str] = []
     for key, queue, job in firsts:

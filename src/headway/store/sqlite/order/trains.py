@@ -9,19 +9,18 @@ from headway.model.job import Job
 from headway.model.status import FINISHED, Status
 from headway.model.train import Hold, Train
 from headway.store.ops import Op, Row, Statement, Steps
-from headway.store.sqlite.engine.decode import to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.early_end import end_early
+from headway.store.sqlite.jobs.reads import read_jobs
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.departures import TrainKey, ties
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.next_car import hold, unhold
+from headway.store.sqlite.order.next_car import end_hold, hold
 
 _SQL = statements("order/trains")
-_JOBS = statements("jobs/reads")["jobs"]
-_PLACES = 10_000
+_COUNTED_UP_TO = 10_000
 
 
 class TrainVerbs(Verbs):
@@ -40,7 +39,7 @@ class TrainVerbs(Verbs):
 
         def steps() -> Steps[bool]:
             now = self._clock.now()
-            if not (yield from unhold(tenant, train)):
+            if not (yield from end_hold(tenant, train)):
                 return False
             yield record(now, tenant, None, actor, "resume train", train)
             yield from follow(now=now, trains=[(tenant, train)])
@@ -58,7 +57,7 @@ class TrainVerbs(Verbs):
             status: Status = rows[0][3]
             _check_skippable(job_id, train, status)
             if status in FINISHED:
-                if not (yield from unhold(tenant, train, job_id)):
+                if not (yield from end_hold(tenant, train, job_id)):
                     raise refusals.car_is_over(job_id, status, train)
                 yield from follow(now=now, trains=[(tenant, train)])
             else:
@@ -111,8 +110,8 @@ class TrainVerbs(Verbs):
         def steps() -> Steps[list[Job]]:
             rows = yield Statement(_SQL["cars"], (tenant_id or DEFAULT_TENANT_ID, train, limit))
             order = {job_id: n for n, (job_id,) in enumerate(rows)}
-            jobs = yield Statement(_JOBS, (json_list(list(order)), None))
-            return sorted((to_job(row) for row in jobs), key=lambda job: order[job.id])
+            jobs = yield from read_jobs(list(order))
+            return sorted(jobs, key=lambda job: order[job.id])
 
         return SqliteOp(steps, writes=False)
 
@@ -122,7 +121,7 @@ class TrainVerbs(Verbs):
             if not rows:
                 return (0, None)
             ahead, locomotive = rows[0]
-            return (min(_PLACES, ahead + (locomotive is not None)), locomotive)
+            return (min(_COUNTED_UP_TO, ahead + (locomotive is not None)), locomotive)
 
         return SqliteOp(steps, writes=False)
 
@@ -138,7 +137,7 @@ def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
         ended = yield from end_early(tied.values(), "cleared", now, spared=True)
         yield from follow(ended, now=now)
     if len(rows) >= postponed.PIECE:
-        yield from postponed.leave("clearing", [json_list([tenant, train])])
+        yield from postponed.postpone("clearing", [json_list([tenant, train])])
     else:
         yield Statement(_SQL["cleared"], (tenant, train))
         yield from follow(now=now, trains=[(tenant, train)])

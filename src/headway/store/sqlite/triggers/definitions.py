@@ -17,10 +17,16 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants, named
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.triggers.triggers import CHANGEABLE, find_trigger, insert_trigger, stored, write_trigger
+from headway.store.sqlite.triggers.triggers import (
+    declared,
+    find_trigger,
+    insert_trigger,
+    read_changeable,
+    stored,
+    write_trigger,
+)
 
 _SQL = statements("triggers/definitions")
-_TRIGGERS = statements("triggers/triggers")
 _TIMING = ("cron", "every_ms", "tz", "start_at", "end_at")
 _COLUMNS = (*Definition.__struct_fields__, "code")
 _NOTHING = msgspec.Raw(b"null")
@@ -84,9 +90,9 @@ class DefinitionVerbs(Verbs):
             yield from name_tenants(schedules, now)
             ours: list[str] = []
             for schedule in schedules:
-                declared = yield from _declare_schedule(schedule, now)
-                if declared is not None:
-                    ours.append(declared)
+                ours_id = yield from _declare_schedule(schedule, now)
+                if ours_id is not None:
+                    ours.append(ours_id)
             return tuple(ours)
 
         return SqliteOp(steps, writes=True)
@@ -116,17 +122,16 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
     if trigger_id is None:
         yield insert_trigger(schedule, "code", now)
         return schedule.id
-    ((_, _, origin, _, *current),) = yield Statement(_TRIGGERS["changing"], (trigger_id, None))
+    origin, before = yield from read_changeable(trigger_id)
     if origin != "code":
         return None
-    before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))
     said = stored(schedule)
     after = said | {"enabled": before["enabled"], "next_fire_at": before["next_fire_at"]}
     if any(before[name] != after[name] for name in _TIMING):
         # a disabled schedule gets its next time when it is enabled
         after["next_fire_at"] = said["next_fire_at"] if before["enabled"] else None
     if after == before:
-        yield Statement(_TRIGGERS["declared"], (trigger_id, now))
+        yield declared(trigger_id, now)
     else:
         yield write_trigger(trigger_id, after, now, declared_at=now)
     return trigger_id

@@ -108,6 +108,17 @@ def find_trigger(tenant_id: str, type_: TriggerType, name: str) -> Steps[str | N
     return rows[0][0] if rows else None
 
 
+def read_changeable(trigger_id: str) -> Steps[tuple[str, dict[str, Any]]]:
+    """A trigger's origin, and its changeable columns as stored."""
+    ((_, _, origin, _, *current),) = yield Statement(_SQL["changing"], (trigger_id, None))
+    return origin, dict(zip(CHANGEABLE, current, strict=True))
+
+
+def declared(trigger_id: str, now: int) -> Statement:
+    """Notes that a worker has declared the schedule again, unchanged."""
+    return Statement(_SQL["declared"], (trigger_id, now))
+
+
 def insert_trigger(trigger: NewTrigger, origin: str, now: int) -> Statement:
     head = (trigger.id, trigger.tenant_id, trigger.type, origin, trigger.created_by, now)
     return Statement(_SQL["insert"], (*head, now if origin == "code" else None, *stored(trigger).values()))
