@@ -193,6 +193,13 @@ def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases
     store.url = postgres_migrated_url
     store.side = reused_databases.side(store.url)
     store._pool = reused_databases.pool(store.url)
+
+    def apart() -> PostgresStore:
+        worker_store = PostgresStore(store.url)
+        worker_store._apool = reused_databases.worker_pool(store.url)
+        return worker_store
+
+    store.apart = apart
     return store
 
 

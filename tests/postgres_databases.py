@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections import deque
@@ -11,7 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from headway.store.postgres.engine.pool import Pool
+from headway.store.postgres.engine.connection import AsyncConnection
+from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool
 
 
 class Databases:
@@ -72,6 +74,10 @@ class ReusedDatabases:
         """Warm sessions for a store: a new one costs 20 ms until it has compiled the functions."""
         return self._lent[url].pool
 
+    def worker_pool(self, url: str) -> AsyncPool:
+        """The same for a worker on an event loop."""
+        return _WarmAsyncPool(url, self._lent[url].warm)
+
     def close(self) -> None:
         for database in (*self._idle, *self._lent.values()):
             self._drop(database)
@@ -91,8 +97,32 @@ class ReusedDatabases:
 
     def _drop(self, database: _Reused) -> None:
         database.pool.forget()
+        for conn in database.warm:
+            conn.pgconn.finish()
         database.conn.close()
         self._databases.drop(database.name)
+
+
+class _WarmAsyncPool(AsyncPool):
+    """Keeps its sessions when it leaves an event loop, for those that come after it."""
+
+    def __init__(self, url: str, warm: list[AsyncConnection]) -> None:
+        super().__init__(url, WORKER_SIZE)
+        self._warm = warm
+
+    async def forget(self) -> None:
+        mine = self._of_loop.get(asyncio.get_running_loop())
+        while mine is not None and mine.idle:
+            conn = mine.idle.pop()
+            conn.lock = asyncio.Lock()  # of the next loop
+            self._warm.append(conn)
+
+    async def _connect(self, timeout_s: float) -> AsyncConnection:
+        while self._warm:
+            conn = self._warm.pop()
+            if not conn.broken:
+                return conn
+        return await super()._connect(timeout_s)
 
 
 class _Reused:
@@ -103,6 +133,7 @@ class _Reused:
         self.url = url
         self.loans = 0
         self.pool = Pool(url)
+        self.warm: list[AsyncConnection] = []
         self.conn = psycopg.connect(url, autocommit=True, application_name="test fixtures", prepare_threshold=1)
         tables = [table for (table,) in self.conn.execute(_TABLES)]
         self._seeds = {table: rows for table in tables if (rows := self._copied(table))}
@@ -142,7 +173,7 @@ class _Reused:
 
     def _state(self) -> tuple[str, int, list[str]]:
         """`headway.now()`, which tests replace; how many sessions others have; the versions of all that was defined."""
-        ours = [self.conn.info.backend_pid, *(conn.info.backend_pid for conn in self.pool._idle)]
+        ours = [conn.info.backend_pid for conn in (self.conn, *self.pool._idle, *self.warm)]
         return cast("tuple[str, int, list[str]]", self._row(_STATE, ours))
 
     def _row(self, query: sql.Composed | str, *params: Any) -> tuple[Any, ...]:
