@@ -36,7 +36,7 @@ def test_a_good_command_gives_nothing(program: Path) -> None:
 
 def test_a_program_that_cannot_be_run(program: Path, tmp_path: Path) -> None:
     assert "cannot be found on this host" in only("error", found(argv=["/no/such/program"]))[0]
-    assert "is no file" in only("error", found(argv=["/usr"]))[0]
+    assert "is not a file" in only("error", found(argv=["/usr"]))[0]
     program.chmod(0o644)
     if os.geteuid() or not os.access(program, os.X_OK):
         assert "is not executable: chmod +x" in only("error", found(argv=[str(program)]))[0]
@@ -45,7 +45,7 @@ def test_a_program_that_cannot_be_run(program: Path, tmp_path: Path) -> None:
 def test_a_program_that_everybody_can_change(program: Path) -> None:
     program.chmod(0o757)
     assert only("error", found(argv=[str(program)])) == [
-        f"argv: {program} can be changed by everybody, and so can what is run: chmod o-w {program}"
+        f"argv: {program} can be changed by everybody, and so can what runs: chmod o-w {program}"
     ]
     program.chmod(0o755)
     program.parent.chmod(0o777)
@@ -104,7 +104,7 @@ def test_what_is_not_there() -> None:
         "set_env: the secret S is not set here: a worker without it fails the job",
         "set_env: MY_PASSWORD looks like a secret: write { '$secret' = 'NAME' } and set NAME",
     ]
-    assert only("error", found(cwd="/no/such/folder")) == ["cwd: /no/such/folder is no folder on this host"]
+    assert only("error", found(cwd="/no/such/folder")) == ["cwd: /no/such/folder is not a folder on this host"]
     (finding,) = [each for each in check({"x": {"argv": ["/usr/bin/env"]}}, "f") if each.level == "warning"]
     assert str(finding) == (
         "warning: [commands.x] timeout: is not given: a program that hangs is killed after the default of 3600s"
@@ -118,7 +118,7 @@ def test_placeholders_that_may_be_meant_otherwise() -> None:
     assert "allow_dash lets a value be an option" in two
     assert only("warning", found(argv=["/usr/bin/env", "--", "{a}"], params={"a": {"allow_dash": True}})) == []
     (three,) = only("warning", found(argv=["/usr/bin/env", "{p}"], params={"p": {"type": "path"}}))
-    assert "is a path to anywhere" in three
+    assert "may be any path" in three
     (four,) = only("warning", found(argv=["/usr/bin/env", "{k}"], params={"k": {"secret": True}}))
     assert "is a secret among the arguments" in four
 

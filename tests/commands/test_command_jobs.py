@@ -223,7 +223,7 @@ def test_output_that_is_no_result_fails(lite: Workshop, declare: Declare, printe
     text = "import os, sys; sys.stdout.write(os.environ['PRINTED'])"
     job, attempt = run(lite, declare(lite, argv=script(text), set_env={"PRINTED": printed}, result="json"))
     assert (job.status, job.result, attempt.exit_code) == ("scheduled", None, 0)
-    assert "its output is no JSON value" in job.error
+    assert "its output is not a JSON value" in job.error
 
 
 def test_a_missing_program_is_tried_again_and_runs_when_it_is_there(

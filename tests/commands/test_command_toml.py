@@ -125,7 +125,7 @@ PARAM = {"argv": ["/bin/echo", "{a}"]}
         ({}, r"argv is missing: give the program and its arguments"),
         ({"argv": []}, "argv is missing"),
         ({"argv": "/bin/echo hi"}, "argv is '/bin/echo hi', not a list of texts"),
-        ({"argv": ["echo"]}, "argv begins with 'echo': name the program by its absolute path"),
+        ({"argv": ["echo"]}, "argv starts with 'echo': name the program by its absolute path"),
         ({"argv": ["/bin/{what}"]}, "argv has a placeholder in the program"),
         ({"argv": ["/bin/echo", "{a}{b}"]}, "argv has 2 placeholders in '{a}{b}': one argument takes one"),
         ({"argv": ["/bin/echo", "a\0"]}, "argv is .* not a list of texts"),
@@ -137,7 +137,7 @@ PARAM = {"argv": ["/bin/echo", "{a}"]}
         ({"argv": ["/bin/echo"], "memory": "lots"}, "memory is 'lots', not a size"),
         ({"argv": ["/bin/echo"], "memory": 17}, "memory is 17: give at least 4,194,304 bytes"),
         ({"argv": ["/bin/echo"], "stdout_tail": "2MB"}, "stdout_tail is over the limit of 1,048,576 bytes"),
-        ({"argv": ["/bin/echo"], "env": ["A B"]}, "env has 'A B', which is no name"),
+        ({"argv": ["/bin/echo"], "env": ["A B"]}, "env has 'A B', which is not the name"),
         ({"argv": ["/bin/echo"], "set_env": {"A": 1}}, r"\[commands.x.set_env\] A is 1: give a text"),
         ({"argv": ["/bin/echo"], "set_env": {"A": {"$secret": "B", "c": 1}}}, "A is .*: give a text"),
         ({"argv": ["/bin/echo"], "set_env": {"HEADWAY_JOB_ID": "1"}}, "which the worker sets itself"),
@@ -157,7 +157,7 @@ PARAM = {"argv": ["/bin/echo", "{a}"]}
         (PARAM | {"params": {"a": {"secret": True, "default": "x"}}}, "default is not for a secret"),
         (PARAM | {"params": {"a": {"secret": True, "type": "int"}}}, "secret is for type = "),
         (PARAM | {"params": {"tenant": {}}}, r"tenant is built in"),
-        (PARAM | {"params": {"_a": {}}}, "is no name for a param"),
+        (PARAM | {"params": {"_a": {}}}, "is not a name for a param"),
         ("nothing", "is not a table"),
     ],
 )
@@ -209,9 +209,9 @@ def test_fields_that_are_missing_or_unknown_are_refused_at_enqueue_and_at_run(de
 
 @pytest.mark.parametrize("value", ["-rf", "-", "--help"])
 def test_a_value_that_would_be_an_option_is_refused(declare: Declare, value: str) -> None:
-    with pytest.raises(InvalidPayload, match=r"cmd: a: its value begins with '-'.*allow_dash = true"):
+    with pytest.raises(InvalidPayload, match=r"cmd: a: its value starts with '-'.*allow_dash = true"):
         declare(argv=["/bin/echo", "{a}"]).build(a=value)
-    with pytest.raises(InvalidPayload, match="begins with '-'"):
+    with pytest.raises(InvalidPayload, match="starts with '-'"):
         declare(argv=["/bin/echo", "{a}"], params={"a": {"type": "int"}}).build(a=-5)
     declare(argv=["/bin/echo", "--x={a}"]).build(a=value)
     declare(argv=["/bin/echo", "{a}"], params={"a": {"allow_dash": True}}).build(a=value)
@@ -221,7 +221,7 @@ def test_a_reference_goes_where_a_secret_is_declared_and_nowhere_else(declare: D
     kind = declare(argv=["/bin/echo", "{a}", "{key}"], params={"key": {"secret": True}})
     reference = {"$secret": "API_KEY"}
     kind.build(a="1", key=reference)
-    with pytest.raises(InvalidPayload, match="is no secret and takes no reference"):
+    with pytest.raises(InvalidPayload, match="is not a secret and takes no reference"):
         kind.build(a=reference, key=reference)
     with pytest.raises(InvalidPayload):
         kind.build(a="1", key="in plain words")

@@ -43,7 +43,7 @@ def test_without_a_declaration_code_of_the_default_tenant_may() -> None:
     with pytest.raises(SecretMissing) as refused:
         vault.keyring("send", ACME, by_code=True).get("SMTP_PASSPHRASE")
     assert str(refused.value) == (
-        "the secret SMTP_PASSPHRASE is not given to send of tenant acme here: the worker's headway.toml would say so, "
+        "the secret SMTP_PASSPHRASE is not given to send of tenant acme here: declare it in the worker's headway.toml, "
         '[secrets.SMTP_PASSPHRASE] with kinds = ["send"] and tenants = ["acme"]'
     )
 
@@ -94,14 +94,14 @@ def test_headways_own_variables_are_given_to_nobody(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("section", "reason"),
     [
-        (7, "secrets = 7 is no table"),
-        ({"allow": ["SMTP_*"]}, r"allow = \['SMTP_\*'\] under \[secrets\] is no table"),
-        ({"A-B": {}}, r"\[secrets.A-B\] is no name of a variable"),
+        (7, "secrets = 7 is not a table"),
+        ({"allow": ["SMTP_*"]}, r"allow = \['SMTP_\*'\] under \[secrets\] is not a table"),
+        ({"A-B": {}}, r"\[secrets.A-B\] is neither the name of a variable"),
         ({"A": {"kind": ["x"]}}, r"'kind' is not known in \[secrets.A\]: it has kinds and tenants"),
-        ({"A": {"kinds": "x"}}, r"\[secrets.A\] kinds = 'x' is no list"),
-        ({"A": {"kinds": ["x y"]}}, r"\[secrets.A\] kinds: 'x y' is no name"),
-        ({"A": {"tenants": ["a*"]}}, r"\[secrets.A\] tenants: 'a\*' is no name"),
-        ({"A": {"tenants": [7]}}, r"\[secrets.A\] tenants: 7 is no name"),
+        ({"A": {"kinds": "x"}}, r"\[secrets.A\] kinds = 'x' is not a list"),
+        ({"A": {"kinds": ["x y"]}}, r"\[secrets.A\] kinds: 'x y' is not a name"),
+        ({"A": {"tenants": ["a*"]}}, r"\[secrets.A\] tenants: 'a\*' is not a name"),
+        ({"A": {"tenants": [7]}}, r"\[secrets.A\] tenants: 7 is not a name"),
     ],
 )
 def test_a_wrong_declaration_is_refused(section: Any, reason: str) -> None:

@@ -77,7 +77,7 @@ def test_a_wrong_count_says_how_many_there_are(app: Headway, welcome: Any) -> No
     assert text.startswith('expected 11 jobs of kind "welcome" to be enqueued, and 12 are.\n')
     assert text.endswith("and 2 older")
     text = message_of(lambda: assert_enqueued(app, "farewell"))
-    assert "Of that kind there is nothing; of others there are:\n  welcome" in text
+    assert "There are none of that kind; of others there are:\n  welcome" in text
     assert "payload.order is None" not in text
 
 

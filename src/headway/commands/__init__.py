@@ -1,4 +1,4 @@
-"""Allow-listed programs as jobs: what headway.toml declares, and nothing else, is run, without a shell."""
+"""Allow-listed programs as jobs: only what headway.toml declares runs, and without a shell."""
 
 from headway.commands.check import Finding, check
 from headway.commands.command import Command

@@ -15,24 +15,24 @@ _PART = re.compile(r"\{\{|\}\}|\{([A-Za-z][A-Za-z0-9_]*)\}|[{}]")
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """What comes before the placeholder, its field, and what comes after; without one, the literal."""
+    """The text before the placeholder, its field, and the text after it; without a placeholder, the literal."""
 
     before: str
     field: str | None = None
     after: str = ""
 
     def filled(self, text: str, *, allow_dash: bool) -> str:
-        """With the field's text in it; raises `InvalidPayload` for a value that the program would take as an option."""
+        """The argument with the field's text; raises `InvalidPayload` for a value that looks like an option."""
         if not self.before and text.startswith("-") and not allow_dash:
             raise InvalidPayload(
-                f"{self.field}: its value begins with '-', which the program would take as an option: "
-                f"values like that need allow_dash = true on the param"
+                f"{self.field}: its value starts with '-', which the program would take as an option: "
+                f"such values need allow_dash = true on the param"
             )
         return f"{self.before}{text}{self.after}"
 
 
 def read_argument(item: str) -> Argument:
-    """Reads "--since={since}"; `{{` and `}}` stand for braces. Raises `ValueError` with the reason."""
+    """Reads "--since={since}"; `{{` and `}}` are literal braces. Raises `ValueError` with the reason."""
     literals = [""]
     fields: list[str] = []
     end = 0

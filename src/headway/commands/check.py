@@ -1,4 +1,4 @@
-"""check: what is wrong, or may be, with the commands of headway.toml, on this host and by itself."""
+"""check: what is or may be wrong with the commands of headway.toml, on this host and in general."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Level = Literal["error", "warning", "info"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was found; an error keeps the command from working, or from being safe."""
+    """One finding; with an error the command cannot work, or is not safe."""
 
     level: Level
     command: str
@@ -34,8 +34,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def check(values: Mapping[str, Any], path: str, *, env: Mapping[str, str] | None = None) -> list[Finding]:
-    """Everything that is to be said of these commands, those first that can hardly be meant; raises `ConfigError` only
-    where the section is no table. `env` is the worker's environment, if it is not this process's."""
+    """All findings on these commands, errors first; raises `ConfigError` only if the section is not a table. `env` is
+    the worker's environment, if it is not this process's."""
     section = Table(values, path, "commands")
     findings = list(_of_file(path))
     for name in section:
@@ -55,7 +55,7 @@ Said = tuple[Level, str, str]
 
 def _of_file(path: str) -> Iterator[Finding]:
     if os.path.isfile(path) and os.stat(path).st_mode & stat.S_IWOTH:
-        yield Finding("error", "*", "", f"{path} can be changed by everybody, and so can what is run: chmod o-w {path}")
+        yield Finding("error", "*", "", f"{path} can be changed by everybody, and so can what runs: chmod o-w {path}")
 
 
 def _of(command: Command, env: Mapping[str, str]) -> Iterator[Said]:
@@ -63,7 +63,7 @@ def _of(command: Command, env: Mapping[str, str]) -> Iterator[Said]:
     yield from _scripts(command)
     yield from _placeholders(command)
     if command.cwd is not None and not os.path.isdir(command.cwd):
-        yield "error", "cwd", f"{command.cwd} is no folder on this host"
+        yield "error", "cwd", f"{command.cwd} is not a folder on this host"
     if not command.timeout_given:
         yield (
             "warning",
@@ -95,20 +95,20 @@ def _program(program: str) -> Iterator[Said]:
         yield "error", "argv", f"the program {program} cannot be found on this host: {error.strerror}"
         return
     if not stat.S_ISREG(mode):
-        yield "error", "argv", f"the program {program} is no file"
+        yield "error", "argv", f"the program {program} is not a file"
     elif not os.access(real, os.X_OK):
         yield "error", "argv", f"the program {program} is not executable: chmod +x {real}"
     if real != program:
         yield "info", "argv", f"{program} leads to {real}: a worker refuses to run it once that changes"
     for place in _places(program, real):
         mode = os.stat(place).st_mode
-        # in a sticky folder, like /tmp, only the owner can put another file in place
+        # in a sticky folder, like /tmp, only the owner can replace a file
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
-            yield "error", "argv", f"{place} can be changed by everybody, and so can what is run: chmod o-w {place}"
+            yield "error", "argv", f"{place} can be changed by everybody, and so can what runs: chmod o-w {place}"
 
 
 def _places(*paths: str) -> list[str]:
-    """The files and every folder above them, once."""
+    """The files and every folder above them, each once."""
     found: dict[str, None] = {}
     for path in paths:
         while True:
@@ -143,16 +143,16 @@ def _placeholders(command: Command) -> Iterator[Said]:
             yield (
                 "warning",
                 f"params.{param.name}",
-                "allow_dash lets a value be an option of the program: put '--' before it in argv, where that is known",
+                "allow_dash lets a value be an option of the program: put '--' before it in argv, if the program can",
             )
         if param.secret:
             yield (
                 "warning",
                 f"params.{param.name}",
-                "is a secret among the arguments, which every user of the host can see: set_env or stdin keep it",
+                "is a secret among the arguments, which every user of the host can see: use set_env or stdin",
             )
         if param.type == "path" and param.under is None:
-            yield "warning", f"params.{param.name}", "is a path to anywhere: say under = '/some/folder'"
+            yield "warning", f"params.{param.name}", "may be any path: set under = '/some/folder'"
     declared = [name for name, param in command.params.items() if param.declared]
     for name, param in command.params.items():
         close = difflib.get_close_matches(name, [*declared, *BUILT_IN], 1)

@@ -18,12 +18,12 @@ DEFAULT_TIMEOUT = "3600s"
 DEFAULT_GRACE = "10s"
 DEFAULT_TAIL = "64KB"
 SAFE_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-"""What a program has of PATH and LANG where its command says nothing of them."""
+"""The PATH and LANG of a program whose command does not set them."""
 KIND_OPTIONS = (
     *("queue", "priority", "max_attempts", "max_losses", "backoff", "delivery"),
     *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst", "enqueuer_may"),
 )
-"""What goes to the kind as it is, as in `@app.job(…)`."""
+"""The options that the kind gets unchanged, as in `@app.job(…)`."""
 KEYS = (
     *("argv", "params", "description", "timeout", "kill_grace", "cwd", "env", "set_env", "stdin", "result"),
     *("success_codes", "retry_codes", "stdout_tail", "stderr_tail", "max_output"),
@@ -37,13 +37,13 @@ _OWN_ENV = ("HEADWAY_JOB_ID", "HEADWAY_ATTEMPT")
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """The name of a secret that stands where its value will."""
+    """The name of a secret, in place of its value."""
 
     name: str
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process of the program may use; None: as the worker."""
+    """What one process of the program may use; None: as much as the worker."""
 
     cpu: int | None = None  # seconds
     memory: int | None = None  # bytes of address space
@@ -137,9 +137,9 @@ def _argv(table: Table) -> tuple[str, tuple[Argument, ...]]:
         raise table.fault("argv", str(error)) from error
     program = arguments[0]
     if program.field is not None:
-        raise table.fault("argv", f"has a placeholder in the program, {items[0]!r}: a payload never names what is run")
+        raise table.fault("argv", f"has a placeholder in the program, {items[0]!r}: a payload never names the program")
     if not os.path.isabs(program.before):
-        raise table.fault("argv", f"begins with {items[0]!r}: name the program by its absolute path")
+        raise table.fault("argv", f"starts with {items[0]!r}: name the program by its absolute path")
     return program.before, tuple(arguments[1:])
 
 
@@ -148,7 +148,7 @@ def _params(table: Table, arguments: tuple[Argument, ...]) -> dict[str, Param]:
     params: dict[str, Param] = {}
     for name in declared:
         if not _FIELD.match(name):
-            raise declared.fault(name, "is no name for a param: use letters, digits and '_', beginning with a letter")
+            raise declared.fault(name, "is not a name for a param: use letters, digits and '_', starting with a letter")
         if name in BUILT_IN:
             raise declared.fault(name, f"is built in, as are {', '.join(BUILT_IN)}: give it another name")
         params[name] = read_param(name, declared.table(name))
@@ -159,7 +159,7 @@ def _params(table: Table, arguments: tuple[Argument, ...]) -> dict[str, Param]:
 
 
 def _check(command: Command, table: Table) -> None:
-    """What concerns several keys."""
+    """Checks of several keys together."""
     field = field_in_script(command.program, command.arguments)
     if field is not None:
         raise table.fault(
@@ -206,7 +206,7 @@ def _set_env(table: Table) -> dict[str, str | Secret]:
 
 def _check_env_name(table: Table, key: str, name: str) -> None:
     if not _ENV_NAME.match(name):
-        raise table.fault(key, f"has {name!r}, which is no name of an environment variable")
+        raise table.fault(key, f"has {name!r}, which is not the name of an environment variable")
     if name in _OWN_ENV:
         raise table.fault(key, f"has {name!r}, which the worker sets itself")
 

@@ -13,7 +13,7 @@ import msgspec
 from headway import secrets
 from headway.commands.argument import BUILT_IN
 from headway.commands.command import SAFE_ENV, Command, Secret, read_commands
-from headway.commands.live import Live, margin, tail
+from headway.commands.live_output import LiveOutput, margin, tail
 from headway.commands.param import schema_of
 from headway.commands.process import REAP_S, Ended, NotStarted, Order, Process, StreamName, SupervisorLost
 from headway.define.arguments import Call
@@ -28,7 +28,7 @@ from headway.secrets import Vault
 
 log = get_logger("headway.worker")
 
-_SPARE_S = 3.0  # what the worker waits longer than the process itself does
+_SPARE_S = 3.0  # how much longer the worker waits than the program's own grace period
 _RESULT_LIMIT = 65_536
 _LINE_LIMIT = 200
 
@@ -39,7 +39,7 @@ def load(values: Mapping[str, Any], path: str, *, binding: Binding | None = None
 
 
 class CommandKind(Kind[..., Any]):
-    """Runs its command's program; the payload fills the placeholders, and is checked at enqueue and before each run."""
+    """Runs its command's program. The payload fills the placeholders; it is checked at enqueue and before each run."""
 
     _by_code = False
 
@@ -74,12 +74,12 @@ class CommandKind(Kind[..., Any]):
         try:
             self._check(payload)
         except PayloadMismatch as error:
-            # only this worker's file says what may reach a program: nobody else is asked
+            # only this worker's file decides what reaches a program
             raise InvalidPayload(str(error)) from error
         return self._arguments.unpack(payload)
 
     def _finish(self, payload: str) -> NewJob:
-        # whatever an operator's schema says, the file's holds: what may reach a program is only decided there
+        # the file's schema holds beside an operator's: only the file decides what reaches a program
         self._check(payload)
         return super()._finish(payload)
 
@@ -91,7 +91,9 @@ class CommandKind(Kind[..., Any]):
         for name, value in fields.items():
             if secrets.is_reference(value) != command.params[name].secret:
                 wants = (
-                    "only takes a reference" if command.params[name].secret else "is no secret and takes no reference"
+                    "only takes a reference"
+                    if command.params[name].secret
+                    else "is not a secret and takes no reference"
                 )
                 raise InvalidPayload(f'{self.name}({name}=…): {wants}, {{"$secret": "NAME"}}')
         for argument in command.arguments:
@@ -114,7 +116,7 @@ class CommandKind(Kind[..., Any]):
             raise CommandFailed(str(error)) from None
         if os.name != "posix":
             raise CommandFailed("commands need Linux, macOS or another POSIX system", retry=False)
-        live = {name: Live(ctx, name) for name in ("stdout", "stderr")}
+        live = {name: LiveOutput(ctx, name) for name in ("stdout", "stderr")}
         program = ctx.program = Program()
 
         def started(pid: int) -> None:
@@ -131,7 +133,7 @@ class CommandKind(Kind[..., Any]):
         except SupervisorLost:
             raise CommandFailed("its supervisor was killed, and the program with it") from None
         finally:
-            # also when it is canceled, out of time or given back
+            # also when it is canceled, timed out or given back
             for each in live.values():
                 each.close()
             if process.ended is not None:
@@ -188,11 +190,11 @@ class CommandKind(Kind[..., Any]):
                     ctx.keyring.hide(name)
         for name, value in self.command.set_env.items():
             env[name] = ctx.keyring.take(value.name) if isinstance(value, Secret) else value
-        # besides, by these an execution is known that lost its supervisor
+        # these also identify the processes of an execution that lost its supervisor
         return env | {"HEADWAY_JOB_ID": ctx.job_id, "HEADWAY_ATTEMPT": str(ctx.fence)}
 
     def _checked_program(self) -> str:
-        """The file that is run: the one that it was when this process read the command."""
+        """The file to run: the same as when this process read the command."""
         program = self.command.program
         now = _resolved(program)
         if now is None:
@@ -215,11 +217,15 @@ class CommandKind(Kind[..., Any]):
             case "cwd":
                 return CommandFailed(f"its working directory {self.command.cwd or '/'} cannot be entered: {reason}")
             case "exec" if error.code == errno.ENOENT:
-                return CommandFailed(f"the program {self.command.program} is missing, or what its first line names is")
+                return CommandFailed(
+                    f"the program {self.command.program} is missing, or the interpreter in its first line is"
+                )
             case "exec" if error.code == errno.ENOEXEC:
-                return CommandFailed(f"the program {self.command.program} is no executable file, or lacks its #! line")
+                return CommandFailed(
+                    f"the program {self.command.program} is not an executable file, or lacks its #! line"
+                )
             case "exec" if error.code == errno.E2BIG:
-                return CommandFailed("its arguments and environment are longer than the system takes", retry=False)
+                return CommandFailed("its arguments and environment are longer than the system allows", retry=False)
             case stage:
                 return CommandFailed(f"the program {self.command.program} could not be started ({stage}): {reason}")
 
@@ -250,18 +256,18 @@ class CommandKind(Kind[..., Any]):
         raise CommandFailed(f"{reason}: {last}" if last else reason, exit_code=code, retry=retry)
 
     def _value(self, ended: Ended) -> dict[str, Any]:
-        """What it wrote, where the command says that this is one JSON value; raises `CommandFailed` where it is not."""
+        """Its output, if the command declares it as one JSON value; raises `CommandFailed` if it is not one."""
         if self.command.result != "json":
             return {}
         limit = min(_RESULT_LIMIT, self.command.stdout_tail)
         try:
             if ended.stdout_size > limit:
-                raise InvalidPayload(f"it has {ended.stdout_size:,} bytes, and {limit:,} is the most")
-            value = msgspec.json.decode(ended.stdout)  # the output as it is, and not as its tail shows it
+                raise InvalidPayload(f"it has {ended.stdout_size:,} bytes, and the limit is {limit:,}")
+            value = msgspec.json.decode(ended.stdout)  # the output itself, not its redacted tail
             encode(value, limit=_RESULT_LIMIT, what="result")
         except (msgspec.MsgspecError, InvalidPayload, RecursionError) as error:
             raise CommandFailed(
-                f'its output is no JSON value, as result = "json" wants it: {error}',
+                f'its output is not a JSON value, as result = "json" requires: {error}',
                 exit_code=ended.exit_code,
                 retry=self.command.retry_codes is None,
             ) from None

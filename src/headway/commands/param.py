@@ -15,9 +15,9 @@ from headway.errors import InvalidJob, InvalidPayload
 Type = Literal["string", "int", "float", "bool", "uuid", "date", "enum", "path", "json"]
 
 LONGEST = 4_096
-"""How many characters a text may have where its param does not say."""
+"""How many characters a text may have by default."""
 LONGEST_ARGUMENT = 100_000
-"""What the kernel takes as one argument, with something to spare."""
+"""A little less than what the kernel takes as one argument."""
 
 _TYPES: tuple[str, ...] = get_args(Type)
 _TEXTS = ("string", "path")
@@ -51,11 +51,11 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
     max: float | None = None
     allow_dash: bool = False
     secret: bool = False
-    under: str | None = None  # of a path: the folder that it must be in
+    under: str | None = None  # of a path: the folder that must contain it
     declared: bool = True
 
     def schema(self) -> dict[str, Any]:
-        """What the payload's field must fit: the value, or of a secret the reference to it."""
+        """The JSON Schema of the field: of its value or, for a secret, of the reference."""
         schema = dict(_REFERENCE) if self.secret else self._plain()
         if self.description:
             schema["description"] = self.description
@@ -64,7 +64,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         return schema
 
     def text(self, value: Any) -> str:
-        """The value as (part of) an argument; raises `InvalidPayload`, which never shows a secret's value."""
+        """The value as (part of) an argument; raises `InvalidPayload`, without the value of a secret."""
         if self.secret:
             value = self._checked_secret(value)
         match value:
@@ -81,7 +81,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
             case _:
                 raise InvalidPayload(f"{self.name}: this value cannot be an argument: pass it on stdin")
         if "\0" in text:
-            raise InvalidPayload(f"{self.name}: it holds a NUL character, which no argument can")
+            raise InvalidPayload(f"{self.name}: it holds a NUL character, which an argument cannot hold")
         if self.type == "path" and (not text.startswith("/") or ".." in text.split("/")):
             raise InvalidPayload(f"{self.name}: {self._shown(text)} is not an absolute path without '..'")
         if self.under is not None and not _within(os.path.normpath(text), os.path.normpath(self.under)):
@@ -89,7 +89,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         return text
 
     def check_on_host(self, text: str) -> None:
-        """Raises `InvalidPayload` where a symlink in its folder leads the path out of it."""
+        """Raises `InvalidPayload` if a symlink leads the path out of its folder."""
         if self.under is not None and not _within(os.path.realpath(text), os.path.realpath(self.under)):
             raise InvalidPayload(f"{self.name}: {self._shown(text)} leads out of {self.under}")
 
@@ -120,7 +120,7 @@ class Param(msgspec.Struct, frozen=True, kw_only=True):
         try:
             Schema(self._plain()).check(msgspec.json.encode(value).decode(), self.name)
         except InvalidPayload:
-            # without the fault itself: it would show the value
+            # without the fault itself, which would show the value
             raise InvalidPayload(f"{self.name}: the secret's value does not fit what the param declares") from None
         return value
 

@@ -1,4 +1,4 @@
-"""Process: the worker's side of a supervised program, from its start to the end of all that came of it."""
+"""Process: the worker's side of a supervised program, from its start until all its descendants are gone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = get_logger("headway.worker")
 StreamName = Literal["stdout", "stderr"]
 
 REAP_S = 5.0
-"""How long a program may take to be gone, once it was killed, before its supervisor is killed too."""
+"""How long a killed program may take to be gone before its supervisor is killed, too."""
 _SCRIPT = str(Path(__file__).with_name("supervisor.py"))
 _HEAD = struct.Struct("!cI")
 _END = struct.Struct("!i?iddQQQI")
@@ -32,7 +32,7 @@ _STREAMS: dict[bytes, StreamName] = {b"O": "stdout", b"E": "stderr"}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a supervisor needs to know."""
+    """What the supervisor is told to run."""
 
     program: str
     argv: tuple[str, ...]
@@ -47,10 +47,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program ended: its exit code, or -N where signal N ended it."""
+    """How a program ended: its exit code, or -N if signal N ended it."""
 
     exit_code: int
-    flooded: bool  # it was killed for writing more than it may
+    flooded: bool  # it was killed for writing more than max_output
     left: int  # processes that could not be killed
     user_s: float
     system_s: float
@@ -75,7 +75,7 @@ class SupervisorLost(Exception):
 
 
 class Process:
-    """One program under its supervisor: `run` returns when everything that came of it is gone, cancelled or not."""
+    """One program under its supervisor: `run` returns when all its descendants are gone, cancelled or not."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class Process:
     async def run(self) -> Ended:
         """Run it to its end; raises `NotStarted` and `SupervisorLost`.
 
-        Cancelled, it asks the program to end, and raises CancelledError when nothing of it is left.
+        Cancelled, it asks the program to end, and raises CancelledError once nothing of it is left.
         """
         try:
             self._supervisor = _start()
         except OSError as error:
             raise NotStarted("supervisor", error.errno or 0) from error
-        # nothing was awaited since its start: a cancellation finds it
+        # no await since its start, so a cancellation cannot miss it
         task = asyncio.ensure_future(self._attend())
         try:
             return await asyncio.shield(task)
@@ -109,7 +109,7 @@ class Process:
             raise
 
     async def _end(self, task: asyncio.Future[Ended]) -> None:
-        """Ask for the end and see it."""
+        """Ask it to end, and wait for that."""
         until = time.monotonic() + self._order.grace_s + REAP_S
         words = b"T"
         while not task.done():
@@ -121,14 +121,14 @@ class Process:
             try:
                 await asyncio.wait({task}, timeout=0.02 if words else 0.5)
             except asyncio.CancelledError:
-                # somebody else loses patience: a worker that must end at once, a timeout while it is canceled
+                # cancelled again: the worker must end at once, or the timeout passed meanwhile
                 words += b"H"
         error = task.exception()
         if error is not None and not isinstance(error, NotStarted | SupervisorLost):
             log.error("the supervisor of a command failed", exc_info=error)
 
     async def _attend(self) -> Ended:
-        """Give the order, hear the frames, and see the supervisor off."""
+        """Send the order, read the frames, and wait for the supervisor to end."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         process = self._supervisor
@@ -166,7 +166,7 @@ class Process:
                     self.ended = _ended(body)
 
     async def _see_off(self) -> None:
-        """Reap the supervisor: its pipe is closed, so it is gone, or will be in a moment."""
+        """Reap the supervisor: its pipe is closed, so it has ended or is about to."""
         for attempt in range(1_000):
             if self._supervisor.poll() is not None:
                 return
@@ -176,13 +176,13 @@ class Process:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A vfork, some 1 ms, and then no need for a watcher: the end of its pipe is its end."""
+    """Start by vfork, in about 1 ms. No child watcher is needed: when its pipe closes, it has ended."""
     return subprocess.Popen(
         [sys.executable, "-I", "-S", _SCRIPT],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # of the worker's environment only what some builds of Python need to start
+        # only those variables that some builds of Python need to start
         env={name: value for name in ("LD_LIBRARY_PATH",) if (value := os.environ.get(name)) is not None},
         cwd="/",
         start_new_session=True,
@@ -206,7 +206,7 @@ def _ended(body: bytes) -> Ended:
 
 
 def _sweep(env: dict[str, str]) -> None:
-    """Kill what an execution left behind without its supervisor: all that have its marks in their environment."""
+    """Kill what an execution left behind after its supervisor died: processes with its marks in their environment."""
     marks = [f"{name}={env[name]}".encode() for name in ("HEADWAY_JOB_ID", "HEADWAY_ATTEMPT") if name in env]
     if len(marks) < 2:
         return

@@ -1,4 +1,4 @@
-"""Scripts among a command's arguments: where a payload would be code, whatever its type."""
+"""Finds scripts among a command's arguments, where a value from the payload would run as code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCRIPT_FLAG = re.compile(r"-[A-Za-z]*[ceEr]|--eval|--command|--execute|-p|--pri
 
 
 def language_of(program: str, arguments: Sequence[Argument]) -> str | None:
-    """The shell or interpreter that the program is, or starts; None: it is neither, as far as its name tells."""
+    """The shell or interpreter that the program is or starts, judged by its name; None: neither."""
     name = os.path.basename(program)
     if name in _WRAPPERS:
         names = (os.path.basename(each.before) for each in arguments if each.field is None)
@@ -34,7 +34,7 @@ def is_shell(language: str) -> bool:
 
 
 def field_in_script(program: str, arguments: Sequence[Argument]) -> str | None:
-    """The placeholder that stands in a script of `sh -c` and its like, if one does."""
+    """The placeholder inside a script of `sh -c` and the like, if there is one."""
     language = language_of(program, arguments)
     if language is None:
         return None
@@ -44,7 +44,7 @@ def field_in_script(program: str, arguments: Sequence[Argument]) -> str | None:
             return argument.field
         script = argument.field is None and _SCRIPT_FLAG.fullmatch(argument.before) is not None
         if not script and _is_file(argument):
-            return None  # what comes now is the script file's
+            return None  # from here on they are the script file's
     return None
 
 

@@ -1,8 +1,8 @@
-"""Runs one program and answers for every process that comes of it: a script that imports nothing of Headway.
+"""Runs one program and ends every process that it starts: a script that imports nothing of Headway.
 
-It is started by `process.py` as `python -I -S supervisor.py`, in a session of its own. Standard input is the control
-pipe: first the order (a length and a marshalled dict), then `T` to end the program, `H` to do so sooner; its end means
-that the worker died. Standard output carries frames to the worker: a letter, a length, a body.
+`process.py` starts it as `python -I -S supervisor.py`, in a session of its own. Standard input is the control pipe:
+first the order (a length and a marshalled dict), then `T` to end the program, `H` to do so sooner; if it closes, the
+worker died. Standard output carries frames to the worker: a letter, a length, a body.
 
 On Linux it is the child subreaper: whatever the program starts, double forks and new sessions included, stays below
 this process and is found in /proc. Elsewhere only the program's process group is ended.
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 EVERY_S = 0.3  # how often new output is shown
-LIVE_LIMIT = 32_768  # and how much of it, of each stream
-HURRY_S = 2.0  # the most patience with a program whose worker is gone, or in a hurry
-DAEMONS_S = 1.0  # and with what a program leaves behind when it ends
-GIVE_UP_S = 4.0  # what SIGKILL does not end within this time cannot be ended from here
+LIVE_LIMIT = 32_768  # and how many bytes of each stream
+HURRY_S = 2.0  # the longest grace period of a program whose worker is gone, or ends at once
+DAEMONS_S = 1.0  # and of the processes that a program leaves behind
+GIVE_UP_S = 4.0  # a process that survives SIGKILL for this long cannot be ended from here
 CHUNK = 262_144
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _LIMITS = {
@@ -42,7 +42,7 @@ _LIMITS = {
 
 
 class Stream:
-    """One output of the program: its last bytes, and what of it the worker has not heard yet."""
+    """One output of the program: its last bytes, and those not sent to the worker yet."""
 
     def __init__(self, fd: int, letter: bytes, keep: int) -> None:
         self.fd = fd
@@ -54,7 +54,7 @@ class Stream:
         self.skipped = 0
 
     def read(self) -> int | None:
-        """Take what is there, once; gives how much it was, 0 at the end and None where nothing is there now."""
+        """Read once; gives the number of bytes, 0 at the end, None if there is nothing now."""
         try:
             data = os.read(self.fd, CHUNK)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class Stream:
             return 0
         self.total += len(data)
         self.tail += data
-        # trimmed only now and then: moving the tail for each chunk would cost more than reading it
+        # trimmed rarely: moving the tail for each chunk would cost more than reading it
         if len(self.tail) > 2 * self.keep + CHUNK:
             del self.tail[: len(self.tail) - self.keep]
         self.fresh += data
@@ -78,7 +78,7 @@ class Stream:
         return len(data)
 
     def take(self) -> bytes:
-        """What is new, as a frame, with how much was left out before it."""
+        """The new output as a frame, with the number of bytes left out before it."""
         if not self.fresh and not self.skipped:
             return b""
         body = struct.pack("!Q", self.skipped) + bytes(self.fresh)
@@ -88,7 +88,7 @@ class Stream:
 
 
 class Supervisor:
-    """The program, from its start to the end of the last process that came of it."""
+    """The program, from its start to the end of its last descendant."""
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
@@ -96,11 +96,11 @@ class Supervisor:
         self.subreaper = False
         self.main = 0
         self.status: int | None = None  # the program's own, once it ended
-        self.asked_at: float | None = None  # since when everything shall end
+        self.asked_at: float | None = None  # when everything was asked to end
         self.patience_s = 0.0
         self.killing_at: float | None = None
         self.flooded = False
-        self.deaf = False  # the worker does not listen any more
+        self.deaf = False  # the worker no longer reads
         self.outgoing = bytearray()
         self.shown_at = 0.0
         self.streams: list[Stream] = []
@@ -131,7 +131,7 @@ class Supervisor:
         self.finish()
 
     def start(self) -> bytes | None:
-        """Fork and exec; gives the stage and the error number where that failed."""
+        """Fork and exec; gives the stage and the error number if that failed."""
         order = self.order
         out, out_end = os.pipe()
         err, err_end = os.pipe()
@@ -163,7 +163,7 @@ class Supervisor:
         return None
 
     def over(self) -> bool:
-        """Whether the program and all that came of it are gone, or nothing more can be done about them."""
+        """Whether the program and its descendants are gone, or cannot be ended."""
         return self.given_up() or (self.status is not None and not self.has_children())
 
     def given_up(self) -> bool:
@@ -172,7 +172,7 @@ class Supervisor:
     def has_children(self) -> bool:
         if not self.subreaper:
             return group_lives(self.main)
-        # whatever lives below has an ancestor that is a child of this process
+        # every living descendant has an ancestor that is a child of this process
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -180,7 +180,7 @@ class Supervisor:
         return True
 
     def wait(self) -> None:
-        """Until something happens, or it is time for something."""
+        """Wait for an event, or until something is due."""
         now = time.monotonic()
         poll = select.poll()
         poll.register(self.awake, select.POLLIN)
@@ -193,7 +193,7 @@ class Supervisor:
         for stream in self.streams:
             if stream.fd >= 0:
                 poll.register(stream.fd, select.POLLIN)
-        until = now + 1.0  # to look whether the worker lives: a fork of it may hold the control pipe open
+        until = now + 1.0  # check that the worker lives: a fork of it may hold the control pipe open
         if self.killing_at is not None:
             until = now + 0.01
         elif self.asked_at is not None:
@@ -240,7 +240,7 @@ class Supervisor:
         except BlockingIOError:
             return
         except OSError:
-            self.input = self.input[:0]  # it does not read: its own business
+            self.input = self.input[:0]  # it does not read its input, which is allowed
         if not self.input:
             os.close(self.stdin)
             self.stdin = -1
@@ -257,7 +257,7 @@ class Supervisor:
                 self.status = status
 
     def judge(self) -> None:
-        """Whether it is time to ask for the end, or to enforce it."""
+        """Ask for the end, or enforce it, when it is time."""
         limit = self.order["max_output"]
         if limit and not self.flooded and sum(stream.total for stream in self.streams) > limit:
             self.flooded = True
@@ -269,7 +269,7 @@ class Supervisor:
             self.kill()
 
     def end(self, patience_s: float) -> None:
-        """Ask every process to end, and remember for how long it may take; asked again, the shorter time holds."""
+        """Ask every process to end within this time; of several requests the shortest holds."""
         now = time.monotonic()
         if self.asked_at is not None:
             self.patience_s = min(self.patience_s, now - self.asked_at + patience_s)
@@ -277,11 +277,11 @@ class Supervisor:
         self.asked_at = now
         self.patience_s = patience_s
         if patience_s > 0:
-            for number in (signal.SIGTERM, signal.SIGCONT):  # what is stopped must go on to hear the first
+            for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process must continue to receive the signal
                 self.signal(self.descendants(), number)
 
     def kill(self) -> None:
-        """Stop them all, so that none can start another meanwhile, and kill them."""
+        """Stop them all first, so that none can start another, then kill them."""
         stopped: set[int] = set()
         for _ in range(100):
             found = self.descendants() - stopped
@@ -296,7 +296,7 @@ class Supervisor:
             try:
                 (os.kill if self.subreaper else os.killpg)(pid, number)
             except OSError:
-                continue  # it has just ended, or is another user's
+                continue  # it just ended, or is another user's
 
     def descendants(self) -> set[int]:
         return living_below(os.getpid()) if self.subreaper else {self.main}
@@ -338,7 +338,7 @@ class Supervisor:
             self.flush(wait=False)
 
     def flush(self, *, wait: bool) -> None:
-        """Write what the worker takes now, or all of it, however long it takes a worker that lives."""
+        """Write what the worker accepts now, or all of it, for as long as the worker lives."""
         while self.outgoing and not self.deaf:
             try:
                 del self.outgoing[: os.write(1, self.outgoing[:65_536])]
@@ -359,7 +359,7 @@ def frame(letter: bytes, body: bytes) -> bytes:
 
 
 def adopt_orphans() -> bool:
-    """Become the parent of whatever loses its own; gives whether that is so."""
+    """Become the parent of orphaned descendants; gives whether that worked."""
     if not sys.platform.startswith("linux") or not os.path.isdir("/proc/self/task"):
         return False
     try:
@@ -374,7 +374,7 @@ def prctl(option: int, value: int) -> int:
 
 
 def become(order: dict[str, Any], parent: int, fds: tuple[int, int, int], tell: int) -> NoReturn:
-    """In the child: turn into the program. Says the stage and the error number where that fails; never returns."""
+    """In the child: become the program. Reports the stage and the error number if that fails; never returns."""
     stage = b"start"
     try:
         os.setsid()
@@ -410,7 +410,7 @@ def limit(which: int, value: int) -> None:
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
     if which == resource.RLIMIT_CPU:
-        # SIGXCPU first, and SIGKILL for what goes on
+        # SIGXCPU at the soft limit, SIGKILL two seconds later
         most = value + 2 if hard == resource.RLIM_INFINITY else min(value + 2, hard)
         resource.setrlimit(which, (value, most))
     else:
@@ -418,7 +418,7 @@ def limit(which: int, value: int) -> None:
 
 
 def living_below(root: int) -> set[int]:
-    """Every process under this one, as far as one look shows them: whoever needs them all looks until none is new."""
+    """The descendants of this process that one scan finds; to get all, scan until none is new."""
     try:
         with open(f"/proc/{root}/task/{root}/children", "rb"):
             pass
@@ -437,7 +437,7 @@ def below(root: int, known: dict[int, list[int]] | None) -> Iterator[int]:
 
 
 def children_of(pid: int) -> list[int]:
-    """From the kernel's own lists, one for each thread."""
+    """From the kernel's lists of children, one for each thread."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -455,7 +455,7 @@ def parents() -> dict[int, list[int]]:
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb", buffering=0) as stat:
-                    # the name of the program comes in parentheses and may hold anything
+                    # the program's name is in parentheses and may hold anything
                     parent = int(stat.read(4_096).rpartition(b")")[2].split()[1])
             except OSError:
                 continue
@@ -479,7 +479,7 @@ def read_order() -> dict[str, Any]:
         while len(data) < count:
             more = os.read(0, min(count - len(data), 65_536))
             if not more:
-                sys.exit(0)  # the worker died before it had said all
+                sys.exit(0)  # the worker died before it sent the whole order
             data += more
         return bytes(data)
 
@@ -489,7 +489,7 @@ def read_order() -> dict[str, Any]:
 
 
 def main() -> None:
-    # only the worker, through the pipe, may end this one: systemd and terminals signal whole groups
+    # only the worker may end this process, by the pipe: systemd and terminals signal whole groups
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -1,4 +1,4 @@
-"""Table: a section of headway.toml that is read key by key, and says where it is when a value is wrong."""
+"""Table: a section of headway.toml, read key by key; its errors name the file, the section and the key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FACTORS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Table:
-    """Values with their place: the file and the section."""
+    """The values of a section, with the file and the section for errors."""
 
     def __init__(self, values: object, where: str, section: str) -> None:
         self.where = where
@@ -33,11 +33,11 @@ class Table:
         return iter(self._values)
 
     def fault(self, key: str | None, reason: str) -> ConfigError:
-        """An error that says where it is."""
+        """An error that names the file, the section and the key."""
         return ConfigError(f"{self.where}: [{self.section}]{'' if key is None else f' {key}'} {reason}")
 
     def only(self, known: Sequence[str]) -> None:
-        """Refuse every other key, with the one that may be meant."""
+        """Refuse every other key, suggesting a similar one."""
         for key in self._values:
             if key not in known:
                 close = difflib.get_close_matches(key, known, 1)
@@ -89,7 +89,7 @@ class Table:
         return value
 
     def codes(self, key: str) -> frozenset[int] | None:
-        """Exit codes; -9 stands for the end by signal 9."""
+        """Exit codes; -9 means ended by signal 9."""
         value = self._values.get(key)
         if value is None:
             return None

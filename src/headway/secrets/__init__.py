@@ -1,4 +1,4 @@
-"""Secrets: payloads name them, the worker's environment gives them, and nothing that people read shows them."""
+"""Secrets: payloads name them, the worker's environment holds them, and nothing that people read shows them."""
 
 from headway.secrets.declared import Grant, read
 from headway.secrets.exposure import exposed, holds

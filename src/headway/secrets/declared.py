@@ -20,24 +20,24 @@ _EXAMPLE = '[secrets.SMTP_PASSWORD] with kinds = ["send_mail"] and tenants = ["a
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Who may use a secret: kinds by their names or patterns (None: every kind that code defines), and tenants by their
-    names or ids ("*": every one)."""
+    names or ids ("*": all)."""
 
     kinds: tuple[str, ...] | None = None
     tenants: tuple[str, ...] = _DEFAULT
 
 
 def read(section: Any, where: str) -> dict[str, Grant]:
-    """The grants by the names, or patterns, of their secrets; raises `ConfigError`."""
+    """The grants by name or pattern of their secrets; raises `ConfigError`."""
     if not isinstance(section, Mapping):
-        raise ConfigError(f"{where}: secrets = {section!r} is no table: write {_EXAMPLE}")
+        raise ConfigError(f"{where}: secrets = {section!r} is not a table: write {_EXAMPLE}")
     return {name: _grant(name, given, where) for name, given in section.items()}
 
 
 def _grant(name: str, given: Any, where: str) -> Grant:
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{where}: {name} = {given!r} under [secrets] is no table: write {_EXAMPLE}")
+        raise ConfigError(f"{where}: {name} = {given!r} under [secrets] is not a table: write {_EXAMPLE}")
     if not _NAME.match(name):
-        raise ConfigError(f"{where}: [secrets.{name}] is no name of a variable, nor a pattern like SMTP_*")
+        raise ConfigError(f"{where}: [secrets.{name}] is neither the name of a variable nor a pattern like SMTP_*")
     for key in given:
         if key not in _KEYS:
             raise ConfigError(f"{where}: {key!r} is not known in [secrets.{name}]: it has {' and '.join(_KEYS)}")
@@ -50,8 +50,8 @@ def _names(given: Any, fits: re.Pattern[str], what: str) -> tuple[str, ...] | No
     if given is None:
         return None
     if not isinstance(given, list):
-        raise ConfigError(f'{what} = {given!r} is no list: give ["name", …], or ["*"] for all')
+        raise ConfigError(f'{what} = {given!r} is not a list: give ["name", …], or ["*"] for all')
     for each in given:
         if not isinstance(each, str) or not fits.match(each):
-            raise ConfigError(f"{what}: {each!r} is no name")
+            raise ConfigError(f"{what}: {each!r} is not a name")
     return tuple(given)

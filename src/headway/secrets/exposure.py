@@ -12,7 +12,7 @@ from headway.secrets import values
 from headway.secrets.references import Path
 
 SHORTEST = 8
-"""A shorter value only counts as a whole text: inside of others, or as a number, it would be found by chance."""
+"""A shorter value counts only as a whole text: inside others, or as a number, it would be found by chance."""
 
 
 def exposed(text: str, secrets: Mapping[str, str]) -> tuple[str, Path] | None:
@@ -32,7 +32,7 @@ def holds(text: str, value: str) -> bool:
 
 
 def _may_hold(text: str, value: str) -> bool:
-    # our own JSON escapes only what it must; what others wrote may escape more
+    # our own JSON escapes as little as possible; that of others may escape more
     return json.dumps(value, ensure_ascii=False)[1:-1] in text or "\\u" in text or "\\/" in text
 
 

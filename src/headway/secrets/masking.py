@@ -1,14 +1,14 @@
-"""Masking: a payload as it is shown, without the fields that are secret by their name or by their schema."""
+"""Masking: a payload for people, without the fields that are secret by their name or schema."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from headway.secrets.marks import Node, marks
 from headway.secrets.names import is_secret_name
 from headway.secrets.redaction import REDACTED
 from headway.secrets.references import REFERENCE, is_reference
+from headway.secrets.schema_marks import Node, marks
 
 _NESTED = (dict, list, tuple)
 
@@ -64,7 +64,7 @@ def _masked_list(value: list[Any] | tuple[Any, ...], node: Node | None) -> Any:
 
 
 def _veiled(value: Any) -> Any:
-    """What is shown of a secret: that there is one; and of what holds references, where those are."""
+    """What is shown of a secret value: that there is one. References inside it stay visible."""
     if value is None or isinstance(value, bool) or value == "" or is_reference(value):
         return value
     if isinstance(value, dict) and _refers(value):

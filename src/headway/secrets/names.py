@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-# anywhere in the name, unless its last word says that only something about the secret is meant
+# anywhere in the name, unless its last word is only about the secret, as in password_length
 _STRONG = frozenset({"password", "passwords", "passwd", "passphrase", "passcode", "pwd"})
 _ABOUT = re.compile(
     "age|algorithm|arn|at|attempts|backend|changed|class|count|days|enabled|expired|expires|expiry|field|file|form"
@@ -25,14 +25,14 @@ _RUN_TOGETHER = re.compile(
     r"|(?:api|access|secret|private|signing|encryption)keys?)\Z"
 )
 _ENVIRONMENTS_LAST = frozenset({"key", "keys", "dsn", "pass", "auth", "pat", "salt", "cookie"})
-# one of these is in every name that is one, as `is_secret_name` has it: most names need no closer look
+# every secret name contains one of these: most names need no closer look
 _HINTS = re.compile("pass|pwd|secret|token|cred|auth|key|jwt|bearer|otp|cvv|cvc", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret, as far as a name can tell.
+    """Whether a value of this name is a secret, judged by the name.
 
     >>> [is_secret_name(each) for each in ("smtp_password", "apiKey", "X-Auth-Token", "tokens_used", "key")]
     [True, True, True, False, False]
@@ -58,7 +58,7 @@ def is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_secret_variable(name: str) -> bool:
-    """The same of an environment variable, where less is known and hiding too much costs less."""
+    """The same for an environment variable; less strict, since hiding too many of these costs little."""
     words = _words(name)
     return bool(words) and (is_secret_name(name) or words[-1] in _ENVIRONMENTS_LAST or words[-1].endswith("pass"))
 

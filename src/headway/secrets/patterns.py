@@ -1,7 +1,7 @@
-"""Shapes that secrets have in texts: passwords in URLs, assignments, headers, and the tokens of well-known services.
+"""What secrets look like in text: passwords in URLs, assignments, headers, and tokens of well-known services.
 
-Each pattern is only tried on a text that holds one of its words, and none can take more than a bounded number of
-steps from one place: a hostile text costs no more than a long one.
+A pattern is only tried on a text that holds one of its words, and takes a bounded number of steps from each position:
+a hostile text costs no more than a long one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Span = tuple[int, int]
 
 
 class _Pattern:
-    """A regular expression whose group "it" is the secret, and words of which each text with a match holds one."""
+    """A regular expression whose group "it" is the secret, and words of which every match contains one."""
 
     def __init__(self, words: str, expression: str, *, flags: int = 0) -> None:
         self.words = tuple(words.split())
@@ -46,7 +46,7 @@ _EXACT = (
     _Pattern("pypi-", r"pypi-(?P<it>[A-Za-z0-9_-]{50,1024})"),
     _Pattern("SG.", r"SG\.(?<![A-Za-z0-9]...)(?P<it>[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,128})", flags=re.DOTALL),
     _Pattern("dop_v1_", r"dop_v1_(?P<it>[a-f0-9]{64})"),
-    # what may stand before it is what it is made of: each run is tried once
+    # not after a character of its own kind: each run is tried once
     _Pattern(
         "eyJ",
         r"eyJ(?<![A-Za-z0-9_-]...)(?P<it>[A-Za-z0-9_-]{8,4096}\.[A-Za-z0-9_-]{4,16384}(?:\.[A-Za-z0-9_-]{0,4096}){0,3})",
@@ -83,12 +83,12 @@ _A_WORD = re.compile(r"[A-Z]?[a-z]*[.,]?\Z")
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Where secrets stand in the text, in no order; they may overlap."""
+    """The spans of secrets in the text, in no order; they may overlap."""
     for pattern in _EXACT:
         if any(word in text for word in pattern.words):
             for match in pattern.expression.finditer(text):
                 group = "it" if match["it"] is not None else "only"
-                if match[group] != "…":  # a URL that is shown without its password
+                if match[group] != "…":  # already masked in a URL
                     yield match.span(group)
     yield from _lower_spans(text)
 
@@ -96,7 +96,7 @@ def spans(text: str) -> Iterator[Span]:
 def _lower_spans(text: str) -> Iterator[Span]:
     lower = text.lower()
     if len(lower) != len(text):
-        # a few letters become two; leave those as they are, so that places stay the same
+        # a few letters become two in lower case: leave those, so that positions stay the same
         lower = "".join(char if len(small := char.lower()) != 1 else small for char in text)
     for pattern in _LOWER:
         if any(word in lower for word in pattern.words):

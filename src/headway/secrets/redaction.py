@@ -1,4 +1,4 @@
-"""Redaction: a text without the secrets that are in it, whether they are known or only look like one."""
+"""Redaction: removes secrets from a text, known values as well as what looks like a secret."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def redact(text: str, known: Known | None = None) -> str:
 
 
 def redact_head(text: str, limit: int, known: Known | None = None) -> str:
-    """The first `limit` characters of what the text becomes, and no piece of a secret at the cut."""
+    """The first `limit` characters of the redacted text, without part of a secret at the cut."""
     known = known or values.process()
     margin = max(known.longest, _MARGIN)
     if len(text) <= limit + margin:
         return redact(text, known)[:limit]
-    # a secret that is cut ends the window, so it is within the margin that falls away
+    # a secret that the window cuts lies at its end, within the margin that is dropped
     return redact(text[: limit + 2 * margin], known)[:-margin][:limit]
 
 
@@ -45,7 +45,7 @@ def redact_tail(text: str, limit: int, known: Known | None = None) -> str:
 
 
 def spans(text: str, known: Known | None = None) -> list[tuple[int, int]]:
-    """Where the secrets stand, in order, without overlaps."""
+    """The spans of the secrets, in order, without overlaps."""
     forms = (known or values.process()).forms
     return list(_merged([*_exact(text, forms), *patterns.spans(text)]))
 
@@ -69,7 +69,7 @@ def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
 
 
 def _merged(found: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Overlapping secrets as one: what is left of the shorter one would show a piece of it."""
+    """Merge overlapping secrets: else the rest of the shorter one would show."""
     begin = end = -1
     for start, stop in sorted(found):
         if start > end:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def resolve(value: Any, get: Callable[[str], str]) -> Any:
     """The value with each reference replaced by what `get` gives for its name; what holds none is the same object.
 
-    Raises what `get` raises, and `InvalidPayload` with the path of a reference that is none.
+    Raises what `get` raises, and `InvalidPayload` with the path of a malformed reference.
     """
     return _resolve(value, (), get)
 
@@ -36,25 +36,25 @@ def resolve_text(text: str, get: Callable[[str], str]) -> str:
 
 
 def paths(text: str) -> tuple[Path, ...]:
-    """Where in this JSON text references stand; raises `InvalidPayload` with the path of one that is none."""
+    """The paths of the references in this JSON text; raises `InvalidPayload` with the path of a malformed one."""
     if _MARK not in text:
         return ()
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):
-        return ()  # whoever reads it says so
+        return ()  # not JSON: its reader says so
     return tuple(_find(value, ()))
 
 
 def check(value: Any) -> None:
-    """Raises `InvalidPayload` with the path of a reference that is none."""
+    """Raises `InvalidPayload` with the path of a malformed reference."""
     for _ in _find(value, ()):
         pass
 
 
 def check_none(text: str, what: str) -> None:
-    """Raises `InvalidPayload` for a reference in this JSON text, which comes from outside: whoever may send an event or
-    a signal may not thereby choose which secrets the jobs that follow are given."""
+    """Raises `InvalidPayload` for a reference in this JSON text, which comes from outside: the sender of an event or a
+    signal must not choose which secrets the following jobs get."""
     path = first_reference(msgspec.json.decode(text)) if _may_refer(text) else None
     if path is not None:
         raise InvalidPayload(
@@ -69,7 +69,7 @@ def refers(text: str) -> bool:
 
 
 def first_reference(value: Any) -> Path | None:
-    """Where the first reference stands in this value, whether it is well formed or not; None without one."""
+    """The path of the first reference in this value, well formed or not; None without one."""
     if isinstance(value, dict):
         if REFERENCE in value:
             return ()
@@ -85,7 +85,7 @@ def first_reference(value: Any) -> Path | None:
 
 
 def is_reference(value: object) -> TypeGuard[Mapping[str, str]]:
-    """Whether it is one, and well formed."""
+    """Whether it is a well-formed reference."""
     return isinstance(value, Mapping) and REFERENCE in value and _fault(value) is None
 
 
@@ -141,7 +141,7 @@ def name_fault(name: object) -> str | None:
     if not isinstance(name, str):
         return f"is named by a {type(name).__name__}, not by a text"
     if len(name) > 256 or not _NAME.match(name):
-        return f"{name[:64]!r} is no name of an environment variable"
+        return f"{name[:64]!r} is not the name of an environment variable"
     if name.upper().startswith(OURS):
         return f"{name} is a setting of Headway, which jobs do not get"
     return None

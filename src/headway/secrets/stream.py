@@ -1,4 +1,4 @@
-"""A stream: redacts text that comes in pieces, wherever the cuts between them fall."""
+"""Stream: redacts text that comes in pieces, wherever the cuts fall."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from headway.secrets.redaction import redact, spans
 from headway.secrets.values import Known
 
 LINE = 8_192
-"""How many characters of a line are waited for."""
+"""How many characters of an unfinished line are held back."""
 _MOST = 65_536
 
 
 class Stream:
-    """Gives back what is certain: whole lines, but for the beginning of what may become a secret.
+    """Gives text once it is certain: whole lines, without the beginning of what may become a secret.
 
     >>> stream = Stream()
     >>> stream.feed("one\\ntwo tok"), stream.feed("en=ab12\\nthr"), stream.close()
@@ -34,7 +34,7 @@ class Stream:
         return self._give(cut)
 
     def flush(self) -> str:
-        """What waits for the end of its line, for a prompt or a progress bar: all but what may become a known value."""
+        """Show the unfinished line, as for a prompt or a progress bar, except what may become a known value."""
         return self._give(len(self._held))
 
     def close(self) -> str:
@@ -58,7 +58,7 @@ class Stream:
 
 
 def _begun(text: str, known: Known) -> int:
-    """Where a known value begins that the text ends within; its length if there is none."""
+    """Where a known value starts that the end of the text cuts; the text's length if there is none."""
     place = len(text)
     for form in known.forms:
         start = text.find(form[0], max(0, len(text) - len(form) + 1))

@@ -1,4 +1,4 @@
-"""URLs for people: without passwords, wherever a URL may have one and however carelessly it is written."""
+"""URLs for people: without passwords, wherever a URL may have one, even in badly written URLs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAIR = re.compile(r"([?&;#])([^=&;#]*)=([^&;#]*)")
 
 
 def show_url(url: str) -> str:
-    """The URL without passwords: that of its user, and parameters by whatever name that says so.
+    """The URL without the user's password and without parameters whose name says that they are secret.
 
     >>> show_url("postgresql://app:kj%3Ah4@db/main?sslmode=require&password=kj3h4")
     'postgresql://app:…@db/main?sslmode=require&password=…'
@@ -40,14 +40,14 @@ def show_url(url: str) -> str:
 
 
 def url_secrets(url: str) -> Iterator[str]:
-    """Every text of this URL that a driver's error may show and nobody may read, as written and as it is meant."""
+    """Every secret text of this URL that a driver's error may show, escaped and unescaped."""
     found = _PARTS.match(url)
     if found is None:
         return
     _, authority, rest = found.groups()
     userinfo, _, place = authority.rpartition("@")
     user, _, password = userinfo.partition(":")
-    if unquote(password) not in (unquote(user), unquote(place.partition("/")[2])):  # else it is no secret
+    if unquote(password) not in (unquote(user), unquote(place.partition("/")[2])):  # else it is not a secret
         # drivers end the password at the first @ or slash that is not escaped, and show what follows as a host
         for piece in {password, *re.split("[@/]", password)}:
             yield piece

@@ -1,4 +1,4 @@
-"""The values that must not be seen, in every form in which they may turn up."""
+"""The values that must not be shown, in every form in which they may turn up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from headway.secrets.names import is_secret_name, is_secret_variable
 SHORTEST = 4
 """Shorter values would be found in every text."""
 SHORTEST_VARIABLE = 8
-"""Of a variable that only looks like a secret."""
+"""The same for a variable that only looks like a secret."""
 OURS = "HEADWAY_"
-"""How the names of Headway's own variables begin."""
+"""The prefix of Headway's own variables."""
 
-# what development settings are full of, and no secret; as exact values they would be hidden everywhere
+# common in development settings and not secret: hiding them would garble every text
 _COMMON = re.compile(
     "admin123|anonymous|change-?it|change-?me|database|development|disabled|guestguest|headway|insecure|localhost"
     "|minioadmin|notasecret|password1?|placeholder|postgres|postgresql|production|rabbitmq|required|testtest|undefined"
@@ -33,11 +33,11 @@ _COMMON = re.compile(
 _USERINFO = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#:@]*:([^\s/]+)@")
 _LINE = 16
 _CORE = 8
-_LONGEST = 262_144  # more than a variable can have
+_LONGEST = 262_144  # longer than a variable can be
 
 
 class Known:
-    """Some values, as all texts that stand for one of them: the longest first."""
+    """Values to hide, as all texts that they may appear as, longest first."""
 
     __slots__ = ("forms", "longest")
 
@@ -45,18 +45,18 @@ class Known:
         found = {form for value in values for form in _forms_of(value)}
         self.forms = tuple(sorted(found, key=lambda form: (-len(form), form)))
         self.longest = len(self.forms[0]) if self.forms else 0
-        """No value that begins further before a boundary can reach over it."""
+        """The length of the longest: no value that starts further before a cut can cross it."""
 
 
 _lock = threading.Lock()
 _own: dict[str, None] = {}  # the engine's: passwords of its databases
-_resolved: dict[str, None] = {}  # what any execution of this process was given
+_resolved: dict[str, None] = {}  # given to any execution of this process
 _views: dict[str, tuple[Any, Known]] = {}  # by name, with the environment that it was made of
 _revision = 0  # of the engine's values
 
 
 def add_own(value: str) -> None:
-    """Hide this value of the engine's own from now on, from everybody; one that is no secret to anybody is ignored."""
+    """From now on hide this value of the engine everywhere; well-known values are ignored."""
     global _revision
     if value not in _own and _is_worth_hiding(value):
         with _lock:
@@ -66,7 +66,7 @@ def add_own(value: str) -> None:
 
 
 def add_resolved(value: str) -> None:
-    """Hide this value from now on in what the process itself logs."""
+    """From now on hide this value in what the process itself logs."""
     if value not in _resolved and len(value.strip()) >= SHORTEST:
         with _lock:
             _resolved[value] = None
@@ -89,12 +89,12 @@ def revision() -> int:
 
 
 def own() -> Known:
-    """What is hidden whoever reads: the engine's own values."""
+    """What is hidden everywhere: the engine's own values."""
     return _view("own", own_values)
 
 
 def process() -> Known:
-    """What is hidden in lines that the process logs outside of any job: also all that its environment holds and that
+    """What is hidden in lines that the process logs outside any job: also the secrets of its environment and all that
     its executions were given."""
     return _view("process", lambda: [*_own, *_resolved, *(value for _, value in guessed())])
 
@@ -104,21 +104,21 @@ def own_values() -> list[str]:
 
 
 def environment() -> Any:
-    """The environment, to see whether it changed. The raw mapping, where there is one: comparing it costs a fiftieth of
+    """The environment, to see whether it changed. The raw mapping if there is one: comparing it costs a fiftieth of
     decoding it."""
     return getattr(os.environ, "_data", None) or dict(os.environ)
 
 
 def guessed() -> Iterator[tuple[str, str]]:
-    """Variables that look like secrets, with what of them is one: all of it by the name, or the password of a URL."""
+    """Variables that look like secrets, with the secret part: all of it, by the name, or the password of a URL."""
     for name in list(os.environ):
-        # another thread may take it away meanwhile
+        # another thread may delete it meanwhile
         for value in guess(name, os.environ.get(name, "")):
             yield name, value
 
 
 def guess(name: str, value: str) -> Iterator[str]:
-    """What of this variable is secret, as far as it can be told."""
+    """The secret part of this variable, as far as it can be recognised."""
     if len(value) < SHORTEST_VARIABLE:
         return
     userinfo = _USERINFO.match(value)
@@ -148,7 +148,7 @@ def _is_worth_hiding(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """A name like SSL_KEY may be that of a file."""
+    """Whether it is the path of a file, as SSL_KEY may hold."""
     if not value.startswith(("/", "./", "~/")) or len(value) > 4_096:
         return False
     try:
@@ -164,12 +164,12 @@ def _forms_of(value: str) -> tuple[str, ...]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value, without the blanks around it, and what of it may turn up alone."""
+    """The value, stripped, and its parts that may turn up alone."""
     value = value[:_LONGEST].strip()
     yield value
     lines = value.splitlines()
     if len(lines) > 1:
-        # such as a private key, of which a text may show some lines
+        # such as a private key: a text may show single lines of it
         for line in lines:
             if len(line.strip()) >= _LINE and not line.startswith("-----"):
                 yield line.strip()
@@ -182,7 +182,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _secrets_of(document: Any) -> Iterator[str]:
-    """The secret fields of credentials that are a JSON document."""
+    """The secret fields of credentials in a JSON document."""
     if isinstance(document, dict):
         for name, value in document.items():
             if isinstance(value, str):
@@ -194,7 +194,7 @@ def _secrets_of(document: Any) -> Iterator[str]:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """How programs write it: as it is, escaped as JSON, Python, URL or HTML, in hex, and in base64."""
+    """How programs write it: plain, escaped as JSON, Python, URL or HTML, in hex, and in base64."""
     raw = value.encode("utf-8", "surrogateescape" if _is_undecoded(value) else "replace")
     yield value
     yield value.encode("utf-8", "backslashreplace").decode()
@@ -215,7 +215,7 @@ def _spellings(value: str) -> Iterator[str]:
     for coder in (base64.b64encode, base64.urlsafe_b64encode):
         yield coder(raw).decode().rstrip("=")
         for shift in (0, 1, 2):
-            # inside of a longer text the ends of it depend on what stands around: only the core is certain
+            # inside a longer text both ends depend on what is around: only the middle is certain
             coded = coder(bytes(shift) + raw).decode().rstrip("=")
             whole = (shift + len(raw)) * 8 // 6
             core = coded[-(-shift * 8 // 6) : whole]
@@ -224,5 +224,5 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _is_undecoded(value: str) -> bool:
-    """Whether it holds bytes of the environment that are no UTF-8."""
+    """Whether it holds bytes of the environment that are not UTF-8."""
     return any("\udc80" <= char <= "\udcff" for char in value) and not any("\ud800" <= c <= "\udc7f" for c in value)

@@ -1,4 +1,4 @@
-"""The vault: which secrets of the worker's environment a job may have, and what is not shown in its texts."""
+"""The vault: which secrets of the worker's environment a job may have, and what its texts must not show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Owner(NamedTuple):
 
 
 class Vault:
-    """A worker's secrets, under what its headway.toml declares of them.
+    """A worker's secrets, as its headway.toml declares them.
 
     A secret without a declaration is for the default tenant, and for kinds that code defines.
     """
@@ -33,7 +33,7 @@ class Vault:
     def __init__(self, declared: Mapping[str, Grant] | None = None) -> None:
         grants = dict(declared or {})
         self._exact = {name: grant for name, grant in grants.items() if not _is_pattern(name)}
-        # of several patterns that fit, the longest decides: it says most
+        # of several matching patterns the longest decides: it is the most specific
         self._patterns = sorted(
             ((name, grant) for name, grant in grants.items() if _is_pattern(name)), key=lambda each: -len(each[0])
         )
@@ -41,7 +41,7 @@ class Vault:
         self._views: dict[str, tuple[Any, int, int, Known]] = {}  # by the tenant's id, with what it was made of
 
     def keyring(self, kind: str, owner: Owner, *, by_code: bool) -> Keyring:
-        """For one execution of a kind, which code defines or not."""
+        """For one execution of a kind, defined by code or not."""
         return Keyring(self, kind, owner, by_code)
 
     def refusal(self, name: str, kind: str, owner: Owner, by_code: bool) -> str | None:
@@ -51,18 +51,18 @@ class Vault:
         if fits and _owns(grant, owner):
             return None
         return (
-            f"the secret {name} is not given to {kind} of tenant {owner.name} here: the worker's headway.toml would "
-            f'say so, [secrets.{name}] with kinds = ["{kind}"] and tenants = ["{owner.name}"]'
+            f"the secret {name} is not given to {kind} of tenant {owner.name} here: declare it in the worker's "
+            f'headway.toml, [secrets.{name}] with kinds = ["{kind}"] and tenants = ["{owner.name}"]'
         )
 
     def note(self, name: str, owner: Owner) -> None:
-        """An execution of this tenant got this variable: from now on the tenant's texts do not show it."""
+        """An execution of this tenant got this variable: from now on hide it in the tenant's texts."""
         self._given.setdefault(owner.id, set()).add(name)
 
     def known(self, owner: Owner) -> Known:
-        """What is not shown in the texts of a tenant's jobs: the tenant's values and the engine's. Those of others stay
-        as they are: whoever can have a text shown would learn them by guessing."""
-        # read before the view is made: what another thread notes meanwhile makes it stale
+        """What is hidden in the texts of a tenant's jobs: the tenant's values and the engine's. Other tenants' values
+        are not: whether a guess is hidden would tell whether it is right."""
+        # read first: if another thread notes a value meanwhile, this view counts as stale
         seen, revision, given = values.environment(), values.revision(), len(self._given.get(owner.id, ()))
         found = self._views.get(owner.id)
         if found is None or found[1:3] != (revision, given) or found[0] != seen:
@@ -99,13 +99,13 @@ class Keyring:
 
     @property
     def known(self) -> Known:
-        """What is not shown in its texts."""
+        """What its texts must not show."""
         return self._vault.known(self._owner)
 
     def get(self, name: str) -> str:
-        """The value of the variable; raises `SecretMissing`, and `InvalidPayload` for what is no name of one.
+        """The value of the variable; raises `SecretMissing`, and `InvalidPayload` for what is not a name.
 
-        What the variables of Headway itself say is never given.
+        Headway's own variables are never given.
         """
         fault = name_fault(name)
         if fault is not None:
@@ -116,7 +116,7 @@ class Keyring:
         return self.take(name)
 
     def take(self, name: str) -> str:
-        """The same where the operator's own file says that this kind has it; raises `SecretMissing`."""
+        """The same if the operator's file gives it to this kind; raises `SecretMissing`."""
         value = os.environ.get(name)
         if value is None:
             raise SecretMissing(
@@ -127,12 +127,12 @@ class Keyring:
         return value
 
     def hide(self, name: str) -> None:
-        """It was given this variable, which its texts do not show."""
+        """It got this variable: hide it in its texts."""
         values.add_resolved(os.environ.get(name, ""))
         self._vault.note(name, self._owner)
 
     def resolve(self, value: Any) -> Any:
-        """The value with what its references stand for."""
+        """The value with its references resolved."""
         return resolve(value, self.get)
 
 

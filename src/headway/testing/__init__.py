@@ -9,7 +9,7 @@
             assert drain(app).succeeded == 1
 
 pytest finds the fixtures `headway_sqlite_url`, `headway_postgres_url`, `headway_url` (each in turn) and
-`headway_app` by itself; importing this module imports no pytest.
+`headway_app` by itself; importing this module does not import pytest.
 """
 
 from importlib import import_module
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from headway.testing.clock import HeldTime, held
     from headway.testing.database import on_database
     from headway.testing.drained import adrain, drain
-    from headway.testing.eager import inline
     from headway.testing.enqueued import all_enqueued, assert_enqueued, refute_enqueued
+    from headway.testing.inline_mode import inline
     from headway.testing.one_step import aperform_step, perform_step, step_context
     from headway.testing.performed import aperform, context, perform
     from headway.testing.stepped import Stepping, stepping
@@ -45,9 +45,9 @@ __all__ = [
     "stepping",
 ]
 
-pytest_plugins = ("headway.testing.plugin",)  # read by pytest alone, which comes here by an entry point
+pytest_plugins = ("headway.testing.plugin",)  # for pytest, which loads this module by an entry point
 
-# loaded when first used: pytest imports this module in every run, also where nobody uses Headway
+# loaded on first use: pytest imports this module in every run, also of projects without Headway
 _HOMES = {
     "HeldTime": "clock",
     "Stepping": "stepped",
@@ -59,7 +59,7 @@ _HOMES = {
     "context": "performed",
     "drain": "drained",
     "held": "clock",
-    "inline": "eager",
+    "inline": "inline_mode",
     "on_database": "database",
     "perform": "performed",
     "perform_step": "one_step",

@@ -1,4 +1,4 @@
-"""A held clock: the app's and its database's time stand still until they are moved."""
+"""A held clock: the time of the app and its database stands still until the test moves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _holds: weakref.WeakKeyDictionary[Headway, HeldTime] = weakref.WeakKeyDictionary
 
 
 class HeldTime:
-    """The time of a test: it stands still until `advance` or `move_to`, and takes the database along."""
+    """The time of a test, for the app and its database: it stands still until `advance` or `move_to`."""
 
     def __init__(self, at: datetime | None = None) -> None:
         if at is not None and at.utcoffset() is None:
@@ -31,16 +31,18 @@ class HeldTime:
         return from_micros(self.clock.now())
 
     def advance(self, by: Duration) -> datetime:
-        """Move on by "5m", seconds or a timedelta; gives the new time."""
+        """Move forward by "5m", seconds or a timedelta; gives the new time."""
         return self._move(timedelta(milliseconds=to_ms(by, "by")))
 
     def move_to(self, moment: datetime) -> datetime:
-        """Move on to a moment, which may not be in the past; gives it."""
+        """Move forward to a moment; gives it."""
         if moment.utcoffset() is None:
             raise InvalidJob(f"move_to({moment!r}) carries no zone: use datetime(…, tzinfo=UTC)")
         by = moment - self.now()
         if by < timedelta(0):
-            raise InvalidJob(f"move_to({moment.isoformat()}) is before {self.now().isoformat()}: time only moves on")
+            raise InvalidJob(
+                f"move_to({moment.isoformat()}) is before {self.now().isoformat()}: time only moves forward"
+            )
         return self._move(by)
 
     def _move(self, by: timedelta) -> datetime:
@@ -61,13 +63,13 @@ def held(app: Headway, at: datetime | None = None) -> Iterator[HeldTime]:
 
     On SQLite the app's own clock is held. On PostgreSQL the database's is, for everybody who uses it: its
     function `headway.now()` is replaced, which only the schema's owner may do (`NotAllowed` otherwise), and put
-    back at the end. What handlers read from `datetime.now()` goes on as ever, and so do timeouts and leases'
-    heartbeats, which workers measure themselves.
+    back at the end. `datetime.now()` in handlers is not held, nor are timeouts and heartbeats, which workers measure
+    themselves.
     """
     if app in _holds:
         raise ConfigError("the time of this app is held already: use the clock of the outer held(…)")
     time = HeldTime(at)
-    store = app.store  # opened before, with the clock that it shall have after
+    store = app.store  # open it before the clock is replaced: it keeps the one that it opens with
     before, app.clock = app.clock, time.clock
     _holds[app] = time
     try:
@@ -97,7 +99,7 @@ def _held_sqlite(app: Headway, time: HeldTime) -> Iterator[None]:
 def _held_postgres(app: Headway, time: HeldTime) -> Iterator[None]:
     import psycopg
 
-    app.counts()  # says what is wrong where there is no schema, or not this library's
+    app.counts()  # raises a clear error if there is no schema, or not this library's
     with psycopg.connect(app.url, autocommit=True) as conn:
 
         def hold(moment: datetime) -> None:
@@ -115,7 +117,7 @@ def _held_postgres(app: Headway, time: HeldTime) -> Iterator[None]:
             yield
         finally:
             time._follower = None
-            # not what was found before: that may be the hold of a test run that was killed
+            # not what it was before: that may be left over from a killed test run
             _define_now(conn, "select pg_catalog.clock_timestamp()")
 
 

@@ -1,4 +1,4 @@
-"""Points an app at another database for a while: apps are made at import time, databases of tests later."""
+"""Points an app at another database for a while: apps are made at import, test databases later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OPENED = ("url", "_store", "_results", "_definitions")  # what an app keeps of 
 
 @contextmanager
 def on_database(app: Headway, url: str) -> Iterator[Headway]:
-    """Let an app use the database of this URL until the block ends, then its own again.
+    """Use the database of this URL for the app until the block ends, then its own again.
 
         @pytest.fixture(autouse=True)
         def database(headway_url):

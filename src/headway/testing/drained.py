@@ -1,4 +1,4 @@
-"""Runs what there is to run, in this process, and comes back when nothing is left."""
+"""drain: runs everything that can run, in this process, and returns when nothing is left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headway.worker import Summary
 Queues = str | Sequence[str] | Mapping[str, int]
 
 ROUNDS = 1_000
-"""How often work that was scheduled is brought forward before `drain` takes it for endless."""
+"""How often scheduled work is brought forward before `drain` considers it endless."""
 _PATIENCE = 3
 _PAGE = 1_000
 
@@ -31,17 +31,17 @@ def drain(
     with_scheduled: bool = False,
     concurrency: int = 1,
 ) -> Summary:
-    """Run every job that can run now, and those that these enqueue, in this process; gives what happened.
+    """Run every job that can run now, and the jobs that these enqueue, in this process; gives what happened.
 
-    A real worker does it, with the app's hooks, middleware and lifespan: a failure is recorded and retried by
-    the kind's policy, never raised (`inline` raises). One job at a time, in order, unless `concurrency` says
-    otherwise. Without `queues` it takes those of the app's kinds and all others that have jobs.
+    A real worker runs them, with the app's hooks, middleware and lifespan: a failure is recorded and retried by the
+    kind's policy, never raised (`inline` raises). One job at a time, in order, unless `concurrency` says otherwise.
+    Without `queues` it serves those of the app's kinds and all others that have jobs.
 
     `with_scheduled` also runs what is scheduled (delays, retries, snoozes, machines that sleep) until nothing is: in
-    order of time, advancing the clock of `held` where there is one; without one each job is changed to be due now.
-    Raises `HeadwayError` when that does not come to an end. What is paused, reserved, on hold, or of a kind unknown
-    here, stays, and so do machines that wait for a signal. What waits for its rate, or for a signal with a timeout,
-    stays too, unless `with_scheduled` has a clock to advance.
+    order of time, advancing the clock of `held` if there is one; without one each job is changed to be due now. Raises
+    `HeadwayError` if that does not end. Jobs that are paused, reserved, on hold or of an unknown kind stay, and so do
+    machines that wait for a signal. What waits for its rate, or for a signal with a timeout, stays, too, unless
+    `with_scheduled` has a clock to advance.
     """
     try:
         asyncio.get_running_loop()
@@ -54,9 +54,9 @@ def drain(
         try:
             return await adrain(app, queues, with_scheduled=with_scheduled, concurrency=concurrency)
         finally:
-            await app.store.leave_loop()  # which ends here, and with it what was opened on it
+            await app.store.leave_loop()  # the event loop ends here, and with it what was opened on it
 
-    # not app.run: that one takes Ctrl-C for a wish to stop in good order, and the test would go on
+    # not app.run: on Ctrl-C that would stop in good order, and the test would go on
     with asyncio.Runner() as runner:
         return runner.run(run())
 
@@ -68,7 +68,7 @@ async def adrain(
     with_scheduled: bool = False,
     concurrency: int = 1,
 ) -> Summary:
-    """The same inside a running event loop, on which async handlers run too."""
+    """The same inside a running event loop; async handlers run on it."""
     summary = Summary()
     chosen = None if queues is None else {queues} if isinstance(queues, str) else set(queues)
     in_vain = 0
@@ -76,15 +76,15 @@ async def adrain(
         names = sorted(await _all_queues(app)) if queues is None else queues
         done = await app.arun(names, until_idle=True, concurrency=concurrency)
         _add(summary, done)
-        # what came into a queue that was not there before, or was promoted just as the worker ended
+        # jobs in a queue that is new, or that were promoted just as the worker ended
         in_vain = in_vain + 1 if done == Summary() else 0
         if in_vain < _PATIENCE and await _waits(app, chosen):
             continue
         if not with_scheduled or not await _bring_forward(app, chosen):
             return summary
     raise HeadwayError(
-        f"after {ROUNDS:,} rounds there is still something scheduled: {await _some_scheduled(app)}. "
-        "A job that snoozes or starts itself again for ever cannot be drained with_scheduled: "
+        f"after {ROUNDS:,} rounds jobs are still scheduled: {await _some_scheduled(app)}. "
+        "A job that snoozes or enqueues itself again for ever cannot be drained with_scheduled: "
         "call clock.advance(…) and drain(app) as often as the test needs it"
     )
 
@@ -104,7 +104,7 @@ async def _waits(app: Headway, chosen: set[str] | None) -> bool:
 
 
 async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
-    """Make the next of the scheduled jobs due, and those of the same time; whether there was one."""
+    """Make the next scheduled job due, and all of the same time; gives whether there was one."""
     paused = {queue.name for queue in await app.aqueues() if queue.paused}
 
     def can_run(job: Job) -> bool:
@@ -127,7 +127,7 @@ async def _bring_forward(app: Headway, chosen: set[str] | None) -> bool:
 
 
 async def _bring_rates_forward(app: Headway, chosen: set[str] | None, paused: set[str], clock: HeldTime) -> bool:
-    """Move on to when a job that waits for its rate may start; whether there is one."""
+    """Advance to when a job that waits for its rate may start; gives whether there is one."""
     waits = any(
         job.limited_by is not None
         and job.limited_by.startswith("r:")
@@ -146,7 +146,7 @@ async def _bring_rates_forward(app: Headway, chosen: set[str] | None, paused: se
 
 
 def is_known(app: Headway, job: Job) -> bool:
-    """Whether a worker of this app would run it, and not give it back."""
+    """Whether a worker of this app would run it instead of giving it back."""
     kind = app.kinds.get(job.kind)
     if not isinstance(kind, MachineKind) or job.version is None:
         return kind is not None

@@ -1,4 +1,4 @@
-"""Looks for enqueued jobs, and says what is there instead when the expected ones are not."""
+"""assert_enqueued and its like: finds enqueued jobs; a failure shows what is there instead."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def all_enqueued(
 
     A filter is any field of a job (`queue`, `priority`, `tenant`, `train`, `unique_key`, `scheduled_for`, …), or an
     option as it was given (`group`, `rate`, `burst`). `payload` and `meta` need only be a part of the job's; a function
-    as a value is asked (`priority=lambda p: p < 10`); `status` names one or several statuses, also finished ones, or
-    "any". A machine is meant by its class; `step`, `state` and `awaiting` say where it is.
+    as a value decides (`priority=lambda p: p < 10`); `status` names one or several statuses, also finished ones, or
+    "any". A machine is given by its class; `step`, `state` and `awaiting` say where it is.
     """
     filters = _as_fields(filters)
     _check(filters)
@@ -88,7 +88,7 @@ def _found(app: Verbs, kind: AnyKind | None, status: Statuses | None) -> list[Jo
     wanted = _statuses(status)
     name = _name(kind)
     jobs: list[Job] = []
-    # as it is stored: a test may ask for what people are not shown
+    # unmasked: a test may look for values that people are not shown
     while page := app._run(app._find(_PAGE, jobs[-1].id if jobs else None, {"kind": name})):
         jobs += page
         if len(page) < _PAGE:
@@ -123,7 +123,7 @@ def _statuses(status: Statuses | None) -> Collection[str]:
 
 
 def _as_fields(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that stand in a job's row under other names, under those."""
+    """The filters, with options renamed to the fields of a job's row."""
     fields: dict[str, Any] = {}
     for name, value in filters.items():
         check = _OPTIONS.get(name)
@@ -140,7 +140,7 @@ def _check(filters: Mapping[str, Any]) -> None:
 
 
 def _mismatch(job: Job, filters: Mapping[str, Any]) -> str | None:
-    """How the job differs from what is wanted: the first difference, or None."""
+    """The first difference between the job and the filters, or None."""
     for name, wanted in filters.items():
         fault = _differs(name, wanted, getattr(job, name))
         if fault is not None:
@@ -166,7 +166,7 @@ def _differs(path: str, wanted: Any, there: Any) -> str | None:
 
 
 def _as_stored(value: Any) -> Any:
-    """What becomes of a value in a payload: a UUID its text, a dataclass a dict."""
+    """The value as JSON has it: a UUID as text, a dataclass as a dict."""
     try:
         return decode(encode(value, limit=1 << 30))
     except HeadwayError:
@@ -192,7 +192,7 @@ def _what_is_there(app: Verbs, kind: AnyKind | None, filters: Mapping[str, Any],
         return "There are:\n" + _list(same, filters, _statuses(status))
     others = _found(app, None, "any") if kind is not None else []
     if others:
-        return "Of that kind there is nothing; of others there are:\n" + _list(others, {})
+        return "There are none of that kind; of others there are:\n" + _list(others, {})
     return "There is no job at all."
 
 

@@ -1,4 +1,4 @@
-"""Runs one step of a machine in isolation: no database, no worker; state, signals and children are what a test says."""
+"""perform_step: runs one step in isolation, without database or worker; the test gives state, signals and children."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def perform_step(
 ) -> Outcomes:
     """Call one step of a machine with the context that `step_context` makes of the rest; gives its outcome.
 
-    The outcome is checked as a worker checks it, and can be compared: steps are names in it, and the state is there
-    also where the step left it to `ctx.state`. Raises what the step raises (`handle` is not called), `InvalidOutcome`
-    for rubbish, `InvalidPayload` for a result that could not be stored.
+    The outcome is checked as a worker checks it, and can be compared: steps are names in it, and it has the state even
+    if the step only changed `ctx.state`. Raises what the step raises (`handle` is not called), `InvalidOutcome` for
+    what is not an outcome, `InvalidPayload` for a result that could not be stored.
 
     >>> from headway import Done, Machine, Next, Registry, step
     >>> shop = Registry()
@@ -109,11 +109,12 @@ def step_context(
     timed_out: bool = False,
     **claim: Any,
 ) -> StepContext:
-    """The context of a step, as if a machine had come so far; for `perform_step`, or to call a `handle` with.
+    """The context of a step, as if a machine had got this far; for `perform_step`, or to call a `handle` with.
 
     `state` is one of its State, or a mapping of its fields. `signals` are those of the await that woke the step, each
-    a name, a pair of name and payload, or a `Signal`; `inbox` are others that came too. `children` are results of jobs
-    that succeeded, errors of jobs that are dead, or `Child` values. The rest is as in `context`: `tries`, `meta`, ….
+    a name, a pair of name and payload, or a `Signal`; `inbox` are others that arrived, too. `children` are results of
+    jobs that succeeded, errors of jobs that are dead, or `Child` values. The rest is as in `context`: `tries`, `meta`
+    and so on.
 
     >>> from headway import Done, Machine, Registry, Stop, step
     >>> shop = Registry()
@@ -137,7 +138,7 @@ def step_context(
         version=edition.version,
         step=step,
         state=msgspec.Raw(_state_text(kind, state).encode()),
-        # a step that timed out was awaiting something more, whatever its name
+        # a step that timed out awaited one more signal; its name does not matter
         awaiting=(*dict.fromkeys(each.name for each in matched), *(("one that did not come",) if timed_out else ())),
         match="all" if timed_out else "any",
         woken="timeout" if timed_out else "signal" if matched else None,
@@ -182,7 +183,9 @@ def _child(given: Any) -> Child:
 
 def _checked(claimed: ClaimedStep, ctx: StepContext, outcome: Any) -> Outcomes:
     if isinstance(outcome, Spawn) and isinstance(outcome.children, Iterator):
-        outcome = msgspec.structs.replace(outcome, children=tuple(outcome.children))  # it can be looked through once
+        outcome = msgspec.structs.replace(
+            outcome, children=tuple(outcome.children)
+        )  # it may be an iterator, which can be read once
     settlement = claimed.settlement_of(
         ctx, outcome, result_limit=_LIMITS.result_limit, state_limit=_LIMITS.payload_limit, continues=False
     )

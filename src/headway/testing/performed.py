@@ -1,4 +1,4 @@
-"""Runs one handler in isolation: no database, no worker, but the arguments travel as JSON as they would."""
+"""perform: runs one handler in isolation, without database or worker; its arguments still travel as JSON."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from headway.secrets import Grant, Vault
 
 _RESULT_LIMIT = Settings().result_limit
 OPEN = Vault({"*": Grant(kinds=("*",), tenants=("*",))})
-"""A context that is made by hand gives every secret: no headway.toml is asked."""
+"""A context made by hand gives every secret, whatever headway.toml declares."""
 
 
 def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **kwargs: Any) -> Any:
     """Call a kind's handler with these arguments, written as JSON and read back as a worker would; gives its result.
 
     Raises what the handler raises, `InvalidJob` or `InvalidPayload` for arguments that could not be enqueued, and
-    `InvalidPayload` for a result that could not be stored. A handler that wants a context gets `ctx`, or a plain
-    one (see `context`). No middleware, timeout or retry takes part. The step of a machine is for `perform_step`.
+    `InvalidPayload` for a result that could not be stored. A handler that takes a context gets `ctx`, or a plain
+    one (see `context`). There is no middleware, timeout or retry. For a step of a machine use `perform_step`.
 
     >>> from headway import Registry
     >>> shop = Registry()
@@ -69,7 +69,7 @@ def context(
     meta: Mapping[str, Any] | None = None,
     canceled: bool = False,
 ) -> Context:
-    """A context to call a handler with, as if a job had come so far.
+    """A context to call a handler with, as if a job had got this far.
 
     >>> context(tries=2, meta={"origin": "import"}).tries
     2
@@ -106,7 +106,7 @@ def claim_of(
     correlation_id: str | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> Claim:
-    """What a worker would have claimed of this job."""
+    """The claim that a worker would get of this job."""
     return Claim(
         id=new_id() if job_id is None else as_id(job_id),
         tenant_id=known_id(tenant) or new_id(),

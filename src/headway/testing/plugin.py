@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def headway_sqlite_url(tmp_path: Path) -> str:
-    """The URL of a SQLite file that is not there yet; the first use makes it."""
+    """The URL of a SQLite file that does not exist yet; the first use creates it."""
     return f"sqlite:///{quote(str(tmp_path / 'headway.db'))}"
 
 

@@ -220,7 +220,7 @@ class Stepping:
     # how
 
     async def _tick(self) -> None:
-        """What a worker's tick does: queue what is due, wake what has what it waited for."""
+        """What a worker's maintenance does: queue what is due, wake machines whose signals are there."""
         ops, run = self._app.store.ops, self._app.store.arun
         while await run(ops.couple(limit=_BATCH)):
             pass
@@ -268,7 +268,7 @@ class Stepping:
     def _failure(self, execution: StepExecution, raised: BaseException | None) -> BaseException:
         told = execution.error or execution.status
         if raised is None or isinstance(raised, asyncio.CancelledError):
-            # without an exception of its own: rubbish returned, a timeout
+            # no exception of its own: a timeout, or something returned that is not an outcome
             return HeadwayError(f"step {execution.step} failed: {told}")
         if "and its handle raised:" in told:
             raised.add_note(f"its handle failed, too:\n{told.partition('and its handle raised:')[2].strip()}")
@@ -289,7 +289,7 @@ class Stepping:
             try:
                 return await work
             finally:
-                await self._app.store.leave_loop()  # which ends here, and with it what was opened on it
+                await self._app.store.leave_loop()  # the event loop ends here, and with it what was opened on it
 
         with asyncio.Runner() as runner:
             return runner.run(run())
@@ -312,10 +312,10 @@ class _OneStep(SingleJobWorker):
 
     def _assemble(self, until_idle: bool) -> None:
         super()._assemble(until_idle)
-        self._runner.close()  # the next step shall not follow at once
+        self._runner.close()  # no next step in the same slot
 
     async def _watch(self, _: Context, call_next: Any) -> Any:
-        """The outermost middleware: remembers what the step raised, as the object it was."""
+        """The outermost middleware: keeps the exception that the step raised."""
         try:
             return await call_next()
         except BaseException as error:

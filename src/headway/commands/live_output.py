@@ -1,4 +1,4 @@
-"""A program's output as text: live into the job's log, and its tails at the end."""
+"""A program's output as text: live in the job's log, and its tails at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARGIN = 4_096
 _utf8 = codecs.getincrementaldecoder("utf-8")
 
 
-class Live:
+class LiveOutput:
     """One output of a running program, on its way from bytes into the job's log."""
 
     def __init__(self, ctx: Context, name: str) -> None:
@@ -35,7 +35,7 @@ def _storable(text: str) -> str:
 
 
 def tail(data: bytes, size: int, limit: int, known: Known) -> str:
-    """The last of an output as text of at most `limit` bytes, without secrets or the end of one that the cut hit."""
+    """The end of an output as text of at most `limit` bytes, without secrets, even one that the cut split."""
     text = secrets.redact(_storable(data.decode("utf-8", "backslashreplace")), known)
     if size > len(data):
         text = text[margin(known) :]
@@ -44,5 +44,5 @@ def tail(data: bytes, size: int, limit: int, known: Known) -> str:
 
 
 def margin(known: Known) -> int:
-    """How many characters before a tail fall away, since a secret may be cut there."""
+    """How many characters at the start of a tail are dropped, since the cut may have split a secret there."""
     return max(known.longest, _MARGIN)

@@ -1,4 +1,4 @@
-"""Inline mode: what is enqueued runs before the enqueue returns, and its errors are the caller's."""
+"""inline: a job runs before its enqueue returns, and its errors are raised to the caller."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ T = TypeVar("T")
 
 _PAUSE_S = 0.005
 
-# the jobs of the enqueue that a handler runs for: those that it enqueues are added here
+# the jobs of the outermost enqueue: what their handlers enqueue is added here
 _enqueued: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("headway_inline", default=None)
 
 
 @contextmanager
 def inline(app: Headway) -> Iterator[None]:
-    """Let every enqueue in this block run its job at once, in this process, before it returns.
+    """Run the job of every enqueue in this block at once, in this process, before the enqueue returns.
 
         with inline(app):
             job = welcome.enqueue(user_id=7)      # runs here; raises what the handler raises
         assert app.get(job.id).result == "hello 7"
 
-    It is the real path: the job is stored, then `drain` runs a worker until nothing that can run now is left, so
-    rows, attempts and results are there to look at, what was waiting before runs too, and what handlers enqueue
-    runs before the outermost enqueue returns. An error of a handler is recorded as ever (the job may be
-    scheduled for its retry) and then raised to the caller; Retry, Snooze and Cancel are no errors. A job with a
-    delay is not due and stays scheduled. One enqueued with `conn=` runs after its transaction was committed: before the
-    app's next verb answers (`app.get`, `app.result`, another enqueue), and at the end of the block at the latest. Jobs
-    of a train, of a group, or `after` others run in their order, as far as it lets them; what is limited or held stays.
+    It is the real path: the job is stored, then `drain` runs a worker until nothing that can run now is left. So rows,
+    attempts and results can be looked at, jobs that waited before run, too, and what handlers enqueue runs before the
+    outermost enqueue returns. An error of a handler is recorded as usual (the job may be scheduled for its retry) and
+    then raised to the caller; Retry, Snooze and Cancel are not errors. A job with a delay stays scheduled. One enqueued
+    with `conn=` runs after its transaction was committed: before the app's next verb answers (`app.get`, `app.result`,
+    another enqueue), and at the end of the block at the latest. Jobs of a train, of a group, or `after` others run in
+    their order, as far as that allows; what is limited or held stays.
 
-    A machine goes on until it waits, sleeps or is over, and a signal that it waits for lets it go on before `signal`
-    returns. What its `handle` made an outcome of is no error, unless that is Stop.
+    A machine runs until it waits, sleeps or ends, and a signal that it waits for runs it on before `signal` returns. An
+    error for which its `handle` returned an outcome is not raised, unless that is Stop.
     """
     mode = _Inline(app)
     make_tenant = app.tenant
@@ -68,10 +68,11 @@ class _Inline:
         self._raised: dict[str, BaseException] = {}  # by job id
         self._catching_up = False
         self._later: list[str] = []  # enqueued with conn=: until their transaction is committed
-        self._signaled: list[str] = []  # signals do not say whether theirs is: looked at again and again
+        # signals sent with conn= do not show whether their transaction is committed: checked again and again
+        self._signaled: list[str] = []
 
     def take_over(self, verbs: Verbs) -> Verbs:
-        """Replace what every enqueue goes through, in either colour, on this object alone."""
+        """Replace the methods that every enqueue goes through, sync and async, on this object only."""
         put, aput = verbs._put, verbs._aput
 
         def run_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
@@ -93,7 +94,7 @@ class _Inline:
         return verbs
 
     def _take_looks_over(self, verbs: Verbs) -> None:
-        """Whoever asks for anything finds what was committed meanwhile done."""
+        """Before any other verb answers, run what was committed meanwhile."""
         run, arun = verbs._run, verbs._arun
 
         def look(op: Op[T]) -> T:
@@ -111,7 +112,7 @@ class _Inline:
         verbs._arun = alook  # type: ignore[method-assign]
 
     def catch_up(self) -> None:
-        """Run the jobs of transactions that are committed by now."""
+        """Run the jobs whose transactions are committed by now."""
         if new := self._committed():
             with self._catching():
                 _beside(lambda: self._answer(self._run(new)))
@@ -152,7 +153,7 @@ class _Inline:
         verbs.asignal_many = asend_all  # type: ignore[method-assign]
 
     async def watch(self, ctx: Context, call_next: Any) -> Any:
-        """The outermost middleware: remembers what a handler raised, as the object it was."""
+        """The outermost middleware: keeps the exception that a handler raised."""
         try:
             return await call_next()
         except BaseException as error:
@@ -160,7 +161,7 @@ class _Inline:
             raise
 
     def _to_run(self, done: list[tuple[str, bool]], conn: Any, *, enqueued: bool = True) -> list[str]:
-        """The jobs (of ids, and whether something came of it) that the caller shall run and answer for."""
+        """Of these jobs (id, and whether it was created) those that the caller has to run, raising their errors."""
         if not self.active:
             return []
         new = list(dict.fromkeys(job_id for job_id, created in done if created))
@@ -170,19 +171,19 @@ class _Inline:
         outer = _enqueued.get()
         if outer is None:
             return new
-        # enqueued by a handler: the worker that runs it finds them, and the outermost enqueue answers
+        # enqueued by a handler: its worker runs them, and the outermost enqueue raises their errors
         outer += new
         return []
 
     def _run(self, ids: list[str]) -> list[Job]:
-        """Run them, and what they enqueue; gives them all as they are then."""
+        """Run them, and what they enqueue; gives them all as they are afterwards."""
         token = _enqueued.set(ids)
         try:
             drain(self._app)
         finally:
             _enqueued.reset(token)
         jobs = [self._app.get(job_id) for job_id in ids]
-        while any(job.status == "running" for job in jobs):  # in the worker of another thread
+        while any(job.status == "running" for job in jobs):  # in a worker in another thread
             time.sleep(_PAUSE_S)
             jobs = [self._app.get(job_id) for job_id in ids]
         return jobs
@@ -207,13 +208,13 @@ class _Inline:
                 continue
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 raise error
-            # without an exception of its own: a timeout, a result that cannot be stored
+            # no exception of its own: a timeout, or a result that cannot be stored
             if job.status in ("dead", "failed") or job.tries:
                 ended = "has failed" if job.status == "failed" else f"is {job.status}"
                 raise HeadwayError(f'job {job.id} of kind "{job.kind}" {ended}: {job.error}')
 
     def _went_on(self, job: Job) -> bool:
-        """Whether it is a machine whose last step had an outcome, be it by its handle."""
+        """Whether it is a machine whose last step had an outcome, its own or its handle's."""
         if job.step is None:
             return False
         last = self._app.attempts(job.id)[-1:]
@@ -221,7 +222,7 @@ class _Inline:
 
 
 def _beside(run: Callable[[], None]) -> None:
-    """Call it, in a thread where the caller runs an event loop: its enqueue blocks, and so does its job."""
+    """Call it; in a thread if the caller runs an event loop, since an enqueue blocks until its job has run."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -20,9 +20,9 @@ _compiled: dict[int, tuple[Schema, Node | None]] = {}
 
 
 class Node:
-    """What a schema says of one place of a payload: whether it is marked, and the nodes of the places inside.
+    """What a schema says of one value in a payload: whether it is marked, and the nodes of the values inside.
 
-    Schemas from which no mark can be reached are left out; None stands for a place without any.
+    Schemas that lead to no mark are left out; None: no mark here or inside.
     """
 
     __slots__ = ("_fields", "_items", "_nodes", "_schemas", "marked")
@@ -44,7 +44,7 @@ class Node:
 
     def item(self, place: int) -> Node | None:
         if place > self._nodes.longest:
-            place = self._nodes.longest  # the items after the listed ones are all alike
+            place = self._nodes.longest  # the items after the listed ones share one node
         if place not in self._items:
             self._items[place] = self._nodes.of(each for schema in self._schemas for each in _of_item(schema, place))
         return self._items[place]
@@ -61,7 +61,7 @@ def marks(schema: Schema) -> Node | None:
 
 
 class _Nodes:
-    """The nodes of one schema, made as payloads lead to them."""
+    """The nodes of one schema, made on demand."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -70,7 +70,7 @@ class _Nodes:
         self._made: dict[frozenset[int], Node | None] = {}
 
     def of(self, schemas: Any) -> Node | None:
-        """The node of a place for which these schemas hold, with all that they refer to and are made of."""
+        """The node of a value to which these schemas apply, with all that they refer to or combine."""
         found: dict[int, Schema] = {}
         waiting = list(schemas)
         while waiting:
@@ -203,8 +203,8 @@ def _referred(reference: object, root: Schema, anchors: Mapping[str, Schema]) ->
 
 
 def _fits(pattern: object, name: str) -> bool:
-    """By an engine whose time is linear in the name, whatever the pattern: it may be anybody's. One that it does not
-    take fits every name: better hidden than shown."""
+    """By an engine with linear time, since anybody may have written the pattern. A pattern that it does not support
+    matches every name: better hidden than shown."""
     check = _pattern(pattern) if isinstance(pattern, str) else None
     return check is None or bool(check.is_valid(name))
 
