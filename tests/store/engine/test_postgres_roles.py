@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from headway import Headway
 from headway.errors import NotAllowed, NotFound
 from headway.store import migrate
 from headway.store.postgres.store import PostgresStore
+from tests.docs.docs_pages import ROOT, section
 from tests.tenant_ids import tenant_id
 
 ACME, GLOBEX = tenant_id("acme"), tenant_id("globex")
@@ -167,6 +169,31 @@ def test_a_worker_login_runs_jobs_of_every_tenant(roles: Roles) -> None:
     summary = app.run(until_idle=True)
     app.close()
     assert (sorted(seen), summary.succeeded) == (["acme", "globex"], 2)
+
+
+def _documented(chapter: str) -> set[str]:
+    return set(
+        re.findall(r"^### headway\.(\w+)$", section(ROOT / "docs" / "reference" / "sql.md", chapter), re.MULTILINE)
+    )
+
+
+def test_a_role_may_call_the_functions_that_the_reference_gives_it_and_no_others(roles: Roles) -> None:
+    with psycopg.connect(roles.url) as owner:
+        may = {
+            name: {
+                function
+                for (function,) in owner.execute(
+                    "select p.proname from pg_proc p where p.pronamespace = 'headway'::regnamespace"
+                    " and has_function_privilege(%s, p.oid, 'execute')",
+                    (roles.login(name),),
+                )
+            }
+            for name in ("worker", "app", "nobody")
+        }
+    everybody, operators = _documented("For applications"), _documented("For operators")
+    assert may["worker"] == everybody | _documented("For workers") | operators - {"grant_worker", "grant_app"}
+    assert may["app"] == everybody | {"queue_settings", "usage"}  # which answer for the caller's tenant
+    assert may["nobody"] == set()
 
 
 def test_a_login_without_a_role_can_do_nothing(roles: Roles) -> None:

@@ -181,8 +181,8 @@ class PostgresStore:
             raise newer(where, found.version, VERSION)
         if found.isolation != "read committed":
             raise ConfigError(
-                f"{where} begins transactions as {found.isolation}, but what locks and then looks needs read "
-                "committed: alter role … set default_transaction_isolation = 'read committed'"
+                f"{where} starts transactions as {found.isolation}, but Headway locks rows and then reads what others "
+                "have committed: alter role … set default_transaction_isolation = 'read committed'"
             )
         self._root._install_id = found.install_id
         self._root._checked = True
