@@ -21,7 +21,18 @@ AIO = APP / "aio"
 # in an order in which each finds its bases done
 SOURCES = (
     *("tenants", "base", "enqueue", "jobs", "queues", "machines", "trains", "group_handle", "groups", "limits"),
-    *("reservation", "run_now", "definitions", "templates", "trigger_rows", "schedules", "events", "triggers", "prune"),
+    *(
+        "reservation",
+        "run_now",
+        "definitions",
+        "templates",
+        "trigger_rows",
+        "schedules",
+        "backfill",
+        "events",
+        "triggers",
+        "prune",
+    ),
 )
 # calls that block wherever they stand, and what to await instead
 BLOCKING = {
@@ -44,7 +55,7 @@ ENTRANCES = ("__enter__", "__exit__", "_know")
 # verbs that look up what their jobs and events name by themselves, in the caller's transaction if need be
 KNOWING = ("enqueue", "emit", "learn")
 # verbs that make a tenant of a new name
-CREATING = ("create_schedule", "create_template", "create_trigger", "hold_train", "limit")
+CREATING = ("create_schedule", "ensure_schedule", "create_template", "create_trigger", "hold_train", "limit")
 HEADER = '"""Generated from {source} by tools/async_twins.py: change that, and run this."""'
 
 Function = ast.FunctionDef

@@ -20,6 +20,7 @@ NAMES = (
     "url",
     "app",
     "tenant",
+    "tz",
     "queues",
     "concurrency",
     "lease",
@@ -63,6 +64,7 @@ class Settings:
     database_timeout_ms: int = 60_000  # how long a call waits for the database
     strict_kinds: bool | None = None  # whether an enqueue refuses unknown kinds; None: only if the code defines any
     hints: bool = True  # whether an enqueue wakes workers in other processes of this machine
+    tz: str = "UTC"  # the zone of schedules that name none
     concurrency: int = 20
     payload_limit: int = 1_048_576  # bytes of JSON
     result_limit: int = 1_048_576

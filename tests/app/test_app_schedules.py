@@ -54,30 +54,6 @@ def test_a_schedule_of_the_code_fires_at_its_times(app: Headway, clock: Any, ran
     assert [fire.nominal_at for fire in app.fires(schedule="sync")] == [NOON + minutes(n) for n in (30, 20, 10)]
 
 
-@pytest.mark.parametrize(
-    ("cron", "due"),
-    [
-        ("*/20 * * * * *", NOON + timedelta(seconds=20)),
-        ("0 22-6 ? * SAT-SUN", NOON + timedelta(hours=10)),
-        ("0 0 L-3 * ?", datetime(2026, 5, 28, tzinfo=UTC)),
-        ("0 0 ? * FRIL", datetime(2026, 5, 29, tzinfo=UTC)),
-        ("0 0 * * MON#1,WED#3", datetime(2026, 5, 20, tzinfo=UTC)),
-        ("0 0 31W * *", datetime(2026, 5, 29, tzinfo=UTC)),
-    ],
-)
-def test_every_form_of_cron_is_stored_and_fires(
-    app: Headway, clock: Any, ran: list[Any], sync: Any, cron: str, due: datetime
-) -> None:
-    app.create_schedule("s", cron, kind="sync", payload={"at": "{{schedule.nominal_at}}"})
-    made = app.get_schedule("s")
-    assert (made.cron, made.next_fire_at) == (cron, due)
-    clock.advance(due - NOON)
-    drain(app)
-    assert ran == [(due.strftime("%Y-%m-%dT%H:%M:%SZ"), "/")]
-    following = app.get_schedule("s").next_fire_at
-    assert following == app.preview_schedule("s", 1, after=due)[0]
-
-
 def test_a_function_machine_and_registry_can_be_scheduled(app: Headway, clock: Any, ran: list[Any]) -> None:
     shop = Registry()
 

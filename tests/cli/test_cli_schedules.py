@@ -289,6 +289,42 @@ def test_preview_of_what_is_not_stored_makes_no_file(cli: Cli, folder: Any) -> N
     assert "there is no database file" in cli.refused("schedules", "preview", "nightly", code=1)
 
 
+def test_ensure_makes_a_schedule_and_changes_what_differs(cli: Cli, either: Headway) -> None:
+    asked = ("schedules", "ensure", "nightly", "--cron", "0 2 * * *", "--kind", "report")
+    assert cli.ok(*asked).startswith("nightly: next at ")
+    assert cli.json(*asked)["revision"] == 1
+    either.pause_schedule("nightly")
+    assert cli.ok(*asked, "--payload", '{"day": 1}', "--tz", "Asia/Tokyo") == "nightly: paused\n"
+    found = either.get_schedule("nightly")
+    assert (found.payload, found.tz, found.revision) == ({"day": 1}, "Asia/Tokyo", 3)
+    assert "when is it due?" in cli.refused("schedules", "ensure", "nightly", "--kind", "report", code=2)
+    declare(either)
+    refused = cli.refused("schedules", "ensure", "welcome", "--every", "5m", "--kind", "report", code=1)
+    assert 'schedule "welcome" is declared in the code' in refused
+
+
+def test_backfill_shows_what_it_would_make_and_makes_it(cli: Cli, either: Headway) -> None:
+    now = datetime.now(UTC)
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    either.create_schedule("s", "@hourly", kind="k", payload={"at": "{{schedule.nominal_at}}"})
+    asked = ("schedules", "backfill", "s", "--from", (hour - timedelta(hours=2)).isoformat(), "--to", now.isoformat())
+    result = cli(*asked, "--dry-run")
+    assert [row[1] for row in rows(result.stdout)] == ["planned"] * 3
+    assert "3 would be fired, 0 had fired before: leave out --dry-run to fire them" in result.stderr
+    assert either.jobs() == []
+    assert "look with --dry-run" in cli.refused(*asked, code=2)
+    assert [each["status"] for each in cli.json(*asked, "--yes", "--payload", '{"by": "ada"}')] == ["enqueued"] * 3
+    newest, *_ = either.jobs()
+    assert newest.payload == {"at": hour.strftime("%Y-%m-%dT%H:%M:%SZ"), "by": "ada"}
+    result = cli(*asked, "--yes")
+    assert [row[1] for row in rows(result.stdout)] == ["had fired before"] * 3
+    assert "0 fired, 3 had fired before" in result.stderr
+    (entry,) = either.audit_log(action="trigger.backfilled")
+    assert (entry.actor or "").startswith("ada@")
+    later = (now + timedelta(days=1)).isoformat()
+    assert "has not come yet" in cli.refused(*asked[:-1], later, code=2)
+
+
 def test_explain_says_an_expression_in_words_with_its_next_times(cli: Cli, folder: Any) -> None:
     asked = ("schedules", "explain", "30 2 * * MON-FRI", "--tz", "Europe/Berlin", "--after", "2031-03-28T12:00:00Z")
     said = cli.ok(*asked, "-n", "2")

@@ -74,6 +74,7 @@ ONLY_POSTGRES = {
         "cancel_group: 'there is no group %",
         "retry_group: 'there is no group %",
         "run_trigger: 'job % is not there",
+        "backfill: 'a job of this backfill is not there",
     ),
 }
 

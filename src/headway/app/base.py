@@ -34,6 +34,7 @@ class VerbBase(TenantLookup):
     payload_limit: int
     _strict_kinds: bool | None
     _retention_ms: Mapping[str, int]
+    _tz: str  # the zone of schedules that name none
     _registry: Registry
     _wake: Wake
     _emitted: Wake

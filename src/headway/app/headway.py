@@ -270,6 +270,10 @@ class Headway(Verbs, AsyncPruneVerbs):
         return self.settings.retention_ms
 
     @property
+    def _tz(self) -> str:  # type: ignore[override]
+        return self.settings.tz
+
+    @property
     def _own(self) -> str:  # type: ignore[override]
         return self._tenant or tenant_ref(self._config.get("tenant") or "default")
 
@@ -325,7 +329,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         """What a worker of this app writes when it starts."""
         return Declaration(
             definitions=declarations(self._registry),
-            schedules=tuple(each.row(self._own, now) for each in self._registry.schedules),
+            schedules=tuple(each.row(self._own, now, tz=self._tz) for each in self._registry.schedules),
         )
 
 
@@ -366,6 +370,10 @@ class _Tenant(Verbs):
     @property
     def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]
         return self._app.settings.retention_ms
+
+    @property
+    def _tz(self) -> str:  # type: ignore[override]
+        return self._app.settings.tz
 
     @property
     def _definitions(self) -> Definitions:  # type: ignore[override]

@@ -48,6 +48,11 @@ def masked(value: T, definitions: Definitions) -> T:
     return shown  # type: ignore[no-any-return]
 
 
+def mask_payload(payload: Any, kind: str, definitions: Definitions) -> Any:
+    """The payload of a job that is not stored, without its secrets."""
+    return mask(payload, definitions.schema_of(kind))
+
+
 def _masked_paths(when: dict[str, Any]) -> dict[str, Any]:
     """Conditions by path, with the values of secret fields masked."""
     if not any(is_secret_name(path.rpartition(".")[2]) for path in when):

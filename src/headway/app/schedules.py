@@ -8,19 +8,24 @@ from itertools import islice
 from typing import Any, Unpack
 from uuid import UUID
 
-from headway.app.trigger_rows import TriggerRows
+import msgspec
+
+from headway.app.trigger_rows import TriggerRows, missing_trigger, refuse_declared
 from headway.clock import from_micros
+from headway.define.checks import name as checked_name
 from headway.define.option_types import ScheduleChanges, ScheduleOptions
-from headway.define.triggers import new_schedule
-from headway.errors import InvalidJob
+from headway.define.triggers import ensured_schedule, new_schedule
+from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.cron import zone
 from headway.model.duration import Duration
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.schedule import upcoming
-from headway.model.trigger import Fire, Trigger
+from headway.model.trigger import Fire, NewTrigger, Trigger
 from headway.store.ops import Op, Steps
 
 _MOST_TIMES = 10_000
+_ENSURE_TRIES = 5
+"""Another process may change the schedule between the look and the change, but hardly this often in a row."""
 
 
 class ScheduleVerbs(TriggerRows):
@@ -29,10 +34,24 @@ class ScheduleVerbs(TriggerRows):
     def create_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
-        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. Raises
-        `Duplicate`, `InvalidJob`, `NotFound` (the template).
+        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
+        the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         return self._read(self._create_schedule(name, cron, options))
+
+    def ensure_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
+        """Create the schedule, or change the one of this name to be so; options that are not given have their default.
+
+        If nothing differs, nothing is written: call it at every start, in any number of processes. `enabled` stays as
+        it is unless given, so that a pause survives. Raises `InvalidJob`, `NotFound` (the template) and `NotAllowed`
+        (it is declared in the code).
+        """
+        for _ in range(_ENSURE_TRIES - 1):
+            try:
+                return self._read(self._ensure_schedule(name, cron, options))
+            except (Duplicate, NotAllowed):
+                continue  # another process created or changed it in between
+        return self._read(self._ensure_schedule(name, cron, options))
 
     def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
@@ -86,7 +105,7 @@ class ScheduleVerbs(TriggerRows):
         *,
         cron: str | None = None,
         every: Duration | None = None,
-        tz: str = "UTC",
+        tz: str | None = None,
         after: datetime | None = None,
         tenant: str | UUID | None = None,
     ) -> list[datetime]:
@@ -98,8 +117,8 @@ class ScheduleVerbs(TriggerRows):
             return times_of(self.get_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now()))
         return times_of(self._not_stored(cron, every, tz), count, after or from_micros(self.clock.now()))
 
-    def _not_stored(self, cron: str | None, every: Duration | None, tz: str) -> Any:
-        given = {"name": "preview", "kind": "preview", "cron": cron, "every": every, "tz": tz}
+    def _not_stored(self, cron: str | None, every: Duration | None, tz: str | None) -> Any:
+        given = {"name": "preview", "kind": "preview", "cron": cron, "every": every, "tz": tz or self._tz}
         now = from_micros(self.clock.now())
         return new_schedule(given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=now, limit=self.payload_limit)
 
@@ -111,23 +130,53 @@ class ScheduleVerbs(TriggerRows):
 
         def steps() -> Steps[Trigger]:
             now = yield from self._store.ops.now().steps()
-            if template is not None:
-                given["template_id"] = yield from self._template_id(template, owner)
-            row = new_schedule(
-                given, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit, created_by=actor
-            )
+            row = yield from self._new_schedule(given, template, owner, owner_id, now)
+            row = msgspec.structs.replace(row, created_by=actor)
             made = yield from self._store.ops.create_trigger(row, actor=actor).steps()
             yield from self._check_schedule(made, now)
             return made
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
+    def _ensure_schedule(self, name: str, cron: str | None, options: ScheduleOptions) -> Op[Trigger]:
+        create = self._create_schedule(name, cron, options)
+        given: dict[str, Any] = {**options, "name": name, "cron": cron}
+        tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
+        owner = self._whose(tenant)
+        owner_id = self._id_for(owner)
+        named = checked_name(name, "name")
+        stored = self._store.ops.triggers(
+            tenant_id=owner_id, type="schedule", name=named, event=None, limit=1, after=None
+        )
+
+        def steps() -> Steps[Trigger]:
+            found = next(iter((yield from stored.steps())), None)
+            if found is None:
+                return (yield from create.steps())
+            refuse_declared(found)
+            now = yield from self._store.ops.now().steps()
+            row = yield from self._new_schedule(given, template, owner, owner_id, now)
+            change = ensured_schedule(found, row, enabled=given.get("enabled"))
+            if change is None:
+                return found
+            op = self._store.ops.change_trigger(found.id, change, tenant_id=owner_id, actor=actor)
+            changed = (yield from op.steps()) or missing_trigger("schedule", found.name, found.tenant)
+            yield from self._check_schedule(changed, now)
+            return changed
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def _new_schedule(
+        self, given: Mapping[str, Any], template: str | None, owner: str, owner_id: str, now: datetime
+    ) -> Steps[NewTrigger]:
+        fields = {**given, "tz": given.get("tz") or self._tz}
+        if template is not None:
+            fields["template_id"] = yield from self._template_id(template, owner)
+        return new_schedule(fields, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit)
+
     def _run_schedule(
         self, name: str, payload: Mapping[str, Any] | None, tenant: str | UUID | None, actor: str | None
     ) -> Op[tuple[Fire, str]]:
-        if payload is not None and not isinstance(payload, Mapping):
-            raise InvalidJob(f"the payload is a mapping of what goes over the schedule's, not {type(payload).__name__}")
-
         def steps() -> Steps[tuple[Fire, str]]:
             trigger = yield from self._trigger_row("schedule", name, tenant).steps()
             return (yield from self._fire_now(trigger, payload, actor))

@@ -7,12 +7,14 @@ from typing import Any, TypedDict
 
 from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
+from headway.model.cron import zone
 from headway.model.duration import Duration, to_ms
 
 
 class SettingOptions(TypedDict, total=False):
     """What `Headway(…)` takes besides url, tenant and clock. None: as the environment or headway.toml say."""
 
+    tz: str | None
     lease: Duration | None
     heartbeat: Duration | None
     reap_every: Duration | None
@@ -66,6 +68,8 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
     for name in _SWITCHES:
         if given.get(name) is not None:
             values[name] = _switch(name, given[name])
+    if given.get("tz") is not None:
+        values["tz"] = _zone(given["tz"])
     if given.get("retention") is not None:
         values["retention_ms"] = _DEFAULTS.retention_ms | ages(given["retention"])
     made = Settings(**values)
@@ -77,6 +81,13 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
             "would cost the lease; a third of the lease is a good heartbeat"
         )
     return made
+
+
+def _zone(value: Any) -> str:
+    try:
+        return zone(value).key
+    except InvalidJob as error:
+        raise ConfigError(str(error)) from None
 
 
 def _duration(name: str, value: Duration) -> int:

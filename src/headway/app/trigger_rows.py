@@ -42,7 +42,7 @@ class TriggerRows(VerbBase):
         op = self._store.ops.triggers(
             tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
         )
-        return then(op, lambda found: found[0] if found else _missing(type_, name, owner))
+        return then(op, lambda found: found[0] if found else missing_trigger(type_, name, owner))
 
     def _trigger_rows(
         self,
@@ -64,22 +64,21 @@ class TriggerRows(VerbBase):
     def _change_trigger_row(self, type_: TriggerType, name: str, changes: Mapping[str, Any]) -> Op[Trigger]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
+        if "tz" in given and given["tz"] is None:
+            given["tz"] = self._tz
         only_enabled = set(given) == {"enabled"} and template is None
 
         def steps() -> Steps[Trigger]:
             found = yield from self._trigger_row(type_, name, tenant).steps()
-            if found.origin == "code" and not only_enabled:
-                raise NotAllowed(
-                    f'schedule "{name}" is declared in the code and follows it: change it there; it can be paused, '
-                    "resumed and run by hand"
-                )
+            if not only_enabled:
+                refuse_declared(found)
             now = yield from self._store.ops.now().steps()
             if template is not None:
                 given["template_id"] = yield from self._template_id(template, found.tenant_id)
             self._check_window(given)
             change = changed_trigger(found, given, now=now, limit=self.payload_limit)
             op = self._store.ops.change_trigger(found.id, change, tenant_id=found.tenant_id, actor=actor)
-            changed = (yield from op.steps()) or _missing(type_, name, found.tenant)
+            changed = (yield from op.steps()) or missing_trigger(type_, name, found.tenant)
             if not {"payload", "options", "kind", "template_id"}.isdisjoint(given):
                 yield from self._check_schedule(changed, now)
             return changed
@@ -151,8 +150,7 @@ class TriggerRows(VerbBase):
     ) -> Steps[tuple[Fire, str]]:
         """Fire a schedule by hand; returns the fire and its job's queue."""
         now = yield from self._store.ops.now().steps()
-        if payload is not None:
-            trigger = msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
+        trigger = overlaid(trigger, payload)
         resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
         job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
         job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
@@ -160,7 +158,7 @@ class TriggerRows(VerbBase):
         fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)
         op = self._store.ops.run_trigger(fire, tenant_id=trigger.tenant_id, actor=actor)
         written = yield from op.steps()
-        return written or _missing(trigger.type, trigger.name, trigger.tenant), job.queue
+        return written or missing_trigger(trigger.type, trigger.name, trigger.tenant), job.queue
 
     def _template_of(self, trigger: Trigger) -> Steps[Template | None]:
         if trigger.template_id is None:
@@ -179,6 +177,24 @@ class TriggerRows(VerbBase):
         return found[0].id
 
 
-def _missing(type_: TriggerType, name: str, tenant: str) -> Any:
+def overlaid(trigger: Trigger, payload: Mapping[str, Any] | None) -> Trigger:
+    """The schedule with these fields over its payload."""
+    if payload is None:
+        return trigger
+    if not isinstance(payload, Mapping):
+        raise InvalidJob(f"the payload is a mapping of what goes over the schedule's, not {type(payload).__name__}")
+    return msgspec.structs.replace(trigger, payload={**trigger.payload, **payload})
+
+
+def refuse_declared(trigger: Trigger) -> None:
+    """Raise `NotAllowed` for a schedule that follows the code."""
+    if trigger.origin == "code":
+        raise NotAllowed(
+            f'schedule "{trigger.name}" is declared in the code and follows it: change it there; it can be paused, '
+            "resumed and run by hand"
+        )
+
+
+def missing_trigger(type_: TriggerType, name: str, tenant: str) -> Any:
     word = "schedule" if type_ == "schedule" else "trigger"
     raise NotFound(f'tenant {tenant} has no {word} "{name}": headway {word}s list shows what there is')

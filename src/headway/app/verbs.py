@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.app.aio.backfill import AsyncBackfillVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.aio.events import AsyncEventVerbs
@@ -30,6 +31,7 @@ class Verbs(
     AsyncDefinitionVerbs,
     AsyncTemplateVerbs,
     AsyncScheduleVerbs,
+    AsyncBackfillVerbs,
     AsyncTriggerVerbs,
     AsyncEventVerbs,
     AsyncEnqueueVerbs,

@@ -32,10 +32,11 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         return str(self.given["name"])
 
-    def row(self, tenant: str, now: datetime) -> NewTrigger:
-        """Its row, for an app that acts for this tenant."""
+    def row(self, tenant: str, now: datetime, *, tz: str) -> NewTrigger:
+        """Its row, for an app that acts for this tenant and has this zone for schedules that name none."""
         tenant = self.tenant or tenant
-        return new_schedule(self.given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
+        given = {"tz": tz, **self.given}
+        return new_schedule(given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
 
 
 def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> DeclaredSchedule:

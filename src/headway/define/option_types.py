@@ -120,7 +120,7 @@ class _Target(TypedDict, total=False):
 
 class _Timing(TypedDict, total=False):
     every: Duration | None
-    tz: str
+    tz: str | None
     catch_up: CatchUp | None
     catch_up_window: Duration | None
     overlap: Overlap | None

@@ -26,6 +26,10 @@ _SCHEDULE = ("cron", "every", "tz", "catch_up", "catch_up_window", "overlap", "j
 _EVENT = ("event", "when", "dedupe_window", "dedupe_key")
 _BOTH = ("name", "kind", "template_id", "payload", "options", "description", "enabled")
 _TIMING = frozenset({"cron", "every_ms", "tz", "start_at", "end_at", "enabled"})
+_ENSURED = (
+    *("kind", "template_id", "description", "cron", "every_ms", "tz", "catch_up", "catch_up_window_ms", "overlap"),
+    *("jitter_ms", "start_at", "end_at"),
+)
 ROOTS = {
     "schedule": ("schedule", "trigger", "meta"),
     "event": ("event", "trigger", "meta"),
@@ -92,6 +96,21 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
         if any(getattr(whole, name) != getattr(trigger, name) for name in _TIMING):
             changes["next_fire_at"] = _first_time(whole, now) if whole.enabled else None
     return TriggerChange(**changes, of_revision=trigger.revision)
+
+
+def ensured_schedule(stored: Trigger, wanted: NewTrigger, *, enabled: bool | None) -> TriggerChange | None:
+    """What makes the stored schedule like the wanted one; None: nothing, it is so. `enabled` None stays as it is."""
+    changes = {name: getattr(wanted, name) for name in _ENSURED if getattr(wanted, name) != getattr(stored, name)}
+    for name in ("payload", "options"):
+        if msgspec.json.decode(getattr(wanted, name)) != getattr(stored, name):
+            changes[name] = getattr(wanted, name)
+    if enabled not in (None, stored.enabled):
+        changes["enabled"] = enabled
+    if not changes:
+        return None
+    if not _TIMING.isdisjoint(changes):
+        changes["next_fire_at"] = wanted.next_fire_at if changes.get("enabled", stored.enabled) else None
+    return TriggerChange(**changes, of_revision=stored.revision)
 
 
 def _checked(

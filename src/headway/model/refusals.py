@@ -252,5 +252,9 @@ def not_valid(what: str, fault: str) -> InvalidJob:
     return InvalidJob(f"{what}: {fault}; nothing was stored")
 
 
+def backfill_time_to_come() -> InvalidJob:
+    return InvalidJob("a backfill is of times that have come: nothing was written")
+
+
 def fire_time_out_of_range() -> InvalidJob:
     return InvalidJob("a nominal time and next_fire_at are from 1970 to 9000: nothing was written")

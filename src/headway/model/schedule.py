@@ -85,6 +85,18 @@ def upcoming(timing: Timing, after: datetime) -> Iterator[datetime]:
         time = next_time(timing, time)
 
 
+def time_before(timing: Timing, moment: datetime) -> datetime | None:
+    """The last nominal time before this moment, if there is one in the two years before it."""
+    until = moment - timedelta(microseconds=1)
+    return next((time for back in _BACK if (time := _last(timing, until - back, until)) is not None), None)
+
+
+def past_times(timing: Timing, start: datetime, end: datetime) -> list[datetime]:
+    """The nominal times from start to end, both included; one more than can be caught up on at most."""
+    times = takewhile(lambda time: time <= end, upcoming(timing, start - timedelta(microseconds=1)))
+    return list(islice(times, CATCH_UP + 1))
+
+
 def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
     """What a schedule that is due fires now, by its `catch_up`; `most` times at once.
 
@@ -150,9 +162,9 @@ def _latest(schedule: CatchingUp, due: datetime, now: datetime) -> datetime:
     return _last(schedule, due, end) or due
 
 
-def _last(schedule: CatchingUp, since: datetime, until: datetime) -> datetime | None:
+def _last(timing: Timing, since: datetime, until: datetime) -> datetime | None:
     last = None
-    for time in upcoming(schedule, since):
+    for time in upcoming(timing, since):
         if time > until:
             break
         last = time

@@ -183,6 +183,16 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
 
 
+class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """A time of a schedule's past, and what a backfill made of it."""
+
+    nominal_at: datetime
+    status: Literal["planned", "enqueued", "deduped", "fired"]  # planned: a dry run. fired: it had fired before
+    job_id: str | None = None
+    queue: str | None = None
+    payload: Any = None  # of the job; None where it had fired before
+
+
 class ResolvedTrigger(msgspec.Struct, frozen=True, kw_only=True):
     """A trigger with the template that it points at: all that it takes to fire it."""
 

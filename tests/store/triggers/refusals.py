@@ -278,6 +278,11 @@ def a_fire_for_a_time_before_1970(db: Any) -> None:
     db.fire(firing(made, BEFORE, next_fire_at=None))
 
 
+def a_backfill_of_a_time_to_come(db: Any) -> None:
+    made = db.schedule(id=A)
+    db.backfill(made, new_fire(made, db.after(1_000)))
+
+
 def a_fire_whose_kind_is_not_active(db: Any) -> None:
     made = db.schedule(id=A, name="nightly")
     db.change_definition("mail", active=False)

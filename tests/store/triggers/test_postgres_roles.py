@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -117,6 +118,7 @@ def test_nothing_of_another_tenants_is_touched(owner: Any, login: Callable[..., 
     mine = Theirs(owner, "acme")
     before = look(owner, GLOBEX)
     acme = login("acme")
+    past = datetime(2026, 1, 2, 3, tzinfo=UTC)
     attempts: dict[str, Callable[[], Any]] = {
         "change_template": lambda: acme.change_template(theirs.template.id, kind="evil"),
         "change_template as them": lambda: acme.change_template(theirs.template.id, kind="evil", tenant_id=GLOBEX),
@@ -138,6 +140,11 @@ def test_nothing_of_another_tenants_is_touched(owner: Any, login: Callable[..., 
         "run_trigger as them": lambda: acme.run_trigger(new_fire(theirs.schedule), tenant_id=GLOBEX),
         "run_trigger with their job": lambda: acme.run_trigger(
             new_fire(mine.schedule, job=new_fire(theirs.schedule).job), tenant_id=ACME
+        ),
+        "backfill": lambda: acme.backfill(theirs.schedule, new_fire(theirs.schedule, past)),
+        "backfill as them": lambda: acme.backfill(theirs.schedule, new_fire(theirs.schedule, past), tenant_id=GLOBEX),
+        "backfill with their job": lambda: acme.backfill(
+            mine.schedule, new_fire(mine.schedule, past, job=new_fire(theirs.schedule).job), tenant_id=ACME
         ),
         "emit for them": lambda: acme.emit("paid", tenant="globex"),
         "emit over theirs": lambda: acme.emit_all([new_event("evil", tenant="acme", id=theirs.pending)]),
@@ -164,6 +171,8 @@ def test_a_tenant_does_all_of_it_for_itself(owner: Any, login: Callable[..., Any
     assert acme.change_trigger(schedule.id, description="text").revision == 2
     fire = acme.run_trigger(new_fire(schedule), tenant_id=ACME)
     assert acme.fires() == [fire]
+    (backfilled,) = acme.backfill(schedule, new_fire(schedule, datetime(2026, 1, 2, 3, tzinfo=UTC)), tenant_id=ACME)
+    assert acme.fired_times(schedule, backfilled.nominal_at) == [backfilled.nominal_at]
     assert acme.job(fire.job_id).tenant_id == ACME
     event = acme.emit("paid", {"n": 1}, tenant="acme")
     owner.handle(handling(event, new_fire(listener, error="boom")))

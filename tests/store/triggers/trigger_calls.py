@@ -290,6 +290,17 @@ class TriggerCalls:
         answer: Fire | None = self.run(self.ops.run_trigger(fire, tenant_id=tenant_id, actor=actor))
         return answer
 
+    def backfill(
+        self, trigger: Trigger, *fires: NewFire, tenant_id: str | None = None, actor: str | None = None
+    ) -> list[Fire] | None:
+        op = self.ops.backfill(trigger.id, fires, tenant_id=tenant_id, actor=actor)
+        answer: list[Fire] | None = self.run(op)
+        return answer
+
+    def fired_times(self, trigger: Trigger, *times: datetime) -> list[datetime]:
+        answer: list[datetime] = self.run(self.ops.fired_times(trigger.id, times))
+        return answer
+
     def handle(self, *handlings: Handling) -> list[Fire]:
         answer: list[Fire] = self.run(self.ops.handle(handlings))
         return answer

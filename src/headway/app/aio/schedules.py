@@ -8,9 +8,10 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.trigger_rows import AsyncTriggerRows
-from headway.app.schedules import ScheduleVerbs, times_of
+from headway.app.schedules import _ENSURE_TRIES, ScheduleVerbs, times_of
 from headway.clock import from_micros
 from headway.define.option_types import ScheduleChanges, ScheduleOptions
+from headway.errors import Duplicate, NotAllowed
 from headway.model.duration import Duration
 from headway.model.trigger import Fire, Trigger
 
@@ -21,11 +22,26 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
     async def acreate_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
 
-        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. Raises
-        `Duplicate`, `InvalidJob`, `NotFound` (the template).
+        `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
+        the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aknow(self._own, options.get("tenant"), create=True)
         return await self._aread(self._create_schedule(name, cron, options))
+
+    async def aensure_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
+        """Create the schedule, or change the one of this name to be so; options that are not given have their default.
+
+        If nothing differs, nothing is written: call it at every start, in any number of processes. `enabled` stays as
+        it is unless given, so that a pause survives. Raises `InvalidJob`, `NotFound` (the template) and `NotAllowed`
+        (it is declared in the code).
+        """
+        await self._aknow(self._own, options.get("tenant"), create=True)
+        for _ in range(_ENSURE_TRIES - 1):
+            try:
+                return await self._aread(self._ensure_schedule(name, cron, options))
+            except (Duplicate, NotAllowed):
+                continue
+        return await self._aread(self._ensure_schedule(name, cron, options))
 
     async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
@@ -90,7 +106,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         *,
         cron: str | None = None,
         every: Duration | None = None,
-        tz: str = "UTC",
+        tz: str | None = None,
         after: datetime | None = None,
         tenant: str | UUID | None = None,
     ) -> list[datetime]:

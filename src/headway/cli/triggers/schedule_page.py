@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from headway.cli.program.output import COLORS, Cell, Column, ago, at, clock, first_line, local, span, status, table
 from headway.cli.program.page_parts import block, blocks, heading, title, values
 from headway.cli.triggers.fires import fires_table
@@ -14,7 +16,7 @@ from headway.cli.triggers.trigger_rows import target
 from headway.errors import InvalidJob
 from headway.model.cron import zone
 from headway.model.cron_words import explain_cron
-from headway.model.trigger import Fire, Trigger
+from headway.model.trigger import Backfilled, Fire, Trigger
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -104,6 +106,30 @@ def show_times(times: Sequence[datetime], after: datetime | None) -> None:
             for time, mark in zip(times, marks, strict=True)
         ],
     )
+
+
+def show_backfill(schedule: Trigger, found: Sequence[Backfilled]) -> None:
+    """What a backfill made of each time, or would make."""
+    place = zone(schedule.tz)
+    columns = [
+        Column("LOCAL"),
+        Column("STATUS"),
+        Column("QUEUE", wide=100),
+        Column("JOB"),
+        Column("PAYLOAD", shrink=True),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            local(each.nominal_at, place),
+            "had fired before" if each.status == "fired" else each.status,
+            each.queue or "",
+            each.job_id or "",
+            "" if each.status == "fired" else msgspec.json.encode(each.payload).decode(),
+        ]
+        for each in found
+    ]
+    if rows:
+        table(columns, rows)
 
 
 def changes_of_clock(times: Sequence[datetime], after: datetime | None) -> list[str]:

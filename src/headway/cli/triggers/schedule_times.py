@@ -1,4 +1,4 @@
-"""`headway schedules preview` and `explain`: when a schedule or an expression is due, in times and in words."""
+"""`headway schedules preview`, `explain` and `backfill`: the times of a schedule, to come and past, also in words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from uuid import UUID
 import click
 
 from headway.cli.program.click_classes import Command
-from headway.cli.program.invocation import Invocation, pass_invocation
-from headway.cli.program.options import MOST, tenant_option
+from headway.cli.program.confirm import confirm
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.options import MOST, payload_option, tenant_option, yes_option
 from headway.cli.program.output import emit, note, say
 from headway.cli.program.params import Duration, Moment, Zone
 from headway.cli.triggers.trigger_rows import find, words
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option("--cron", metavar="EXPRESSION", help='What is not stored: "0 2 * * *", or @daily.')
 @click.option("--every", type=Duration(), help="An interval that is not stored: 5m.")
-@click.option("--tz", type=Zone(), help="The time zone. Default: UTC.")
+@click.option("--tz", type=Zone(), help="The time zone. Default: the app's, else UTC.")
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=10, show_default=True, help="How many times.")
 @click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
 @tenant_option
@@ -60,7 +61,7 @@ def preview(
         times = cli.existing.preview_schedule(name, count, after=after, tenant=UUID(schedule.tenant_id))
     else:
         # this needs no database
-        times = cli.app.preview_schedule(None, count, cron=cron, every=every, tz=tz or "UTC", after=after)
+        times = cli.app.preview_schedule(None, count, cron=cron, every=every, tz=tz, after=after)
     if cli.json:
         emit(_as_json(times, after))
         return
@@ -72,7 +73,7 @@ def preview(
 
 @click.command(cls=Command)
 @click.argument("expression")
-@click.option("--tz", type=Zone(), help="The time zone to show times in. Default: UTC.")
+@click.option("--tz", type=Zone(), help="The time zone to show times in. Default: the app's, else UTC.")
 @click.option("-n", "--count", type=click.IntRange(1, MOST), default=5, show_default=True, help="How many times.")
 @click.option("--after", type=Moment(), help="The times after this one. Default: after now.")
 @pass_invocation
@@ -87,13 +88,63 @@ def explain(cli: Invocation, /, expression: str, tz: str | None, count: int, aft
 
     text = explain_cron(expression)
     # this needs no database
-    times = cli.app.preview_schedule(None, count, cron=expression, tz=tz or "UTC", after=after)
+    times = cli.app.preview_schedule(None, count, cron=expression, tz=tz, after=after)
     if cli.json:
-        emit({"cron": expression, "words": text, "tz": tz or "UTC", "times": _as_json(times, after)})
+        emit({"cron": expression, "words": text, "tz": tz or cli.app.settings.tz, "times": _as_json(times, after)})
         return
     say(text)
     _show(times, after)
     _say_end(times, count)
+
+
+@click.command(cls=Command, kinds=True)
+@click.argument("name")
+@click.option("--from", "start", type=Moment(), required=True, help="The first time: 2031-01-31T00:00:00Z.")
+@click.option("--to", "end", type=Moment(), required=True, help="The last time, which is included.")
+@payload_option
+@click.option("--dry-run", is_flag=True, help="Only show what it would make.")
+@tenant_option
+@yes_option
+@pass_invocation
+def backfill(
+    cli: Invocation,
+    /,
+    name: str,
+    start: datetime,
+    end: datetime,
+    payload: Any,
+    dry_run: bool,
+    tenant: str | None,
+    yes: bool,
+) -> None:
+    """Fire a schedule for each time of its past that it has not fired for, whether it is paused or not.
+
+    \b
+    headway schedules backfill nightly --from 2031-01-01T00:00:00Z --to 2031-01-31T23:59:59Z --dry-run
+    headway schedules backfill nightly --from 2031-01-01T00:00:00Z --to 2031-01-31T23:59:59Z --yes
+    """
+    schedule = find(cli, "schedule", name, tenant)
+    app = cli.existing_with_kinds
+    asked: dict[str, Any] = {"tenant": UUID(schedule.tenant_id), "actor": actor()}
+    found = app.backfill_schedule(name, start, end, payload, dry_run=True, **asked)
+    count = sum(each.status == "planned" for each in found)
+    if not dry_run and count:
+        if not yes:
+            confirm(f"fire {name} for {count:,} of its past times", ", or look with --dry-run")
+        found = app.backfill_schedule(name, start, end, payload, **asked)
+    if cli.json:
+        emit(found)
+        return
+    from headway.cli.triggers.schedule_page import show_backfill
+
+    show_backfill(schedule, found)
+    fired = sum(each.status == "fired" for each in found)
+    if not found:
+        note("it has no time in between")
+    elif dry_run:
+        note(f"{count:,} would be fired, {fired:,} had fired before: leave out --dry-run to fire them")
+    else:
+        note(f"{len(found) - fired:,} fired, {fired:,} had fired before")
 
 
 def _as_json(times: Sequence[datetime], after: datetime | None) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from headway.cli.program.options import (
 from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
 from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
 from headway.cli.triggers.fires import fires_as_json, fires_table
-from headway.cli.triggers.schedule_times import explain, preview
+from headway.cli.triggers.schedule_times import backfill, explain, preview
 from headway.cli.triggers.trigger_rows import (
     delete,
     find,
@@ -62,6 +62,7 @@ def schedules(ctx: click.Context) -> None:
 
 schedules.add_command(preview)
 schedules.add_command(explain)
+schedules.add_command(backfill)
 
 
 @schedules.command("list")
@@ -159,7 +160,7 @@ def _timing_options(fn: Any) -> Any:
             "--cron", metavar="EXPRESSION", help='"0 2 * * *", with seconds "*/30 * * * * *", or @daily, @weekly, …'
         ),
         click.option("--every", type=Duration(), help="Or an interval: 30s, 5m, 1h; counted from --start, or 1970."),
-        click.option("--tz", type=Zone(), help="Its time zone: Europe/Berlin. Default: UTC."),
+        click.option("--tz", type=Zone(), help="Its time zone: Europe/Berlin. Default: the app's, else UTC."),
         click.option("--kind", help="What it enqueues: a job of this kind,"),
         click.option("--template", metavar="NAME", help="or one of this template."),
         click.option(
@@ -195,16 +196,44 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
     headway schedules create sync --every 5m --template sync --overlap skip --payload '{"day": "{{schedule.date}}"}'
     headway schedules create bill --cron @monthly --kind bill --option queue=slow --option max_attempts=3 --disabled
     """
-    wanted = options_of(taken_back(options, "start", "end"))
-    if ("cron" in wanted) == ("every" in wanted):
-        raise click.UsageError('when is it due? Give one of --cron "0 2 * * *" and --every 5m')
-    if ("kind" in wanted) == ("template" in wanted):
-        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    wanted = _wanted(options)
     app = cli.app
     made = app.create_schedule(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
     _answer(cli, made)
     if not cli.json:
         warn_of_kind(app, made.kind)
+
+
+@schedules.command()
+@click.argument("name")
+@_timing_options
+@job_options
+@tenant_option
+@pass_invocation
+def ensure(cli: Invocation, /, name: str, tenant: str | None, **options: Any) -> None:
+    """Make a schedule, or change what differs in the one of this name; what is not given has its default.
+
+    Where nothing differs nothing is written, so a deploy may run it each time. A paused one stays paused.
+
+    \b
+    headway schedules ensure nightly --cron "0 2 * * *" --tz Europe/Berlin --kind report
+    """
+    wanted = _wanted(options)
+    app = cli.app
+    ensured = app.ensure_schedule(name, **wanted, tenant=tenant, actor=actor())
+    _answer(cli, ensured)
+    if not cli.json:
+        warn_of_kind(app, ensured.kind)
+
+
+def _wanted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a whole schedule."""
+    wanted = options_of(taken_back(options, "start", "end"))
+    if ("cron" in wanted) == ("every" in wanted):
+        raise click.UsageError('when is it due? Give one of --cron "0 2 * * *" and --every 5m')
+    if ("kind" in wanted) == ("template" in wanted):
+        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    return wanted
 
 
 @schedules.command()

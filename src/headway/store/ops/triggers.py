@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Protocol
 
 from headway.model.definition import Definition, DefinitionChange
@@ -117,6 +118,19 @@ class Triggers(Protocol):
     def run_trigger(self, fire: NewFire, *, tenant_id: str | None, actor: str | None) -> Op[Fire | None]:
         """Write a fire that somebody asked for, with its job, whatever `enabled`, `overlap` and the schedule say;
         next_fire_at stays. None if there is no such trigger. Audited. Raises what `enqueue` raises."""
+        ...
+
+    def backfill(
+        self, trigger_id: str, fires: Sequence[NewFire], *, tenant_id: str | None, actor: str | None
+    ) -> Op[list[Fire] | None]:
+        """Write that a schedule fired for times of its past, with their jobs, all or none, whatever `enabled` and
+        `overlap` say; next_fire_at, last_fired_at and last_job_id stay. A nominal time that is there already is left as
+        it is. Gives the fires that were written; None if there is no such schedule. Audited. Raises what `enqueue`
+        raises, and `InvalidJob` for a time that has not come."""
+        ...
+
+    def fired_times(self, trigger_id: str, times: Sequence[datetime]) -> Op[list[datetime]]:
+        """Which of these nominal times the schedule has a fire for, in order."""
         ...
 
     def handle(self, handlings: Sequence[Handling]) -> Op[list[Fire]]:

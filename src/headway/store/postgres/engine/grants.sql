@@ -107,6 +107,8 @@ begin
       headway.retry_events,
       headway.begin_run,
       headway.run_trigger,
+      headway.begin_backfill,
+      headway.backfill,
       headway.create_template,
       headway.change_template,
       headway.delete_template,

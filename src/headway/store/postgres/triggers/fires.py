@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from headway.model.checks import check_fires, check_firings
@@ -34,6 +35,18 @@ _RUN = (
 )
 _FIRE_COLUMNS = "f.id, f.trigger_id, f.tenant_id, f.nominal_at, f.event_id, f.fired_at, f.status, f.job_id, f.error"
 _FIRE = f"select {_FIRE_COLUMNS} from headway.fires f where f.id = $1::uuid"  # noqa: S608 - texts of this file
+_FIRES_BY_ID = f"""
+select {_FIRE_COLUMNS} from headway.fires f where f.id = any ($1::uuid[]) order by f.nominal_at
+"""  # noqa: S608 - texts of this file
+_FIRED_TIMES = """
+select f.nominal_at
+  from headway.fires f
+ where f.trigger_id = $1::uuid
+   and f.nominal_at = any ($2::timestamptz[])
+ order by f.nominal_at
+"""
+_BEGIN_BACKFILL = "select headway.begin_backfill($1::uuid, $2::timestamptz[], $3::uuid)"
+_BACKFILL = "select headway.backfill($1::uuid[], $2::uuid, $3::uuid[], $4::boolean[], $5::timestamptz[], $6::uuid, $7)"
 _FIRES = f"""
 select {_FIRE_COLUMNS}
   from headway.fires f
@@ -140,6 +153,39 @@ class FireVerbs:
             return _fire((yield Statement(_FIRE, [fire.id]))[0])
 
         return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def backfill(
+        self, trigger_id: str, fires: Sequence[NewFire], *, tenant_id: str | None, actor: str | None
+    ) -> Op[list[Fire] | None]:
+        def steps() -> Steps[list[Fire] | None]:
+            once = _firsts(fires, _key)
+            times = [fire.nominal_at for fire in once]
+            found = yield Statement(_BEGIN_BACKFILL, [trigger_id, times, tenant_id])
+            if found[0][0] is None:
+                return None
+            free = [once[place - 1] for place in found[0][0]]
+            jobs = yield from enqueue([fire.job for fire in free if fire.job is not None])
+            if not jobs:
+                return []
+            ids = [fire.id for fire in free]
+            yield Statement(
+                _BACKFILL,
+                [
+                    ids,
+                    trigger_id,
+                    [job.id for job in jobs],
+                    [job.created for job in jobs],
+                    [fire.nominal_at for fire in free],
+                    tenant_id,
+                    actor,
+                ],
+            )
+            return [_fire(row) for row in (yield Statement(_FIRES_BY_ID, [ids]))]
+
+        return Op(steps, writes=True, refusable=True, atomic=True)
+
+    def fired_times(self, trigger_id: str, times: Sequence[datetime]) -> Op[list[datetime]]:
+        return read(_FIRED_TIMES, [trigger_id, list(times)], lambda rows: [row[0] for row in rows])
 
     def prune_fires(self, *, events_ms: int, failed_ms: int, fires_ms: int, limit: int) -> Op[int]:
         return call(

@@ -284,6 +284,92 @@ begin
 end
 $$;
 
+-- The first step of `backfill`: the places (from 1) of those of these nominal times that the schedule has no fire for; null
+-- if there is no such schedule. Locks it. Raises HW003, HW004 (a time that has not come).
+create function headway.begin_backfill(p_trigger uuid, p_nominal_at timestamptz[], p_tenant uuid default null)
+returns bigint[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_tenant uuid := headway.scope(p_tenant);
+begin
+  perform
+     from headway.triggers t
+    where t.id = p_trigger
+      and t.type = 'schedule'
+      and (v_tenant is null or t.tenant_id = v_tenant)
+      for update;
+  if not found then
+    return null;
+  end if;
+  perform
+     from unnest(p_nominal_at) as u (at)
+    where u.at is null or u.at not between '1970-01-01 00:00:00+00' and headway.now();
+  if found then
+    raise exception 'a backfill is of times that have come: nothing was written' using errcode = 'HW004';
+  end if;
+  -- in a new statement: what fired before the lock was given is seen
+  return array(
+    select u.place
+      from unnest(p_nominal_at) with ordinality as u (at, place)
+     where (select 1
+              from headway.fires f
+             where f.trigger_id = p_trigger
+               and f.nominal_at = u.at
+             limit 1) is null
+     order by u.place);
+end
+$$;
+
+-- The last step of `backfill`: write that a schedule fired for these times of its past, with the jobs of the same tenant that
+-- this made, or met (p_created is false). Its next_fire_at, last_fired_at and last_job_id stay. Locks the schedule. Audited.
+-- Raises HW003.
+create function headway.backfill(
+  p_ids uuid[], p_trigger uuid, p_jobs uuid[], p_created boolean[], p_nominal_at timestamptz[], p_tenant uuid default null,
+  p_actor text default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now timestamptz := headway.now();
+  v_tenant uuid := headway.scope(p_tenant);
+  v_trigger headway.triggers;
+begin
+  select t.*
+    into v_trigger
+    from headway.triggers t
+   where t.id = p_trigger
+     and t.type = 'schedule'
+     and (v_tenant is null or t.tenant_id = v_tenant)
+     for update;
+  if not found then
+    return;
+  end if;
+  perform
+     from unnest(p_jobs) as u (id)
+     left join headway.jobs j on j.id = u.id and j.tenant_id = v_trigger.tenant_id
+    where j.id is null;
+  if found then
+    raise exception 'a job of this backfill is not there, or is another tenant''s than its schedule' using errcode = 'HW003';
+  end if;
+  insert into headway.fires (id, trigger_id, tenant_id, nominal_at, fired_at, status, job_id)
+  select u.id, v_trigger.id, v_trigger.tenant_id, u.at, v_now, case when u.created then 'enqueued' else 'deduped' end, u.job_id
+    from unnest(p_ids, p_jobs, p_created, p_nominal_at) with ordinality as u (id, job_id, created, at, place)
+   order by u.place;
+  insert into headway.audit (tenant_id, at, actor, action, detail)
+  select v_trigger.tenant_id, v_now, p_actor, 'trigger.backfilled',
+         format('%s: %s from %s to %s', v_trigger.name, count(*),
+                to_char(min(u.at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                to_char(max(u.at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+    from unnest(p_nominal_at) as u (at);
+end
+$$;
+
+-- Delete up to p_limit of each: events that were handled, and that failed, longer ago, with their fires, and fires of no
+-- event that are older. Gives how many events, and fires of no event. Skips what others hold.
 -- Delete up to p_limit each of events handled longer ago, events that failed longer ago, both with their fires, and
 -- older fires of schedules. Gives how many events and schedules' fires. Skips rows that others have locked.
 create function headway.prune_fires(p_events_ms bigint, p_failed_ms bigint, p_fires_ms bigint, p_limit integer)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
-from headway.clock import to_micros
+from headway.clock import from_micros, to_micros
+from headway.model import refusals
 from headway.model.checks import check_fires, check_firings
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Batch, Op, Statement, Steps
@@ -31,6 +33,7 @@ class _Firer(msgspec.Struct, frozen=True, array_like=True):
     next_fire_at: int | None
     overlap: str
     dedupe_window_ms: int
+    type: str
 
     def meant_by(self, firing: Firing) -> bool:
         """Whether the trigger is still as it was when the firing was planned."""
@@ -76,6 +79,38 @@ class FireVerbs(Verbs):
             return written
 
         return SqliteOp(steps, writes=True)
+
+    def backfill(
+        self, trigger_id: str, fires: Sequence[NewFire], *, tenant_id: str | None, actor: str | None
+    ) -> Op[list[Fire] | None]:
+        def steps() -> Steps[list[Fire] | None]:
+            now = self._clock.now()
+            trigger = (yield from _triggers([trigger_id])).get(trigger_id)
+            if trigger is None or trigger.type != "schedule" or tenant_id not in (None, trigger.tenant_id):
+                return None
+            if any(fire.nominal_at is None or to_micros(fire.nominal_at) > now for fire in fires):
+                raise refusals.backfill_time_to_come()
+            free = yield from _not_taken(fires, trigger)
+            jobs = [fire.job for fire in free if fire.job is not None]
+            if not jobs:
+                return []
+            made = yield from enqueue_jobs(jobs, None, now, tied=any_tied(jobs))
+            written: list[Fire] = []
+            for fire, job in zip(free, made, strict=True):
+                status: FireStatus = "enqueued" if job.created else "deduped"
+                written.append((yield from _put(fire, trigger, now, status, job.id)))
+            detail = f"{trigger.name}: {len(written)} from {_shown(written[0])} to {_shown(written[-1])}"
+            yield record(now, trigger.tenant_id, None, actor, "trigger.backfilled", detail)
+            return written
+
+        return SqliteOp(steps, writes=True)
+
+    def fired_times(self, trigger_id: str, times: Sequence[datetime]) -> Op[list[datetime]]:
+        def steps() -> Steps[list[datetime]]:
+            rows = yield Statement(_SQL["taken"], (trigger_id, json_list([to_micros(time) for time in times])))
+            return sorted(from_micros(at) for (at,) in rows)
+
+        return SqliteOp(steps, writes=False)
 
     def handle(self, handlings: Sequence[Handling]) -> Op[list[Fire]]:
         def steps() -> Steps[list[Fire]]:
@@ -213,12 +248,25 @@ def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | N
 def _write(
     fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
 ) -> Steps[Fire]:
+    written = yield from _put(fire, trigger, now, status, job_id, event_id=event_id)
+    if status == "enqueued":
+        at = now if fire.nominal_at is None else to_micros(fire.nominal_at)
+        yield Statement(_SQL["note_made"], (trigger.id, at, job_id))
+    elif status == "failed":
+        yield Statement(_SQL["note_failed"], (trigger.id, written.error))
+    return written
+
+
+def _put(
+    fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
+) -> Steps[Fire]:
     nominal = None if fire.nominal_at is None else to_micros(fire.nominal_at)
     error = fire.error if status == "failed" or fire.skipped else None
     row = (fire.id, trigger.id, trigger.tenant_id, nominal, event_id, now, status, job_id, error)
     yield Statement(_SQL["put"], (*row, fire.dedupe_key))
-    if status == "enqueued":
-        yield Statement(_SQL["note_made"], (trigger.id, now if nominal is None else nominal, job_id))
-    elif status == "failed":
-        yield Statement(_SQL["note_failed"], (trigger.id, error))
     return to_fire(row)
+
+
+def _shown(fire: Fire) -> str:
+    assert fire.nominal_at is not None
+    return fire.nominal_at.strftime("%Y-%m-%dT%H:%M:%SZ")

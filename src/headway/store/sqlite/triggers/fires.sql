@@ -1,7 +1,7 @@
 -- Differs because triggers, overlaps and dedupe keys are checked one by one, under the write lock.
 
 -- name: triggers
-select id, tenant_id, name, enabled, revision, next_fire_at, overlap, dedupe_window_ms
+select id, tenant_id, name, enabled, revision, next_fire_at, overlap, dedupe_window_ms, type
 from triggers
 where id in (select value from json_each(?1));
 
