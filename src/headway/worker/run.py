@@ -64,8 +64,8 @@ class Runner:
         state_limit: int,
         vault: Vault,
         children: Callable[[str], Awaitable[Sequence[Child]]],
-        on_free: Callable[[], None],
-        on_mismatch: Callable[[Claim, str], None],
+        slot_freed: Callable[[], None],
+        mismatched: Callable[[Claim, str], None],
     ) -> None:
         self.running: dict[tuple[str, int], Execution] = {}  # until settled; oldest first
         self.threads = Threads(slots.total)
@@ -77,8 +77,8 @@ class Runner:
         self._state_limit = state_limit
         self._vault = vault
         self._children = children
-        self._on_free = on_free
-        self._on_mismatch = on_mismatch
+        self._slot_freed = slot_freed
+        self._mismatched = mismatched
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ class Runner:
                 await self._bring_children(ctx)
             fn, args, kwargs = handler.invocation(ctx)
         except PayloadMismatch as error:
-            self._on_mismatch(run.claim, str(error))
+            self._mismatched(run.claim, str(error))
             return None
         except InvalidPayload as error:
             return settlement_for_bad_payload(run.claim, str(error))
@@ -300,7 +300,7 @@ class Runner:
         if not run.freed:
             run.freed = True
             self._slots.give(run.claim.queue)
-            self._on_free()
+            self._slot_freed()
 
     # how running jobs are stopped
 

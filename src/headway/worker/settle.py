@@ -48,11 +48,11 @@ class Settler:
         summary: Summary,
         *,
         worker_id: Callable[[], str],
-        on_flush: Callable[[], None],
-        on_set_free: Callable[[set[str]], None],
+        batch_settled: Callable[[], None],
+        set_free: Callable[[set[str]], None],
         reserve_claim: Callable[[Iterable[str]], tuple[str, int] | None],
-        on_claimed: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
-        on_scheduled: Callable[[int], None],
+        claimed_by_settle: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
+        due_in: Callable[[int], None],
         queues: Iterable[str],
         start_next_step: Callable[[Claim, Settlement, str | None], None],
         drop_next_step: Callable[[Claim], None],
@@ -62,11 +62,11 @@ class Settler:
         self._hooks = hooks
         self._summary = summary
         self._worker_id = worker_id
-        self._on_flush = on_flush
-        self._on_set_free = on_set_free
+        self._batch_settled = batch_settled
+        self._set_free = set_free
         self._reserve_claim = reserve_claim
-        self._on_claimed = on_claimed
-        self._on_scheduled = on_scheduled
+        self._claimed_by_settle = claimed_by_settle
+        self._due_in = due_in
         self._all_queues = set(queues)
         self._start_next_step = start_next_step
         self._drop_next_step = drop_next_step
@@ -161,7 +161,7 @@ class Settler:
             # a dropped list was counted when it was dropped
             if len(written) < len(batch) and pending is self._pending:
                 self._count_lost(batch, [*written, *refused])
-            self._on_flush()
+            self._batch_settled()
         if not self._refused:
             self._failed_rounds = 0
             return math.inf
@@ -253,7 +253,7 @@ class Settler:
             claims = []
             settled = await self._database.run(self._ops.settle(worker_id, settlements))
         finally:
-            await self._on_claimed(*reserved, claims, worker_id)
+            await self._claimed_by_settle(*reserved, claims, worker_id)
         return self._note_answer(settled)
 
     def _note_answer(self, settled: Settled) -> list[tuple[str, int]]:
@@ -310,7 +310,7 @@ class Settler:
                 if claim.place is not None and _PARENT in claim.place:
                     free |= self._all_queues  # its parent may be in any of them
             if settlement.to == "scheduled":
-                self._on_scheduled(settlement.delay_ms)
+                self._due_in(settlement.delay_ms)
             elif settlement.turn is not None and settlement.to in ("queued", "waiting"):
                 self._note_turn(claim, settlement.turn, free)
             if verbose:
@@ -319,12 +319,12 @@ class Settler:
                 self._tell(name, claim, settlement)
         free.discard(self._claimed_queue)
         if free:
-            self._on_set_free(free)
+            self._set_free(free)
 
     def _note_turn(self, claim: Claim, turn: Turn, free: set[str]) -> None:
         """A machine's outcome may have queued work, its next step or its children, or set a deadline."""
         if turn.deadline_ms is not None:
-            self._on_scheduled(turn.deadline_ms)
+            self._due_in(turn.deadline_ms)
         free.add(turn.queue or claim.queue)
         free.update(child.queue for child in turn.children)
 

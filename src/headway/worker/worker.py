@@ -188,7 +188,8 @@ class Worker:
         await self._prepare()
 
     def _assemble(self, until_idle: bool) -> None:
-        """Make the parts and connect them."""
+        """Make the parts and connect them. Settler, runner and fetcher call each other in a circle: each callback has
+        the name of the method it leads to."""
         slots = Slots(self._concurrency, self._caps)
         timeout_ms = call_timeout_ms(
             lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
@@ -199,11 +200,11 @@ class Worker:
             self._hooks,
             self.summary,
             worker_id=lambda: self._lease.worker_id,
-            on_flush=lambda: self._fetcher.batch_settled(),
-            on_set_free=lambda queues: self._fetcher.set_free(queues),
+            batch_settled=lambda: self._fetcher.batch_settled(),
+            set_free=lambda queues: self._fetcher.set_free(queues),
             reserve_claim=lambda queues: self._fetcher.reserve_claim(queues),
-            on_claimed=lambda *claimed: self._fetcher.claimed_by_settle(*claimed),
-            on_scheduled=lambda delay_ms: self._maintenance.due_in(delay_ms),
+            claimed_by_settle=lambda *claimed: self._fetcher.claimed_by_settle(*claimed),
+            due_in=lambda delay_ms: self._maintenance.due_in(delay_ms),
             queues=self._caps,
             start_next_step=lambda *turned: self._runner.start_next_step(*turned),
             drop_next_step=lambda claim: self._runner.drop_next_step(claim),
@@ -217,8 +218,8 @@ class Worker:
             state_limit=self._settings.payload_limit,
             vault=self._vault,
             children=lambda job_id: database.run(database.ops.children(job_id, fence=None, tenant_id=None)),
-            on_free=lambda: self._fetcher.slot_freed(),
-            on_mismatch=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
+            slot_freed=lambda: self._fetcher.slot_freed(),
+            mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
         )
         self._lease = Lease(
             database, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
