@@ -32,8 +32,8 @@ def test_idle_queues_are_not_asked_one_by_one(shop: Workshop) -> None:
         await shop.until(lambda: counting.calls["claimable"] > 3)
         before = counting.calls["claim"]
         await shop.until(lambda: counting.calls["claimable"] > 13)
-        # one by one it would be ten thousand; a few that are due alone are claimed from
-        assert counting.calls["claim"] - before < 500
+        # one by one it would be ten thousand; where fewer than eight are due together, each is claimed from
+        assert counting.calls["claim"] - before < 10 * 8
         jobs = [works.using(queue=f"q{number}").build() for number in (3, 77, 999)]
         # as from elsewhere: nobody wakes this worker
         shop.store.run(shop.store.ops.enqueue(jobs))
