@@ -158,8 +158,8 @@ def _plan(found: _Recorded, to: int) -> Iterator[tuple[str, list[str]]]:
         yield f"migrate up to version {number}", _statements(f"engine/migrations/{number:04}.up.sql")
     for number in range(at, to, -1):
         yield f"migrate down from version {number}", _statements(f"engine/migrations/{number:04}.down.sql")
-    if to == VERSION and (at, found.functions) != (to, _fingerprint()):
-        record = _record(to, f" functions {_fingerprint()}")
+    if to == VERSION and (at, found.functions) != (to, _functions_hash()):
+        record = _record(to, f" functions {_functions_hash()}")
         yield "install the functions", [_DROP_FUNCTIONS, *_functions(), *_statements("engine/grants.sql"), record]
     elif 0 < to < VERSION:
         yield f"record version {to}", [_record(to)]
@@ -179,7 +179,7 @@ def _functions() -> list[str]:
 
 
 @cache
-def _fingerprint() -> str:
+def _functions_hash() -> str:
     return hashlib.sha256("\n".join([*_functions(), *_statements("engine/grants.sql")]).encode()).hexdigest()[:16]
 
 

@@ -7,7 +7,7 @@ begin
     create schema headway;
   end if;
 exception
-  -- another transaction has just made it: migrate then looks at what that installed
+  -- another transaction has just made it: migrate then reads what that one installed
   when duplicate_schema or unique_violation then null;
 end
 $$;
