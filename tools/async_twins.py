@@ -38,8 +38,8 @@ SOURCES = (
 BLOCKING = {
     "self._store.run": "self._store.arun",
     "self._store.run_in": "self._store.arun_in",
-    "self._whole.run": "self._whole.arun",
-    "self._whole.run_in": "self._whole.arun_in",
+    "self._whole_store.run": "self._whole_store.arun",
+    "self._whole_store.run_in": "self._whole_store.arun_in",
     "self._results.outcome": "self._results.aoutcome",
     "time.sleep": "asyncio.sleep",
 }
@@ -51,7 +51,7 @@ NEVER_BLOCK = ("_id_of", "_id_for")
 DROPPED = ("refuse_in_event_loop",)
 # options that have no tenant
 NO_TENANT = ("Unpack[JobChanges]", "Unpack[DefinitionChanges]")
-ENTRANCES = ("__enter__", "__exit__", "_know")
+ENTRANCES = ("__enter__", "__exit__", "_ensure_known")
 # verbs that look up what their jobs and events name by themselves, in the caller's transaction if need be
 KNOWING = ("enqueue", "emit", "learn")
 # verbs that make a tenant of a new name
@@ -76,7 +76,7 @@ class Source:
 
 
 def twin_name(name: str) -> str:
-    """`cancel` is `acancel`, `_put` is `_aput`, `__enter__` is `__aenter__`."""
+    """`cancel` is `acancel`, `_store_jobs` is `_astore_jobs`, `__enter__` is `__aenter__`."""
     stem = name.lstrip("_")
     return NAMES.get(name) or name[: len(name) - len(stem)] + "a" + stem
 
@@ -192,7 +192,7 @@ class Awaiting(ast.NodeTransformer):
 def twin(method: Function, names: set[str], *, is_verb: bool) -> ast.AsyncFunctionDef:
     body = [made for each in method.body if (made := Awaiting(names).visit(each)) is not None]
     if is_verb and not method.name.startswith(("_", *KNOWING)):
-        body.insert(1 if ast.get_docstring(method) else 0, _know(method))
+        body.insert(1 if ast.get_docstring(method) else 0, _look_up(method))
     returns = method.returns
     if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "Iterator":
         returns = ast.Subscript(value=ast.Name("AsyncIterator"), slice=returns.slice)
@@ -244,16 +244,16 @@ def generate(source: Source, twinned: set[Method], done: dict[str, str]) -> str:
     return "\n".join(lines) + "\n\n" + body + "\n"
 
 
-def _know(method: Function) -> ast.stmt:
+def _look_up(method: Function) -> ast.stmt:
     """Looks up the app's tenant, and the one that the call names."""
-    refs = ["self._own"]
+    refs = ["self._own_tenant"]
     if any(each.arg == "tenant" for each in method.args.kwonlyargs):
         refs.append("tenant")
     elif (rest := method.args.kwarg) is not None and ast.unparse(rest.annotation) not in NO_TENANT:
         refs.append(f"{rest.arg}.get('tenant')")
     if method.name in CREATING:
         refs.append("create=True")
-    return ast.parse(f"await self._aknow({', '.join(refs)})").body[0]
+    return ast.parse(f"await self._aensure_known({', '.join(refs)})").body[0]
 
 
 def _docstring(node: ast.ClassDef) -> ast.stmt:

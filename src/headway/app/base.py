@@ -40,13 +40,13 @@ class VerbBase(TenantLookup):
     _emitted: Wake
     _definitions: Definitions
     _store: Store
-    _whole: Store  # the same database for what belongs to all tenants
+    _whole_store: Store  # the same database for what belongs to all tenants
     _results: Results
 
-    # the tenant that jobs are enqueued for, by name or id, and the id that everything else is narrowed to (None: all)
-    _own: str
-    _seen: str | None
-    _is_narrow: bool
+    # the tenant that new jobs belong to, by name or id; and the id of the only one that reads show (None: all)
+    _own_tenant: str
+    _visible_tenant: str | None
+    _is_for_one_tenant: bool
 
     def _run(self, op: Op[T]) -> T:
         return self._store.run(op)
@@ -65,26 +65,28 @@ class VerbBase(TenantLookup):
 
     def _get(self, job_id: str | UUID) -> Op[Job]:
         key = as_id(job_id)
-        return then(self._store.ops.get([key], tenant_id=self._seen), lambda jobs: jobs[0] if jobs else missing(key))
+        return then(
+            self._store.ops.get([key], tenant_id=self._visible_tenant), lambda jobs: jobs[0] if jobs else missing(key)
+        )
 
-    def _narrowed(self, tenant: str | UUID | None) -> str | None:
+    def _tenant_to_read(self, tenant: str | UUID | None) -> str | None:
         """The id of the tenant to read from; None for all of them."""
         if tenant is None:
-            return self._seen
-        return self._id_of(self._whose(tenant))
+            return self._visible_tenant
+        return self._id_of(self._named_tenant(tenant))
 
-    def _whose(self, tenant: str | UUID | None) -> str:
+    def _named_tenant(self, tenant: str | UUID | None) -> str:
         """The tenant that a name belongs to: the given one, or the app's own."""
         if tenant is None:
-            return self._own
+            return self._own_tenant
         ref = tenant_ref(tenant)
-        if self._is_narrow and ref != self._own and not (is_id(ref) and ref == self._seen):
-            raise NotAllowed(f"this app sees tenant {self._own} only, not {tenant}")
+        if self._is_for_one_tenant and ref != self._own_tenant and not (is_id(ref) and ref == self._visible_tenant):
+            raise NotAllowed(f"this app sees tenant {self._own_tenant} only, not {tenant}")
         return ref
 
     def _for_all_tenants(self, what: str, op: Op[T]) -> Op[T]:
         """The op, unless this app acts for one tenant: `what` concerns them all."""
-        if self._is_narrow:
+        if self._is_for_one_tenant:
             nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op

@@ -72,11 +72,11 @@ class DefinitionVerbs(VerbBase):
         change = DefinitionChange(**made, reset=tuple(names[name] for name in reset))
         return self._for_all_tenants(
             "change a definition",
-            self._whole.ops.change_definition(checked_name(kind, "kind"), change, actor=actor),
+            self._whole_store.ops.change_definition(checked_name(kind, "kind"), change, actor=actor),
         )
 
     def _delete_definition(self, kind: str, actor: str | None) -> Op[None]:
-        op = self._for_all_tenants("delete a definition", self._whole.ops.delete_definition(kind, actor=actor))
+        op = self._for_all_tenants("delete a definition", self._whole_store.ops.delete_definition(kind, actor=actor))
         return then(op, lambda found: None if found else _missing(kind))
 
 

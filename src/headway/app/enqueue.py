@@ -43,14 +43,14 @@ class EnqueueVerbs(VerbBase):
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
         """
         self.learn(conn)
-        return self._put([self._mine(job) for job in jobs], None, conn)
+        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
-        return self._put([self._mine(job)], None, conn)[0]
+        return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     # the path of every enqueue
 
-    def _put(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+    def _store_jobs(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = self._identified(batch, group, conn)
         op = self._enqueue(batch, group)
@@ -99,14 +99,19 @@ class EnqueueVerbs(VerbBase):
         strict = self._strict_kinds
         return self._registry.has_code if strict is None else strict
 
-    def _mine(self, job: NewJob) -> NewJob:
+    def _for_own_tenant(self, job: NewJob) -> NewJob:
         """The job, for the app's tenant if it names none; raises `NotAllowed` if this app cannot see its tenant."""
         if not isinstance(job, NewJob):
             raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
         if job.tenant is None:
-            return msgspec.structs.replace(job, tenant=self._own, tenant_id=self._tenants.get(self._own))
-        if self._is_narrow and job.tenant != self._own and job.tenant_id != self._seen and job.tenant != self._seen:
-            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {job.tenant}")
+            return msgspec.structs.replace(job, tenant=self._own_tenant, tenant_id=self._tenants.get(self._own_tenant))
+        if (
+            self._is_for_one_tenant
+            and job.tenant != self._own_tenant
+            and job.tenant_id != self._visible_tenant
+            and job.tenant != self._visible_tenant
+        ):
+            raise NotAllowed(f"this app acts for tenant {self._own_tenant} only, not for {job.tenant}")
         return job if job.tenant_id else msgspec.structs.replace(job, tenant_id=self._tenants.get(job.tenant))
 
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:

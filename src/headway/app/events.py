@@ -69,7 +69,7 @@ class EventVerbs(VerbBase):
         """What `emit` would store, for `emit_many`."""
         if event_name(name, "name").startswith(_OWN):
             raise InvalidJob(f"events named {_OWN}… are the engine's own: choose another name than {name}")
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         return NewEvent(
             id=new_id(),
             tenant=owner,
@@ -103,7 +103,9 @@ class EventVerbs(VerbBase):
 
     def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
-        done = self._run(self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._seen, actor=actor))
+        done = self._run(
+            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
+        )
         self._emitted.poke(None)
         return done
 
@@ -112,8 +114,8 @@ class EventVerbs(VerbBase):
     def _my_event(self, event: NewEvent) -> NewEvent:
         if not isinstance(event, NewEvent):
             raise InvalidJob(f"emit_many takes what build_event(…) gives, not {type(event).__name__}")
-        if self._is_narrow and event.tenant != self._own and event.tenant != self._seen:
-            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {event.tenant}")
+        if self._is_for_one_tenant and event.tenant != self._own_tenant and event.tenant != self._visible_tenant:
+            raise NotAllowed(f"this app acts for tenant {self._own_tenant} only, not for {event.tenant}")
         return event
 
     def _events(
@@ -128,7 +130,7 @@ class EventVerbs(VerbBase):
             raise InvalidJob(f"status={status!r} does not exist: use pending, handled or failed")
         return self._store.ops.events(
             None,
-            tenant_id=self._narrowed(tenant),
+            tenant_id=self._tenant_to_read(tenant),
             name=name,
             status=status,
             limit=limit,
@@ -137,7 +139,7 @@ class EventVerbs(VerbBase):
 
     def _event(self, event_id: str | UUID) -> Op[Event]:
         key = as_id(event_id)
-        op = self._store.ops.events([key], tenant_id=self._seen, name=None, status=None, limit=1, before=None)
+        op = self._store.ops.events([key], tenant_id=self._visible_tenant, name=None, status=None, limit=1, before=None)
         return then(op, lambda found: found[0] if found else _missing(key))
 
     def _retry_event(self, event_id: str | UUID, actor: str | None) -> Op[None]:
@@ -145,7 +147,7 @@ class EventVerbs(VerbBase):
 
         def steps() -> Steps[None]:
             event = yield from self._event(key).steps()
-            done = yield from self._store.ops.retry_events([key], tenant_id=self._seen, actor=actor).steps()
+            done = yield from self._store.ops.retry_events([key], tenant_id=self._visible_tenant, actor=actor).steps()
             if not done:
                 raise NotAllowed(f"event {key} is {event.status}: only a failed event can be retried")
 

@@ -40,7 +40,7 @@ class GroupVerbs(EnqueueVerbs):
         anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
         """
         group, batch = self._grouped(jobs, mode, on_failure, callback)
-        return GroupHandle(self, group, self._put(batch, group, conn))  # type: ignore[arg-type]  # it has both colours
+        return GroupHandle(self, group, self._store_jobs(batch, group, conn))  # type: ignore[arg-type]  # it has both colours
 
     def get_group(self, group: str | UUID | Group | GroupHandle) -> Group:
         """A group, with its members' progress; raises `NotFound`."""
@@ -70,24 +70,24 @@ class GroupVerbs(EnqueueVerbs):
     ) -> tuple[NewGroup, list[NewJob]]:
         if isinstance(jobs, NewJob):
             raise InvalidJob("a group is made of a list of jobs: give [job, …]")
-        members = [self._mine(job) for job in jobs]
-        last = None if callback is None else self._mine(callback)
+        members = [self._for_own_tenant(job) for job in jobs]
+        last = None if callback is None else self._for_own_tenant(callback)
         return grouped(members, mode=mode, on_failure=on_failure, callback=last)
 
     def _get_group(self, group: Any) -> Op[Group]:
         key = as_group_id(group)
-        return then(self._store.ops.group(key, tenant_id=self._seen), lambda found: found or _missing(key))
+        return then(self._store.ops.group(key, tenant_id=self._visible_tenant), lambda found: found or _missing(key))
 
     def _cancel_group(self, group: Any, reason: str | None, actor: str | None) -> Op[dict[str, Status]]:
         key = as_group_id(group)
         if reason is not None:
             check_text(reason, "reason")
-        op = self._store.ops.cancel_group(key, tenant_id=self._seen, reason=reason, actor=actor)
+        op = self._store.ops.cancel_group(key, tenant_id=self._visible_tenant, reason=reason, actor=actor)
         return then(op, lambda found: _missing(key) if found is None else found)
 
     def _retry_group(self, group: Any, actor: str | None) -> Op[list[str]]:
         key = as_group_id(group)
-        op = self._store.ops.retry_group(key, tenant_id=self._seen, actor=actor)
+        op = self._store.ops.retry_group(key, tenant_id=self._visible_tenant, actor=actor)
         return then(op, lambda found: _missing(key) if found is None else found)
 
     def _looked_at(self, key: str) -> Op[tuple[Group, bool]]:
@@ -97,7 +97,7 @@ class GroupVerbs(EnqueueVerbs):
             group = yield from self._get_group(key).steps()
             over = group.done == group.total
             if over and group.callback_id is not None:
-                found = yield from self._store.ops.results([group.callback_id], tenant_id=self._seen).steps()
+                found = yield from self._store.ops.results([group.callback_id], tenant_id=self._visible_tenant).steps()
                 over = group.callback_id not in found or found[group.callback_id].status in FINISHED
             return group, over
 

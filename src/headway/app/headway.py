@@ -15,6 +15,7 @@ from headway.app.aio.prune import AsyncPruneVerbs
 from headway.app.database_url import DEFAULT_URL, check_url, open_store
 from headway.app.results import Results
 from headway.app.settings import SettingOptions, check_names, settings_from
+from headway.app.tenant_view import TenantView
 from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
@@ -61,8 +62,8 @@ class Headway(Verbs, AsyncPruneVerbs):
         settings_from(self._given)
         self._tenant = None if tenant is None else tenant_ref(tenant)
         self.clock = clock or SystemClock()
-        self._seen = None
-        self._is_narrow = False
+        self._visible_tenant = None
+        self._is_for_one_tenant = False
         self._tenants = Tenants()
         self._registry = Registry()
         self._has_commands = False
@@ -133,7 +134,7 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     def tenant(self, tenant: str | UUID) -> Verbs:
         """The same verbs, seeing and writing only that tenant."""
-        return _Tenant(self, tenant_ref(tenant))
+        return TenantView(self, tenant_ref(tenant))
 
     # run
 
@@ -218,7 +219,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         return open_store(self.url, self.clock, timeout_s=self.settings.database_timeout_ms / 1_000)
 
     @property
-    def _whole(self) -> Store:  # type: ignore[override]
+    def _whole_store(self) -> Store:  # type: ignore[override]
         return self._store
 
     def _hint(self, queue: str) -> None:
@@ -274,7 +275,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         return self.settings.tz
 
     @property
-    def _own(self) -> str:  # type: ignore[override]
+    def _own_tenant(self) -> str:  # type: ignore[override]
         return self._tenant or tenant_ref(self._config.get("tenant") or "default")
 
     def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
@@ -329,74 +330,5 @@ class Headway(Verbs, AsyncPruneVerbs):
         """What a worker of this app writes when it starts."""
         return Declaration(
             definitions=declarations(self._registry),
-            schedules=tuple(each.row(self._own, now, tz=self._tz) for each in self._registry.schedules),
+            schedules=tuple(each.row(self._own_tenant, now, tz=self._tz) for each in self._registry.schedules),
         )
-
-
-class _Tenant(Verbs):
-    """An app's verbs, for one tenant only."""
-
-    def __init__(self, app: Headway, tenant: str) -> None:
-        self._app = app
-        self._registry = app.kinds
-        self._wake = app._wake
-        self._emitted = app._emitted
-        self._own = tenant
-        self._is_narrow = True
-        self._bound: tuple[Store, str, Store, Results] | None = None
-
-    # always the app's current ones: it may be configured, or get another clock, after this view was made
-
-    @property
-    def _tenants(self) -> Tenants:  # type: ignore[override]
-        return self._app._tenants
-
-    @property
-    def _seen(self) -> str:  # type: ignore[override]
-        return self._id_of(self._own)
-
-    @property
-    def clock(self) -> Clock:  # type: ignore[override]
-        return self._app.clock
-
-    @property
-    def payload_limit(self) -> int:  # type: ignore[override]
-        return self._app.payload_limit
-
-    @property
-    def _strict_kinds(self) -> bool | None:  # type: ignore[override]
-        return self._app.settings.strict_kinds
-
-    @property
-    def _retention_ms(self) -> Mapping[str, int]:  # type: ignore[override]
-        return self._app.settings.retention_ms
-
-    @property
-    def _tz(self) -> str:  # type: ignore[override]
-        return self._app.settings.tz
-
-    @property
-    def _definitions(self) -> Definitions:  # type: ignore[override]
-        return self._app._definitions
-
-    @property
-    def _store(self) -> Store:  # type: ignore[override]
-        return self._opened()[2]
-
-    @property
-    def _whole(self) -> Store:  # type: ignore[override]
-        return self._app.store
-
-    @property
-    def _results(self) -> Results:  # type: ignore[override]
-        return self._opened()[3]
-
-    def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
-        return self._app._single_job_worker(job, reservation_id)
-
-    def _opened(self) -> tuple[Store, str, Store, Results]:
-        store, seen = self._app.store, self._seen
-        if self._bound is None or self._bound[0] is not store or self._bound[1] != seen:
-            mine = store.bound(seen)
-            self._bound = (store, seen, mine, Results(mine))
-        return self._bound

@@ -66,7 +66,7 @@ class JobVerbs(VerbBase):
 
     def audit(self, job_id: str | UUID) -> list[AuditEntry]:
         """What people did to a job, oldest first."""
-        return self._run(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+        return self._run(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant))
 
     def audit_log(
         self,
@@ -85,7 +85,7 @@ class JobVerbs(VerbBase):
 
     def counts(self) -> dict[Status, int]:
         """How many jobs are in each status."""
-        return self._run(self._store.ops.counts(tenant_id=self._seen))
+        return self._run(self._store.ops.counts(tenant_id=self._visible_tenant))
 
     # operate on one
 
@@ -125,7 +125,7 @@ class JobVerbs(VerbBase):
         done = 0
         for page in self._pages(at_least_one(filters, "cancel")):
             live = [job.id for job in page if job.status not in FINISHED]
-            op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
+            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
             statuses = self._run(op)
             done += sum(status in ("canceled", "running") for status in statuses.values())
         self._wake.poke(None)
@@ -151,7 +151,7 @@ class JobVerbs(VerbBase):
 
     def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._seen, actor=actor, keep_place=keep_place)
+        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
         try:
             done = self._run(op)
         except Duplicate:
@@ -176,7 +176,7 @@ class JobVerbs(VerbBase):
         before_id = None if before is None else given_id(before, "before")
         size = page_size(limit)
         single = one_value_each(filters)
-        tenant_id = self._narrowed(filters.get("tenant"))
+        tenant_id = self._tenant_to_read(filters.get("tenant"))
         wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
         ops = [self._store.ops.find(one, limit=size, before_id=before_id) for one in wanted]
         if len(ops) == 1:
@@ -200,13 +200,13 @@ class JobVerbs(VerbBase):
 
         def steps() -> Steps[list[Attempt]]:
             yield from self._get(key).steps()
-            return (yield from self._store.ops.attempts(key, tenant_id=self._seen).steps())
+            return (yield from self._store.ops.attempts(key, tenant_id=self._visible_tenant).steps())
 
         return Op(steps, writes=False)
 
     def _peek(self, key: str) -> Op[Outcome]:
         return then(
-            self._store.ops.results([key], tenant_id=self._seen),
+            self._store.ops.results([key], tenant_id=self._visible_tenant),
             lambda found: found[key] if key in found else missing(key),
         )
 
@@ -214,18 +214,18 @@ class JobVerbs(VerbBase):
         self, actor: str | None, action: str | None, tenant: str | UUID | None, limit: int, before: int | None
     ) -> Op[list[AuditEntry]]:
         return self._store.ops.audit_log(
-            tenant_id=self._narrowed(tenant), actor=actor, action=action, limit=page_size(limit), before=before
+            tenant_id=self._tenant_to_read(tenant), actor=actor, action=action, limit=page_size(limit), before=before
         )
 
     def _why(self, job_id: str | UUID) -> Op[Why]:
         key = as_id(job_id)
-        return then(why(self._store.ops, key, tenant_id=self._seen), lambda answer: answer or missing(key))
+        return then(why(self._store.ops, key, tenant_id=self._visible_tenant), lambda answer: answer or missing(key))
 
     def _cancel(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[Status]:
         key = as_id(job_id)
         if reason is not None:
             check_text(reason, "reason")
-        op = self._store.ops.cancel([key], tenant_id=self._seen, reason=reason, actor=actor)
+        op = self._store.ops.cancel([key], tenant_id=self._visible_tenant, reason=reason, actor=actor)
         return then(op, lambda found: found[key] if key in found else missing(key))
 
     def _retry(self, job_id: str | UUID, actor: str | None) -> Op[tuple[str, str]]:
@@ -233,7 +233,9 @@ class JobVerbs(VerbBase):
 
         def steps() -> Steps[tuple[str, str]]:
             job = yield from self._get(key).steps()
-            done = yield from self._store.ops.retry([key], tenant_id=self._seen, actor=actor, keep_place=True).steps()
+            done = yield from self._store.ops.retry(
+                [key], tenant_id=self._visible_tenant, actor=actor, keep_place=True
+            ).steps()
             if key not in done:
                 raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
             return done[key], job.queue
@@ -251,7 +253,7 @@ class JobVerbs(VerbBase):
                 # as strict as an enqueue: a payload that the handler cannot take would only end dead
                 payload = self._definitions.checked(job.kind, changes["payload"], limit=self.payload_limit)
                 checked = msgspec.structs.replace(change, payload=payload)
-            op = self._store.ops.change(key, checked, tenant_id=self._seen, actor=actor)
+            op = self._store.ops.change(key, checked, tenant_id=self._visible_tenant, actor=actor)
             return (yield from op.steps()) or missing(key)
 
         return Op(steps, writes=True)

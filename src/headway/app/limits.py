@@ -85,10 +85,10 @@ class LimitVerbs(VerbBase):
                 return "kind", checks.name(kind, "kind")
             case None, None, "*":
                 return "tenant", EVERY_TENANT
-            case None, None, str() | UUID() if not self._is_narrow:
+            case None, None, str() | UUID() if not self._is_for_one_tenant:
                 return "tenant", self._id_for(tenant_ref(tenant))
             case None, None, str() | UUID():
-                return "tenant", self._own
+                return "tenant", self._own_tenant
         raise InvalidJob("whose limit? Give the name of one queue=, kind= or tenant= (tenant='*' is every tenant)")
 
     def _fair(self, queue: str, fair: bool, actor: str | None) -> Op[None]:

@@ -100,14 +100,14 @@ class MachineVerbs(VerbBase):
     def _addressed(self, signal: NewSignal) -> NewSignal:
         if not isinstance(signal, NewSignal):
             raise InvalidJob(f"signal_many takes what build_signal(…) gives, not {type(signal).__name__}")
-        if signal.tenant is not None and self._is_narrow and signal.tenant != self._own:
-            raise NotAllowed(f"this app acts for tenant {self._own} only, not for {signal.tenant}")
+        if signal.tenant is not None and self._is_for_one_tenant and signal.tenant != self._own_tenant:
+            raise NotAllowed(f"this app acts for tenant {self._own_tenant} only, not for {signal.tenant}")
         if signal.tenant_id:
             return signal
         if signal.tenant is not None:
             return msgspec.structs.replace(signal, tenant_id=self._id_of(signal.tenant))
         # an id names its tenant by itself, a unique key does not
-        own = self._seen if signal.job_id is not None else self._id_of(self._own)
+        own = self._visible_tenant if signal.job_id is not None else self._id_of(self._own_tenant)
         return msgspec.structs.replace(signal, tenant_id=own)
 
     def _wake_for(self, sent: Sequence[Sent], conn: Any) -> None:
@@ -118,14 +118,14 @@ class MachineVerbs(VerbBase):
     def _signals(self, job_id: str | UUID) -> Op[list[Signal]]:
         def steps() -> Steps[list[Signal]]:
             job = yield from self._get(job_id).steps()
-            return (yield from self._store.ops.signals(job.id, tenant_id=self._seen).steps())
+            return (yield from self._store.ops.signals(job.id, tenant_id=self._visible_tenant).steps())
 
         return Op(steps, writes=False)
 
     def _children(self, job_id: str | UUID, fence: int | None) -> Op[list[Child]]:
         def steps() -> Steps[list[Child]]:
             job = yield from self._get(job_id).steps()
-            return (yield from self._store.ops.children(job.id, fence=fence, tenant_id=self._seen).steps())
+            return (yield from self._store.ops.children(job.id, fence=fence, tenant_id=self._visible_tenant).steps())
 
         return Op(steps, writes=False)
 
@@ -134,9 +134,9 @@ class MachineVerbs(VerbBase):
 
         def steps() -> Steps[list[StepExecution]]:
             job = yield from self._get(job_id).steps()
-            attempts = yield from ops.attempts(job.id, tenant_id=self._seen).steps()
-            signals = yield from ops.signals(job.id, tenant_id=self._seen).steps()
-            spawned = yield from ops.spawned(job.id, tenant_id=self._seen).steps()
+            attempts = yield from ops.attempts(job.id, tenant_id=self._visible_tenant).steps()
+            signals = yield from ops.signals(job.id, tenant_id=self._visible_tenant).steps()
+            spawned = yield from ops.spawned(job.id, tenant_id=self._visible_tenant).steps()
             return history(attempts, signals, spawned)
 
         return Op(steps, writes=False)
@@ -150,14 +150,14 @@ class MachineVerbs(VerbBase):
 
         def steps() -> Steps[tuple[Enqueued, str]]:
             job = yield from self._get(key).steps()
-            attempts = yield from ops.attempts(key, tenant_id=self._seen).steps()
-            signals = yield from ops.signals(key, tenant_id=self._seen).steps()
+            attempts = yield from ops.attempts(key, tenant_id=self._visible_tenant).steps()
+            signals = yield from ops.signals(key, tenant_id=self._visible_tenant).steps()
             if job.step is None:
                 raise NotAllowed(f"job {key} is a plain job, not a machine: app.retry(…) runs it again")
             if not attempts:
                 raise NotAllowed(f"job {key} has not run yet: there is no step to fork from; enqueue another one")
             fence = attempts[-1].fence if at is None else at
-            began = yield from ops.began(key, tenant_id=self._seen).steps()
+            began = yield from ops.began(key, tenant_id=self._visible_tenant).steps()
             place, seen = forked(job, attempts, signals, began, at=fence, state=given, encode=write)
             new = self._copy(job, fence)
             kind = self._registry.get(job.kind)

@@ -13,7 +13,7 @@ class QueueVerbs(VerbBase):
 
     def queues(self) -> list[Queue]:
         """The queues, with the number of their unfinished jobs per status."""
-        return self._run(self._store.ops.queues(tenant_id=self._seen))
+        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant))
 
     def workers(self) -> list[Worker]:
         """The registered workers."""

@@ -25,8 +25,10 @@ class ReservationVerbs(VerbBase):
         waits for up to `timeout` (None: not at all), then raises `ReservationBusy`. It is renewed while held, released
         at the end of the block, and expires after `expires` if the process crashes. `run_now` runs a job inside it.
         """
-        if self._is_narrow:
+        if self._is_for_one_tenant:
             raise NotAllowed(
                 "queues are shared by all tenants: reserve a queue with the app itself, not for one tenant"
             )
-        return Reserved(self._whole, self._wake, queue, expires=expires, timeout=timeout, drain=drain, holder=holder)
+        return Reserved(
+            self._whole_store, self._wake, queue, expires=expires, timeout=timeout, drain=drain, holder=holder
+        )

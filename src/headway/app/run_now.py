@@ -46,7 +46,7 @@ class RunNowVerbs(EnqueueVerbs):
         """
         refuse_in_event_loop()
         job = self._checked(kind, payload, options)
-        inside = reservation_of(self._whole, job.queue)
+        inside = reservation_of(self._whole_store, job.queue)
         if inside is not None:
             return self._execute(job, inside)
         with self._reserved(job, expires, timeout) as reserved:
@@ -77,18 +77,18 @@ class RunNowVerbs(EnqueueVerbs):
         if job.group_id is not None:
             raise InvalidJob("run_now takes no group: if it could not run now, its end would end the group; enqueue it")
         self._registry[job.kind]  # raises UnknownKind: nobody here could run it
-        return self._mine(job)
+        return self._for_own_tenant(job)
 
     def _reserved(self, job: NewJob, expires: Duration, timeout: Duration | None) -> Reserved:
         return Reserved(
-            self._whole,
+            self._whole_store,
             self._wake,
             job.queue,
             expires=expires,
             timeout=timeout,
             drain=False,
             holder=None,
-            discreet=self._is_narrow,
+            discreet=self._is_for_one_tenant,
         )
 
     def _execute(self, job: NewJob, reserved: BlockingReserved) -> Outcome:
@@ -131,13 +131,13 @@ class RunNowVerbs(EnqueueVerbs):
 
         def steps() -> Steps[str]:
             found = yield from self._get(job.id).steps()
-            reason = yield from in_the_way(ops, found, tenant_id=self._seen)
+            reason = yield from in_the_way(ops, found, tenant_id=self._visible_tenant)
             # canceling a car may put its train on hold; skipping it never does
             if job.train is not None:
-                yield from ops.skip(job.id, tenant_id=self._seen, actor=_ACTOR).steps()
+                yield from ops.skip(job.id, tenant_id=self._visible_tenant, actor=_ACTOR).steps()
             else:
                 canceled = "it could not run at once"
-                yield from ops.cancel([job.id], tenant_id=self._seen, reason=canceled, actor=_ACTOR).steps()
+                yield from ops.cancel([job.id], tenant_id=self._visible_tenant, reason=canceled, actor=_ACTOR).steps()
             return reason
 
         return Op(steps, writes=True)

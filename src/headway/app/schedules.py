@@ -125,7 +125,7 @@ class ScheduleVerbs(TriggerRows):
     def _create_schedule(self, name: str, cron: str | None, options: ScheduleOptions) -> Op[Trigger]:
         given: dict[str, Any] = {**options, "name": name, "cron": cron}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:
@@ -142,7 +142,7 @@ class ScheduleVerbs(TriggerRows):
         create = self._create_schedule(name, cron, options)
         given: dict[str, Any] = {**options, "name": name, "cron": cron}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         owner_id = self._id_for(owner)
         named = checked_name(name, "name")
         stored = self._store.ops.triggers(

@@ -82,7 +82,7 @@ class TemplateVerbs(EnqueueVerbs):
         tenant = options.pop("tenant", None)
         self.learn(conn)
         job = self._template_job(self._run(self._template(name, tenant)), payload, options)
-        return self._put([self._mine(job)], None, conn)[0]
+        return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
         if payload is not None and not isinstance(payload, Mapping):
@@ -107,7 +107,7 @@ class TemplateVerbs(EnqueueVerbs):
         tenant: str | UUID | None,
         actor: str | None,
     ) -> Op[Template]:
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         given = {"name": name, "kind": kind, "payload": payload, "options": options, "description": description}
         row = NewTemplate(
             id=new_id(), tenant=owner, tenant_id=self._id_for(owner), created_by=actor, **self._template_fields(given)
@@ -136,7 +136,7 @@ class TemplateVerbs(EnqueueVerbs):
         return made
 
     def _template(self, name: str, tenant: str | UUID | None) -> Op[Template]:
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         op = self._store.ops.templates(
             None, tenant_id=self._id_of(owner), name=checked_name(name, "template"), limit=1, after=None
         )
@@ -145,7 +145,7 @@ class TemplateVerbs(EnqueueVerbs):
     def _templates(self, tenant: str | UUID | None, limit: int, after: str | UUID | None) -> Op[list[Template]]:
         return self._store.ops.templates(
             None,
-            tenant_id=self._narrowed(tenant),
+            tenant_id=self._tenant_to_read(tenant),
             name=None,
             limit=limit,
             after=None if after is None else given_id(after, "after"),

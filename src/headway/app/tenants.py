@@ -41,22 +41,22 @@ class TenantLookup:
     """Finds the ids of the tenants that verbs name."""
 
     _tenants: Tenants
-    _whole: Store
-    _own: str
+    _whole_store: Store
+    _own_tenant: str
 
     def _id_of(self, ref: str) -> str:
         """The id of the tenant to read from; where there is no such tenant, that of nobody."""
         if is_id(ref):
             return ref
-        self._know(ref)
+        self._ensure_known(ref)
         return self._tenants.get(ref) or NOBODY
 
     def _id_for(self, ref: str) -> str:
         """The id of the tenant to write for; a new name becomes a tenant. Raises `NotFound`."""
-        self._know(ref, create=True)
+        self._ensure_known(ref, create=True)
         return self._tenants.get(ref) or found(ref, {})
 
-    def _know(self, *refs: str | UUID | None, create: bool = False) -> None:
+    def _ensure_known(self, *refs: str | UUID | None, create: bool = False) -> None:
         """Look up those that are not known yet. Async verbs begin with it, so that nothing blocks the loop later."""
         named = {str(ref) for ref in refs if ref is not None and ref != "*"}
         unknown = [ref for ref in named if not self._tenants.get(ref) and (create or not is_id(ref))]
@@ -65,15 +65,15 @@ class TenantLookup:
 
     def _look_up(self, refs: Iterable[str], *, create: bool, conn: Any = None) -> Mapping[str, str]:
         op = self._naming(refs, create)
-        if conn is None or self._whole.dialect == "postgres":
+        if conn is None or self._whole_store.dialect == "postgres":
             # outside the caller's transaction, which would lock the new name until it ends
-            ids = self._whole.run(op)
+            ids = self._whole_store.run(op)
             self._tenants.hear(ids)
             return ids
-        return self._whole.run_in(conn, op)  # it may be rolled back, so do not remember the ids
+        return self._whole_store.run_in(conn, op)  # it may be rolled back, so do not remember the ids
 
     def _naming(self, refs: Iterable[str], create: bool) -> Op[dict[str, str]]:
-        return self._whole.ops.tenants_named(sorted(refs), create=create)
+        return self._whole_store.ops.tenants_named(sorted(refs), create=create)
 
 
 def found(ref: str, ids: Mapping[str, str]) -> str:

@@ -83,7 +83,7 @@ class TrainVerbs(VerbBase):
         self, blocked: bool | None, tenant: str | UUID | None, limit: int, after: str | None
     ) -> Op[list[Train]]:
         return self._store.ops.trains(
-            tenant_id=self._narrowed(tenant),
+            tenant_id=self._tenant_to_read(tenant),
             train=None,
             blocked=blocked,
             limit=page_size(limit),
@@ -91,22 +91,27 @@ class TrainVerbs(VerbBase):
         )
 
     def _cars(self, train: str, limit: int) -> Op[list[Job]]:
-        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own), limit=page_size(limit))
+        return self._store.ops.cars(_name(train), tenant_id=self._id_of(self._own_tenant), limit=page_size(limit))
 
     def _hold_train(self, train: str, reason: str | None, actor: str | None) -> Op[None]:
         if reason is not None:
             check_text(reason, "reason")
-        return self._store.ops.hold_train(_name(train), tenant_id=self._id_for(self._own), reason=reason, actor=actor)
+        return self._store.ops.hold_train(
+            _name(train), tenant_id=self._id_for(self._own_tenant), reason=reason, actor=actor
+        )
 
     def _resume_train(self, train: str, actor: str | None) -> Op[bool]:
-        return self._store.ops.resume_train(_name(train), tenant_id=self._id_of(self._own), actor=actor)
+        return self._store.ops.resume_train(_name(train), tenant_id=self._id_of(self._own_tenant), actor=actor)
 
     def _clear_train(self, train: str, actor: str | None) -> Op[list[str]]:
-        return self._store.ops.clear_train(_name(train), tenant_id=self._id_of(self._own), actor=actor)
+        return self._store.ops.clear_train(_name(train), tenant_id=self._id_of(self._own_tenant), actor=actor)
 
     def _skip(self, job_id: str | UUID, actor: str | None) -> Op[Status]:
         key = as_id(job_id)
-        return then(self._store.ops.skip(key, tenant_id=self._seen, actor=actor), lambda status: status or missing(key))
+        return then(
+            self._store.ops.skip(key, tenant_id=self._visible_tenant, actor=actor),
+            lambda status: status or missing(key),
+        )
 
     def _move(
         self,
@@ -129,7 +134,7 @@ class TrainVerbs(VerbBase):
             after=None if after is None else as_id(after),
             first=bool(first),
             last=bool(last),
-            tenant_id=self._seen,
+            tenant_id=self._visible_tenant,
             actor=actor,
         )
         return then(op, lambda moved: moved or missing(key))

@@ -38,7 +38,7 @@ class TriggerRows(VerbBase):
         return self._run(self._fires(schedule, trigger, event_id, tenant, limit, before))
 
     def _trigger_row(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         op = self._store.ops.triggers(
             tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
         )
@@ -53,7 +53,7 @@ class TriggerRows(VerbBase):
         after: str | UUID | None,
     ) -> Op[list[Trigger]]:
         return self._store.ops.triggers(
-            tenant_id=self._narrowed(tenant),
+            tenant_id=self._tenant_to_read(tenant),
             type=type_,
             name=None,
             event=event,
@@ -135,7 +135,7 @@ class TriggerRows(VerbBase):
             elif trigger is not None:
                 trigger_id = (yield from self._trigger_row("event", trigger, tenant).steps()).id
             op = self._store.ops.fires(
-                tenant_id=self._narrowed(tenant),
+                tenant_id=self._tenant_to_read(tenant),
                 trigger_id=trigger_id,
                 event_id=None if event_id is None else given_id(event_id, "event_id"),
                 limit=limit,

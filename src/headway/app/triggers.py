@@ -88,7 +88,7 @@ class TriggerVerbs(TriggerRows):
     def _create_trigger(self, name: str, event: str, options: TriggerOptions) -> Op[Trigger]:
         given: dict[str, Any] = {**options, "name": name, "event": event}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
-        owner = self._whose(tenant)
+        owner = self._named_tenant(tenant)
         owner_id = self._id_for(owner)
 
         def steps() -> Steps[Trigger]:

@@ -57,7 +57,7 @@ def inline(app: Headway) -> Iterator[None]:
     finally:
         mode.active = False
         app._middleware.remove(mode.watch)
-        for name in ("_put", "_aput", "_run", "_arun", "signal_many", "asignal_many", "tenant"):
+        for name in ("_store_jobs", "_astore_jobs", "_run", "_arun", "signal_many", "asignal_many", "tenant"):
             delattr(app, name)
 
 
@@ -73,7 +73,7 @@ class _Inline:
 
     def take_over(self, verbs: Verbs) -> Verbs:
         """Replace the methods that every enqueue goes through, sync and async, on this object only."""
-        put, aput = verbs._put, verbs._aput
+        put, aput = verbs._store_jobs, verbs._astore_jobs
 
         def run_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
             done = put(batch, group, conn)
@@ -87,8 +87,8 @@ class _Inline:
                 self._answer(await self._arun(new))
             return done
 
-        verbs._put = run_all  # type: ignore[method-assign]
-        verbs._aput = arun_all  # type: ignore[method-assign]
+        verbs._store_jobs = run_all  # type: ignore[method-assign]
+        verbs._astore_jobs = arun_all  # type: ignore[method-assign]
         self._take_signals_over(verbs)
         self._take_looks_over(verbs)
         return verbs

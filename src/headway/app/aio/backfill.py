@@ -34,7 +34,7 @@ class AsyncBackfillVerbs(BackfillVerbs, AsyncTriggerRows):
         `jitter`, do not matter. At most 10,000 times, in pieces: after an error, call it again for the rest. Raises
         `InvalidJob` (also for times so old that their fires are pruned), `NotFound`, and what an enqueue raises.
         """
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(None)
         resolved, now = await self._arun(self._resolved(name, payload, tenant))
         trigger = resolved.trigger

@@ -16,12 +16,12 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
 
     async def adefinitions(self) -> list[Definition]:
         """Every stored kind: those that workers declared, and those that operators created."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.definitions(None))
 
     async def aget_definition(self, kind: str) -> Definition:
         """What is stored about a kind; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._definition(kind))
 
     async def achange_definition(
@@ -32,13 +32,13 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
         A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         changed = await self._arun(self._change_definition(kind, reset, actor, changes))
         self._definitions.expire()
         return changed
 
     async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
         """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         await self._arun(self._delete_definition(kind, actor))
         self._definitions.expire()

@@ -36,12 +36,12 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
         """
         await self.alearn(conn)
-        return await self._aput([self._mine(job) for job in jobs], None, conn)
+        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn)
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
-        return (await self._aput([self._mine(job)], None, conn))[0]
+        return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
 
-    async def _aput(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+    async def _astore_jobs(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = await self._aidentified(batch, group, conn)
         op = self._enqueue(batch, group)

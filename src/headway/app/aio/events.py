@@ -54,25 +54,25 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         before: str | UUID | None = None,
     ) -> list[Event]:
         """The newest events that match, newest first; `status` is pending, handled or failed."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._events(name, status, tenant, limit, before))
 
     async def aget_event(self, event_id: str | UUID) -> Event:
         """One event, with the error of a trigger that could not fire; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._event(event_id))
 
     async def aretry_event(self, event_id: str | UUID, *, actor: str | None = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         await self._arun(self._retry_event(event_id, actor))
         self._emitted.poke(None)
 
     async def aretry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         done = await self._arun(
-            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._seen, actor=actor)
+            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
         )
         self._emitted.poke(None)
         return done

@@ -34,20 +34,20 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
         success, on_failure decides: `stop` cancels the others and the callback; `continue` runs them and the callback
         anyway; `skip` runs them, but cancels the callback. Raises `InvalidJob`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         group, batch = self._grouped(jobs, mode, on_failure, callback)
-        return GroupHandle(self, group, await self._aput(batch, group, conn))
+        return GroupHandle(self, group, await self._astore_jobs(batch, group, conn))
 
     async def aget_group(self, group: str | UUID | Group | GroupHandle) -> Group:
         """A group, with its members' progress; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._get_group(group))
 
     async def acancel_group(
         self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
     ) -> dict[str, Status]:
         """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         statuses = await self._arun(self._cancel_group(group, reason, actor))
         self._wake.poke(None)
         return statuses
@@ -57,7 +57,7 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
 
         Returns the ids that will run. Raises `NotFound`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         ids = await self._arun(self._retry_group(group, actor))
         self._wake.poke(None)
         return ids

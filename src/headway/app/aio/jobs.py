@@ -23,7 +23,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
     async def aget(self, job_id: str | UUID) -> Job:
         """One job as it is stored now; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._get(job_id))
 
     async def ajobs(
@@ -34,12 +34,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
         created_before. Status, kind, queue and source also take several values: `status=("dead", "canceled")`.
         """
-        await self._aknow(self._own, filters.get("tenant"))
+        await self._aensure_known(self._own_tenant, filters.get("tenant"))
         return await self._aread(self._find(limit, before, filters))
 
     async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._attempts(job_id))
 
     async def aresult(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
@@ -47,7 +47,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
         If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         key = as_id(job_id)
         outcome = await self._arun(self._peek(key))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
@@ -58,13 +58,13 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
     async def awhy(self, job_id: str | UUID) -> Why:
         """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._why(job_id))
 
     async def aaudit(self, job_id: str | UUID) -> list[AuditEntry]:
         """What people did to a job, oldest first."""
-        await self._aknow(self._own)
-        return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._seen))
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.audit(as_id(job_id), tenant_id=self._visible_tenant))
 
     async def aaudit_log(
         self,
@@ -79,17 +79,17 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
         For the next page give the last one's `id` as `before`.
         """
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._audit_log(actor, action, tenant, limit, before))
 
     async def acounts(self) -> dict[Status, int]:
         """How many jobs are in each status."""
-        await self._aknow(self._own)
-        return await self._arun(self._store.ops.counts(tenant_id=self._seen))
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant))
 
     async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
         """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         status = await self._arun(self._cancel(job_id, reason, actor))
         self._wake.poke(None)
         return status
@@ -99,7 +99,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         runs_as, queue = await self._arun(self._retry(job_id, actor))
         self._wake.poke(queue)
         return runs_as
@@ -109,12 +109,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._change(job_id, actor, changes))
 
     async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
         """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
-        await self._aknow(self._own, filters.get("tenant"))
+        await self._aensure_known(self._own_tenant, filters.get("tenant"))
         count = 0
         async for page in self._apages(filters):
             count += len(page)
@@ -124,11 +124,11 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]
     ) -> int:
         """Cancel every job that matches; returns how many were canceled or asked to stop. Needs a filter."""
-        await self._aknow(self._own, filters.get("tenant"))
+        await self._aensure_known(self._own_tenant, filters.get("tenant"))
         done = 0
         async for page in self._apages(at_least_one(filters, "cancel")):
             live = [job.id for job in page if job.status not in FINISHED]
-            op = self._store.ops.cancel(live, tenant_id=self._seen, reason=reason, actor=actor)
+            op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
             statuses = await self._arun(op)
             done += sum(status in ("canceled", "running") for status in statuses.values())
         self._wake.poke(None)
@@ -143,7 +143,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
         as it is.
         """
-        await self._aknow(self._own, filters.get("tenant"))
+        await self._aensure_known(self._own_tenant, filters.get("tenant"))
         found: list[Job] = []
         async for page in self._apages(at_least_one(filters, "retry")):
             found += [job for job in page if job.status in FINISHED]
@@ -157,7 +157,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
 
     async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
-        op = self._store.ops.retry(ids, tenant_id=self._seen, actor=actor, keep_place=keep_place)
+        op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
         try:
             done = await self._arun(op)
         except Duplicate:

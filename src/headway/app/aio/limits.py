@@ -30,17 +30,17 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None removes one; what
         is not given stays. Raises `InvalidJob`.
         """
-        await self._aknow(self._own, tenant, create=True)
+        await self._aensure_known(self._own_tenant, tenant, create=True)
         limit = await self._arun(self._limit(queue, kind, tenant, limits, actor))
         self._wake.poke(queue)
         return limit
 
     async def alimits(self) -> list[Limit]:
         """The limits that were set, by scope and name."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
     async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
         """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         await self._arun(self._fair(queue, fair, actor))

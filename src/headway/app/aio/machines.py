@@ -25,12 +25,12 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         before the machine awaits it. Raises `NotFound`, `NotAllowed` (it has ended, or is not a machine),
         `InvalidJob`, `InvalidPayload`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self.asignal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
 
     async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
         """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         signals = list(signals)
         if refs := {
             each.tenant for each in signals if each.tenant is not None and (not self._tenants.get(each.tenant))
@@ -42,22 +42,22 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         return sent
 
     async def asignal_new(self, signal: NewSignal, conn: Any) -> Sent:
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return (await self.asignal_many((signal,), conn=conn))[0]
 
     async def asignals(self, job_id: str | UUID) -> list[Signal]:
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._signals(job_id))
 
     async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._children(job_id, fence))
 
     async def ahistory(self, job_id: str | UUID) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._history(job_id))
 
     async def afork(
@@ -67,7 +67,7 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
         machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         enqueued, queue = await self._arun(self._fork(job_id, at, state, actor))
         self._wake.poke(queue)
         return enqueued

@@ -19,7 +19,7 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
         `app.prune({"dead": "1d"})` deletes jobs that died more than a day ago, and nothing else. Workers prune
         without being asked.
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         found = {}
         for name, op in prunes(self._store.ops, self._kept(retention)).items():
             found[name] = 0
@@ -31,5 +31,5 @@ class AsyncPruneVerbs(PruneVerbs, AsyncVerbBase):
 
     async def aprunable(self, retention: Mapping[str, Duration] | None = None) -> dict[str, int]:
         """How many of each `prune` would delete now."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.prunable(self._kept(retention)))

@@ -12,21 +12,21 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
 
     async def aqueues(self) -> list[Queue]:
         """The queues, with the number of their unfinished jobs per status."""
-        await self._aknow(self._own)
-        return await self._arun(self._store.ops.queues(tenant_id=self._seen))
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant))
 
     async def aworkers(self) -> list[Worker]:
         """The registered workers."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.workers())
 
     async def apause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         await self._arun(self._pause(queue, actor))
 
     async def aresume(self, queue: str, *, actor: str | None = None) -> None:
         """Allow claims from a paused queue again."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         await self._arun(self._resume(queue, actor))
         self._wake.poke(queue)

@@ -36,9 +36,9 @@ class AsyncRunNowVerbs(RunNowVerbs, AsyncEnqueueVerbs):
         `using()`, except `timeout`: the job's own is its kind's. Raises `ReservationBusy`, and `NotAllowed` for a job
         that may not run now (held in a train, over a limit), which is then canceled.
         """
-        await self._aknow(self._own, options.get("tenant"))
+        await self._aensure_known(self._own_tenant, options.get("tenant"))
         job = self._checked(kind, payload, options)
-        inside = reservation_of(self._whole, job.queue)
+        inside = reservation_of(self._whole_store, job.queue)
         if inside is not None:
             return await self._aexecute(job, inside)
         async with self._reserved(job, expires, timeout) as reserved:

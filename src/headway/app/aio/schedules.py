@@ -25,7 +25,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
         the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
-        await self._aknow(self._own, options.get("tenant"), create=True)
+        await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
         return await self._aread(self._create_schedule(name, cron, options))
 
     async def aensure_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
@@ -35,7 +35,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         it is unless given, so that a pause survives. Raises `InvalidJob`, `NotFound` (the template) and `NotAllowed`
         (it is declared in the code).
         """
-        await self._aknow(self._own, options.get("tenant"), create=True)
+        await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
         for _ in range(_ENSURE_TRIES - 1):
             try:
                 return await self._aread(self._ensure_schedule(name, cron, options))
@@ -45,20 +45,20 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
 
     async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_row("schedule", name, tenant))
 
     async def aschedules(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
     ) -> list[Trigger]:
         """The schedules, oldest first; `origin` is "code" for those that the code declares."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_rows("schedule", tenant, None, limit, after))
 
     async def achange_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
         `enabled` can be changed (`NotAllowed`): the rest follows the code."""
-        await self._aknow(self._own, changes.get("tenant"))
+        await self._aensure_known(self._own_tenant, changes.get("tenant"))
         return await self._aread(self._change_trigger_row("schedule", name, changes))
 
     async def apause_schedule(
@@ -66,19 +66,19 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
     ) -> Trigger:
         """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
         that come due meanwhile."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
 
     async def aresume_schedule(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
         """Fire it again, from its next time on."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
 
     async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self._arun(self._delete_trigger_row("schedule", name, tenant, actor))
 
     async def arun_schedule(
@@ -93,7 +93,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
 
         Its next time does not change.
         """
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(None)
         fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor))
         self._wake.poke(queue)
@@ -114,7 +114,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
 
         Each carries its zone: `.astimezone(UTC)` gives it in UTC.
         """
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         if name is not None:
             return times_of(
                 await self.aget_schedule(name, tenant=tenant), count, after or from_micros(self.clock.now())

@@ -31,19 +31,19 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
 
         The payload may be incomplete: it is validated when a job is made from it.
         """
-        await self._aknow(self._own, tenant, create=True)
+        await self._aensure_known(self._own_tenant, tenant, create=True)
         return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
 
     async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._template(name, tenant))
 
     async def atemplates(
         self, *, tenant: str | UUID | None = None, limit: int = 100, after: str | UUID | None = None
     ) -> list[Template]:
         """The templates, oldest first; for the next page give the last one's id as `after`."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._templates(tenant, limit, after))
 
     async def achange_template(
@@ -55,12 +55,12 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         **changes: Unpack[TemplateChanges],
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._change_template(name, tenant, actor, changes))
 
     async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self._arun(self._delete_template(name, tenant, actor))
 
     async def arun_template(
@@ -70,9 +70,9 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
 
         The job keeps the template's id and revision; later changes of the template do not affect it.
         """
-        await self._aknow(self._own, options.get("tenant"))
+        await self._aensure_known(self._own_tenant, options.get("tenant"))
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         await self.alearn(conn)
         job = self._template_job(await self._arun(self._template(name, tenant)), payload, options)
-        return (await self._aput([self._mine(job)], None, conn))[0]
+        return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]

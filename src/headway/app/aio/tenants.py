@@ -13,7 +13,7 @@ from headway.model.ids import is_id
 class AsyncTenantLookup(TenantLookup):
     """The async twins of the verbs of `TenantLookup`."""
 
-    async def _aknow(self, *refs: str | UUID | None, create: bool = False) -> None:
+    async def _aensure_known(self, *refs: str | UUID | None, create: bool = False) -> None:
         """Look up those that are not known yet. Async verbs begin with it, so that nothing blocks the loop later."""
         named = {str(ref) for ref in refs if ref is not None and ref != "*"}
         unknown = [ref for ref in named if not self._tenants.get(ref) and (create or not is_id(ref))]
@@ -22,8 +22,8 @@ class AsyncTenantLookup(TenantLookup):
 
     async def _alook_up(self, refs: Iterable[str], *, create: bool, conn: Any = None) -> Mapping[str, str]:
         op = self._naming(refs, create)
-        if conn is None or self._whole.dialect == "postgres":
-            ids = await self._whole.arun(op)
+        if conn is None or self._whole_store.dialect == "postgres":
+            ids = await self._whole_store.arun(op)
             self._tenants.hear(ids)
             return ids
-        return await self._whole.arun_in(conn, op)
+        return await self._whole_store.arun_in(conn, op)

@@ -26,29 +26,29 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
 
         For the next page give the last one's name as `after`.
         """
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._trains(blocked, tenant, limit, after))
 
     async def atrain(self, train: str, *, limit: int = 1000) -> list[Job]:
         """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._aread(self._cars(train, limit))
 
     async def ahold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
         """Start no further car of the train until it is resumed; the running one goes on to its end."""
-        await self._aknow(self._own, create=True)
+        await self._aensure_known(self._own_tenant, create=True)
         await self._arun(self._hold_train(train, reason, actor))
 
     async def aresume_train(self, train: str, *, actor: str | None = None) -> bool:
         """End a train's hold, so that its next car may start; False if it was not on hold."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         resumed = await self._arun(self._resume_train(train, actor))
         self._wake.poke(None)
         return resumed
 
     async def aclear_train(self, train: str, *, actor: str | None = None) -> list[str]:
         """Cancel all cars of a train but the running one, and end its hold; returns the ids of the canceled."""
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         ids = await self._arun(self._clear_train(train, actor))
         self._wake.poke(None)
         return ids
@@ -57,7 +57,7 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         """Take a car out of its train, which then goes on: a waiting car is canceled; a finished one that put its train
         on hold stays as it is. Returns its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         status = await self._arun(self._skip(job_id, actor))
         self._wake.poke(None)
         return status
@@ -77,5 +77,5 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it
         takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
-        await self._aknow(self._own)
+        await self._aensure_known(self._own_tenant)
         return await self._arun(self._move(job_id, before, after, first, last, actor))

@@ -23,5 +23,5 @@ class AsyncTriggerRows(TriggerRows, AsyncVerbBase):
         before: str | UUID | None = None,
     ) -> list[Fire]:
         """What fired, newest first: of a schedule, of a trigger, for an event, or all."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._fires(schedule, trigger, event_id, tenant, limit, before))

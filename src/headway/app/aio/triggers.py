@@ -22,12 +22,12 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         without a key, events with the same rendered payload do, unless the payload uses nothing of the event. Raises
         `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
-        await self._aknow(self._own, options.get("tenant"), create=True)
+        await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
         return await self._aread(self._create_trigger(name, event, options))
 
     async def aget_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_row("event", name, tenant))
 
     async def atriggers(
@@ -39,37 +39,37 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         after: str | UUID | None = None,
     ) -> list[Trigger]:
         """The event triggers, oldest first."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_rows("event", tenant, event, limit, after))
 
     async def achange_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
-        await self._aknow(self._own, changes.get("tenant"))
+        await self._aensure_known(self._own_tenant, changes.get("tenant"))
         return await self._aread(self._change_trigger_row("event", name, changes))
 
     async def aenable_trigger(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
         """Let it fire again, including for events that are still pending."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=True)
 
     async def adisable_trigger(
         self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
     ) -> Trigger:
         """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=False)
 
     async def adelete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
         """Delete a trigger; its jobs stay."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self._arun(self._delete_trigger_row("event", name, tenant, actor))
 
     async def atest_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
         """A dry run: what the trigger would enqueue for an event with this payload, or the error."""
-        await self._aknow(self._own, tenant)
+        await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(None)
         return await self._arun(self._rehearse(name, payload, event, tenant))
