@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.crash.chaos_storm import Verdict, judge
+from tests.crash.chaos.storm import Verdict, judge
 from tests.crash.ledger import Entry
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from headway import Headway
 from headway.model.status import UNFINISHED
-from tests.crash import chaos_faults as faults
-from tests.crash.chaos_faults import NotHere, Storm
-from tests.crash.chaos_storm import Verdict, judge
+from tests.crash.chaos import faults
+from tests.crash.chaos.faults import NotHere, Storm
+from tests.crash.chaos.storm import Verdict, judge
 from tests.crash.crash_site import Server, new_server
 from tests.crash.processes import Fleet, until
 from tests.crash.stored_rows import Rows
@@ -102,7 +102,7 @@ def run(experiment: Experiment, server: Server) -> tuple[str, Verdict]:
         for worker in storm.workers:
             worker.started()
         storm.enqueuers += [
-            storm.fleet.script(f"e{n}", str(JOBS), str(SECONDS), program="chaos_storm", **faults.SETTINGS)
+            storm.fleet.script(f"e{n}", str(JOBS), str(SECONDS), program="chaos.storm", **faults.SETTINGS)
             for n in range(ENQUEUERS)
         ]
         experiment.fault(storm)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import apsw
 import psycopg
 
-from tests.crash.chaos_proxy import Proxy
+from tests.crash.chaos.proxy import Proxy
 from tests.crash.crash_site import Server
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Fleet, Process, until
@@ -58,7 +58,7 @@ class Storm:
             time.sleep(every)
 
     def new_worker(self) -> None:
-        self.workers.append(self.fleet.worker(app="chaos_storm", **SETTINGS))
+        self.workers.append(self.fleet.worker(app="chaos.storm", **SETTINGS))
 
     def busy_worker(self) -> Process:
         """A worker in the midst of jobs; any if there is none before the storm is over."""
