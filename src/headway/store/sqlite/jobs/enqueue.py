@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+
+import msgspec
 
 from headway.model import refusals
 from headway.model.group import NewGroup
@@ -36,52 +37,68 @@ _SQL = statements("jobs/enqueue")
 
 class EnqueueVerbs(Verbs):
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
-        tied = group is not None or any_tied(jobs)
-        if len(jobs) == 1 and not tied and starts_at_once(jobs[0]):
+        if len(jobs) == 1 and group is None and starts_at_once(jobs[0]) and not _any_tied(jobs):
             return SqliteOp(lambda: _enqueue_one(jobs[0], self._clock.now()), writes=True)
 
         def steps() -> Steps[list[Enqueued]]:
             if not jobs and group is None:
                 return []
-            return (yield from enqueue_jobs(jobs, group, self._clock.now(), tied=tied))
+            return (yield from enqueue_jobs(jobs, group, self._clock.now()))
 
         return SqliteOp(steps, writes=True)
 
 
-def enqueue_jobs(
-    jobs: Sequence[NewJob],
-    group: NewGroup | None,
-    now: int,
-    *,
-    tied: bool,
-    parents: Mapping[str, str] = MappingProxyType({}),
-    of_any_kind: bool = False,
-) -> Steps[list[Enqueued]]:
-    """Insert the jobs; `tied`: one of them has more than a plain job's row.
+class _Batch(msgspec.Struct, frozen=True):
+    """What new jobs need before they are inserted."""
 
-    Raises `NotAllowed` for an inactive kind, unless `of_any_kind`."""
-    starts = [starts_at(job, now) for job in jobs]
-    placed = [start is None or start <= now for start in starts]
-    if tied:
-        placed = [place or job.train is not None or bool(job.after) for place, job in zip(placed, jobs, strict=True)]
-    count = placed.count(True)
-    ((last, metered, fair, inactive),) = yield Statement(_SQL["positions"], (count,))
-    if inactive and not of_any_kind:
+    starts: list[int | None]
+    positions: list[int | None]  # of those that are in a line from the start
+    metered: int  # some tenant has quotas
+    fair: int  # some queue is fair
+    inactive: int  # some kind is
+
+
+def enqueue_jobs(jobs: Sequence[NewJob], group: NewGroup | None, now: int) -> Steps[list[Enqueued]]:
+    """Insert the jobs. Raises `NotAllowed` for an inactive kind."""
+    batch = yield from _number(jobs, now)
+    if batch.inactive:
         yield from _refuse_inactive(jobs)
+    return (yield from _insert(jobs, group, batch, now, {}))
+
+
+def enqueue_for_machines(jobs: Sequence[NewJob], now: int, parents: Mapping[str, str]) -> Steps[list[Enqueued]]:
+    """The same for children and forks, also of inactive kinds; `parents` are machines by the id of their child."""
+    batch = yield from _number(jobs, now)
+    return (yield from _insert(jobs, None, batch, now, parents))
+
+
+def _number(jobs: Sequence[NewJob], now: int) -> Steps[_Batch]:
+    starts = [starts_at(job, now) for job in jobs]
+    in_line = [
+        start is None or start <= now or job.train is not None or bool(job.after)
+        for start, job in zip(starts, jobs, strict=True)
+    ]
+    count = in_line.count(True)
+    ((last, metered, fair, inactive),) = yield Statement(_SQL["positions"], (count,))
     following = iter(spread(last, count))
-    places = [next(following) if place else None for place in placed]
+    return _Batch(starts, [next(following) if each else None for each in in_line], metered, fair, inactive)
+
+
+def _insert(
+    jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
+) -> Steps[list[Enqueued]]:
     yield from name_tenants(jobs, now)
-    if tied or metered or fair:
-        return (yield from _enqueue_tied(jobs, group, starts, places, now, metered=metered, fair=fair, parents=parents))
-    return (yield from _enqueue_plain(jobs, starts, places, now))
+    if group is not None or parents or batch.metered or batch.fair or _any_tied(jobs):
+        return (yield from _enqueue_tied(jobs, group, batch, now, parents))
+    return (yield from _enqueue_plain(jobs, batch, now))
 
 
 def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     """Fast path: one plain job of the default tenant, due now."""
-    ((place, metered, fair, inactive),) = yield Statement(_SQL["positions"], (1,))
+    ((position, metered, fair, inactive),) = yield Statement(_SQL["positions"], (1,))
     if metered or fair or inactive:  # it gets another position there, and this one stays unused
-        return (yield from enqueue_jobs((job,), None, now, tied=False))
-    if (yield from insert_all("insert", (plain_row(job, now, None, "queued", place),))):
+        return (yield from enqueue_jobs((job,), None, now))
+    if (yield from insert_all("insert", (plain_row(job, now, None, "queued", position),))):
         return [Enqueued(job.id, "queued", True)]
     return (yield from answers((job,), 0))
 
@@ -92,20 +109,18 @@ def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
         raise refusals.kind_inactive(rows[0][0])
 
 
-def _enqueue_plain(
-    jobs: Sequence[NewJob], starts: Sequence[int | None], places: Sequence[int | None], now: int
-) -> Steps[list[Enqueued]]:
+def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[list[Enqueued]]:
     rows: list[Row] = []
-    for job, start, place in zip(jobs, starts, places, strict=True):
-        status: Status = "scheduled" if place is None else "queued"
-        rows.append(plain_row(job, now, start, status, place))
+    for job, start, position in zip(jobs, batch.starts, batch.positions, strict=True):
+        status: Status = "scheduled" if position is None else "queued"
+        rows.append(plain_row(job, now, start, status, position))
     new = yield from insert_all("insert", rows)
     if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
     return (yield from answers(jobs, new))
 
 
-def any_tied(jobs: Iterable[NewJob]) -> bool:
+def _any_tied(jobs: Iterable[NewJob]) -> bool:
     """Whether one of them has more than a plain job's row: a train, a limit, a group, parents, a machine's place."""
     return any(
         job.train is not None
@@ -122,35 +137,25 @@ def any_tied(jobs: Iterable[NewJob]) -> bool:
 
 
 def _enqueue_tied(
-    jobs: Sequence[NewJob],
-    group: NewGroup | None,
-    starts: Sequence[int | None],
-    places: Sequence[int | None],
-    now: int,
-    *,
-    metered: int,
-    fair: int,
-    parents: Mapping[str, str],
+    jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
 ) -> Steps[list[Enqueued]]:
-    """Insert the jobs with their trains, `after`, groups and limits; raises `InvalidJob` and `QueueFull`.
-
-    `parents` are the machines that spawn them, by the id of the child."""
+    """Insert the jobs with their trains, `after`, groups and limits; raises `InvalidJob` and `QueueFull`."""
     if group is not None:
         yield make_group(group, now)
     joined = any(job.after or job.group_id is not None for job in jobs)
-    quotas = (yield from quotas_of(job.tenant_id for job in jobs)) if metered else {}
+    quotas = (yield from quotas_of(job.tenant_id for job in jobs)) if batch.metered else {}
     quotas = {tenant_id: quota for tenant_id, quota in quotas.items() if quota.of_jobs}
-    fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if fair else set()
-    statuses = yield from _statuses(jobs, starts, now)
+    fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if batch.fair else set()
+    statuses = yield from _statuses(jobs, batch.starts, now)
     rows = [
         tied_row(
-            plain_row(job, now, start, status, place),
+            plain_row(job, now, start, status, position),
             job,
             metered=job.tenant_id in quotas,
             fair=job.queue in fair_queues,
             parent_id=parents.get(job.id),
         )
-        for job, start, status, place in zip(jobs, starts, statuses, places, strict=True)
+        for job, start, status, position in zip(jobs, batch.starts, statuses, batch.positions, strict=True)
     ]
     guarded = {job.queue for job in jobs if _is_guarded(job)}
     if guarded:

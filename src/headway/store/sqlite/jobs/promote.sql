@@ -1,5 +1,21 @@
 -- Differs because due and expired jobs are read under the write lock and written row by row.
 
+-- part: next_due
+(
+  select min(scheduled_for)
+  from jobs indexed by jobs_due
+  where status = 'scheduled'
+),
+(
+  select deadline_at
+  from jobs indexed by jobs_deadline
+  where deadline_at is not null
+    and finished_at is null
+    and status = 'waiting'
+  order by deadline_at
+  limit 1
+)
+
 -- name: probe
 select
   exists (
@@ -23,37 +39,10 @@ select
       and deadline_at <= ?1
       and status = 'waiting'
   ),
-  (
-    select min(scheduled_for)
-    from jobs indexed by jobs_due
-    where status = 'scheduled'
-  ),
-  (
-    select deadline_at
-    from jobs indexed by jobs_deadline
-    where deadline_at is not null
-      and finished_at is null
-      and status = 'waiting'
-    order by deadline_at
-    limit 1
-  );
+  {next_due};
 
 -- name: next_due
-select
-  (
-    select min(scheduled_for)
-    from jobs indexed by jobs_due
-    where status = 'scheduled'
-  ),
-  (
-    select deadline_at
-    from jobs indexed by jobs_deadline
-    where deadline_at is not null
-      and finished_at is null
-      and status = 'waiting'
-    order by deadline_at
-    limit 1
-  );
+select {next_due};
 
 -- name: expired
 select rowid

@@ -1,23 +1,26 @@
 -- Differs because attempts, signals, edges and groups of pruned jobs are deleted by their own statements.
 
--- name: prune
+-- part: not_joined
 -- a child is kept until the machine that waits for it goes on
+not exists (
+  select 1
+  from edges
+  join jobs as machine
+    on machine.id = edges.child_id
+    and machine.joining = edges.fence
+    and machine.finished_at is null
+  where edges.parent_id = jobs.id
+    and edges.fence > 0
+)
+
+-- name: prune
 delete from jobs
 where rowid in (
   select rowid
   from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
-    and not exists (
-      select 1
-      from edges
-      join jobs as machine
-        on machine.id = edges.child_id
-        and machine.joining = edges.fence
-        and machine.finished_at is null
-      where edges.parent_id = jobs.id
-        and edges.fence > 0
-    )
+    and {not_joined}
   order by finished_at
   limit ?3
 )
@@ -29,16 +32,7 @@ select exists (
   from jobs indexed by jobs_prune
   where status = ?1
     and finished_at < ?2
-    and not exists (
-      select 1
-      from edges
-      join jobs as machine
-        on machine.id = edges.child_id
-        and machine.joining = edges.fence
-        and machine.finished_at is null
-      where edges.parent_id = jobs.id
-        and edges.fence > 0
-    )
+    and {not_joined}
 );
 
 -- name: prune_attempts
@@ -74,16 +68,7 @@ select count(*)
 from jobs indexed by jobs_prune
 where status = ?1
   and finished_at < ?2
-  and not exists (
-    select 1
-    from edges
-    join jobs as machine
-      on machine.id = edges.child_id
-      and machine.joining = edges.fence
-      and machine.finished_at is null
-    where edges.parent_id = jobs.id
-      and edges.fence > 0
-  );
+  and {not_joined};
 
 -- name: prunable_events
 select count(*)

@@ -1,10 +1,12 @@
 -- Differs because rows are read, decided on in Python and written one by one, under the write lock.
 
+-- part: columns
+rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
+status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
+coalesce(step, signaled) is not null, train
+
 -- name: finished
-select
-  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
-  status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
-  coalesce(step, signaled) is not null, train
+select {columns}
 from jobs
 where id in (select value from json_each(?1))
   and (?2 is null or tenant_id = ?2)
@@ -13,10 +15,7 @@ order by position, id;
 
 -- name: canceled_by
 -- the jobs that the end of these parents had canceled, unless another failed parent still stops them
-select
-  rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
-  status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
-  coalesce(step, signaled) is not null, train
+select {columns}
 from jobs
 where id in (
     select child_id

@@ -10,7 +10,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.jobs.enqueue import enqueue_for_machines
 from headway.store.sqlite.jobs.insert import present
 from headway.store.sqlite.machines.signals import put_signals, signal_row
 
@@ -22,7 +22,7 @@ class ForkVerbs(Verbs):
         def steps() -> Steps[Enqueued]:
             now = self._clock.now()
             known = yield from present([job.id])
-            (answer,) = yield from enqueue_jobs([job], None, now, tied=True, of_any_kind=True)
+            (answer,) = yield from enqueue_for_machines([job], now, {})
             if answer.id != job.id or known:
                 return answer
             if signals:

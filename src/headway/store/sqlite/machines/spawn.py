@@ -10,7 +10,7 @@ from headway.model.status import Status, edge_state
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.ending import Ending
-from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.jobs.enqueue import enqueue_for_machines
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow
@@ -32,7 +32,7 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
     parents = {child.id: job.id for job, turn in parked for child in turn.children}
     given: list[Enqueued] = []
     if children:
-        given = yield from enqueue_jobs(children, None, now, tied=True, parents=parents, of_any_kind=True)
+        given = yield from enqueue_for_machines(children, now, parents)
     answers = iter(given)
     edges: list[Edge] = []
     failed: dict[str, str] = {}

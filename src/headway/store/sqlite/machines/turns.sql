@@ -19,6 +19,17 @@ select
 from jobs
 where rowid = ?17;
 
+-- part: place
+-- ?2: the machine took the step; else it stays where it was, with another state at most
+step = ?3,
+version = ?4,
+state = coalesce(?5, state),
+awaiting = case when ?2 then ?6 else awaiting end,
+match_all = case when ?2 then ?7 else match_all end,
+deadline_at = case when ?2 then ?8 else deadline_at end,
+joining = case when ?2 then ?9 else joining end,
+woken = case when ?2 then ?10 else woken end
+
 -- name: again
 update jobs
 set status = ?11,
@@ -32,14 +43,7 @@ set status = ?11,
   pending = ?18,
   worker_id = null,
   attempt_started_at = null,
-  step = ?3,
-  version = ?4,
-  state = coalesce(?5, state),
-  awaiting = case when ?2 then ?6 else awaiting end,
-  match_all = case when ?2 then ?7 else match_all end,
-  deadline_at = case when ?2 then ?8 else deadline_at end,
-  joining = case when ?2 then ?9 else joining end,
-  woken = case when ?2 then ?10 else woken end
+  {place}
 where rowid = ?1;
 
 -- name: go_on
@@ -55,14 +59,7 @@ set fence = fence + 1,
   progress_note = null,
   log_tail = null,
   log_end = null,
-  step = ?3,
-  version = ?4,
-  state = coalesce(?5, state),
-  awaiting = case when ?2 then ?6 else awaiting end,
-  match_all = case when ?2 then ?7 else match_all end,
-  deadline_at = case when ?2 then ?8 else deadline_at end,
-  joining = case when ?2 then ?9 else joining end,
-  woken = case when ?2 then ?10 else woken end
+  {place}
 where rowid = ?1;
 
 -- name: finish
@@ -79,14 +76,7 @@ set status = ?11,
   attempt_started_at = null,
   cancel_requested_at = null,
   cancel_reason = null,
-  step = ?3,
-  version = ?4,
-  state = coalesce(?5, state),
-  awaiting = case when ?2 then ?6 else awaiting end,
-  match_all = case when ?2 then ?7 else match_all end,
-  deadline_at = case when ?2 then ?8 else deadline_at end,
-  joining = case when ?2 then ?9 else joining end,
-  woken = case when ?2 then ?10 else woken end
+  {place}
 where rowid = ?1;
 
 -- name: stands

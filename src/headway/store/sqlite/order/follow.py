@@ -20,7 +20,7 @@ _SQL = statements("order/follow")
 
 
 def follow(
-    left: Iterable[Departure] = (),
+    departures: Iterable[Departure] = (),
     *,
     now: int,
     ended: Iterable[str] = (),
@@ -37,29 +37,28 @@ def follow(
     other writers do not wait long.
     """
     spent = 0
-    todo = list(left)
+    todo = list(departures)
     waiting = list(held)
-    looked_at = dict.fromkeys(trains)
+    moving = dict.fromkeys(trains)
     joining = dict.fromkeys(machines)
     freed: dict[str, int] = {}
-    told = dict.fromkeys(ended)
-    while todo or waiting or looked_at or joining:
+    announced = dict.fromkeys(ended)
+    while todo or waiting or moving or joining:
         for each in todo:
             for key in each.freed():
                 freed[key] = freed.get(key, 0) + 1
         over = [each for each in todo if each.to in FINISHED]
         todo = []
         if over:
-            told |= dict.fromkeys(each.job.id for each in over)
+            announced |= dict.fromkeys(each.job.id for each in over)
             yield from hold_trains(over, now)
-            looked_at |= _trains_of(over)
+            moving |= _trains_of(over)
             todo += yield from stop_groups(over, now)
             if spent >= postponed.PIECE:
                 awaited = [each.job.id for each in over if each.job.awaited and each.heir is None]
                 yield from postponed.postpone("ended", awaited)
-                yield from postponed.postpone(
-                    "orphaned", [each.job.id for each in over if each.job.status == "waiting"]
-                )
+                waited = [each.job.id for each in over if each.job.status == "waiting"]
+                yield from postponed.postpone("orphaned", waited)
                 over = [each for each in over if each.heir is not None]
             decided = yield from decide(over)
             waiting += decided.held
@@ -72,16 +71,16 @@ def follow(
         if waiting:
             stopped, cars = yield from release_ready(waiting, now)
             todo += stopped
-            looked_at |= dict.fromkeys(cars)
+            moving |= dict.fromkeys(cars)
             waiting = []
-        if looked_at and not todo:
-            todo = yield from release_next(looked_at, now)
-            looked_at = {}
+        if moving and not todo:
+            todo = yield from release_next(moving, now)
+            moving = {}
         spent += len(todo)
     if freed:
         yield from admit(freed)
-    if told:
-        yield from announce(list(told), now)
+    if announced:
+        yield from announce(list(announced), now)
     return spent
 
 

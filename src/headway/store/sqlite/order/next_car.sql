@@ -1,5 +1,9 @@
 -- Differs because writers are serial: the next car is found in the transaction that ends the locomotive.
 
+-- part: is_locomotive
+-- as the index of locomotives has it
+(status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+
 -- name: busy
 -- of these trains, those that have an unfinished car or are on hold
 select key.value ->> 0, key.value ->> 1
@@ -9,7 +13,7 @@ where exists (
     from jobs indexed by jobs_locomotive
     where tenant_id = key.value ->> 0
       and train = key.value ->> 1
-      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+      and {is_locomotive}
   )
   or exists (
     select 1
@@ -48,7 +52,7 @@ where head.pending = 0
     from jobs indexed by jobs_locomotive
     where tenant_id = key.value ->> 0
       and train = key.value ->> 1
-      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+      and {is_locomotive}
   )
   and not exists (
     select 1

@@ -17,7 +17,7 @@ select id, position
 from jobs indexed by jobs_locomotive
 where tenant_id = ?1
   and train = ?2
-  and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+  and {order/next_car.is_locomotive}
   and status <> 'running'
 order by id;
 
@@ -45,7 +45,7 @@ from (
   from jobs indexed by jobs_locomotive
   where tenant_id = ?1
     and train = ?2
-    and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+    and {order/next_car.is_locomotive}
     and status <> 'running'
     and position <= ?3
 )
@@ -78,7 +78,7 @@ with recursive found (tenant_id) as (
       select tenant_id
       from jobs indexed by jobs_locomotive
       where train is not null
-        and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+        and {order/next_car.is_locomotive}
         and tenant_id > found.tenant_id
       order by tenant_id
       limit 1
@@ -118,7 +118,7 @@ with recursive found (train) as (
       from jobs indexed by jobs_locomotive
       where tenant_id = ?1
         and train > found.train
-        and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+        and {order/next_car.is_locomotive}
       order by train
       limit 1
     ), x'ff'),
@@ -173,7 +173,7 @@ left join jobs as locomotive
     from jobs indexed by jobs_locomotive
     where tenant_id = named.value ->> 0
       and train = named.value ->> 1
-      and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+      and {order/next_car.is_locomotive}
   )
 left join jobs as head
   on head.rowid = coalesce(locomotive.rowid, (
@@ -200,7 +200,7 @@ from (
   from jobs indexed by jobs_locomotive
   where tenant_id = ?1
     and train = ?2
-    and (status = 'queued' or status = 'running' or status = 'scheduled' or status = 'waiting')
+    and {order/next_car.is_locomotive}
   union all
   select *
   from (

@@ -16,7 +16,7 @@ from headway.store.sqlite.engine.decode import to_fire
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.enqueue import any_tied, enqueue_jobs
+from headway.store.sqlite.jobs.enqueue import enqueue_jobs
 
 _SQL = statements("triggers/fires")
 _AFTER_EVERY_ID = "g"
@@ -232,7 +232,7 @@ def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps
 def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | None = None) -> Steps[list[Fire]]:
     """Enqueue the jobs of these fires and write them; raises what an enqueue raises."""
     jobs = [fire.job for fire in fires if fire.job is not None]
-    made = iter((yield from enqueue_jobs(jobs, None, now, tied=any_tied(jobs))) if jobs else [])
+    made = iter((yield from enqueue_jobs(jobs, None, now)) if jobs else [])
     written: list[Fire] = []
     for fire in fires:
         if fire.job is None:
