@@ -140,26 +140,26 @@ class File:
             log.warning(
                 "the database file was replaced while it was in use: the new one is used from now on",
                 database=self.path,
-                old_log=self._set_log_aside(),
+                old_log=self._rename_log(),
             )
         self._opened = self._log = None
 
-    def _set_log_aside(self) -> str | None:
+    def _rename_log(self) -> str | None:
         """Rename the old file's log: SQLite would take it for the new file's, and write pages of one into the other.
         Gives its new name, for somebody who moved the old file and wants its last transactions."""
         own = f"{self.path}-wal"
         if self._log is None or _identity(own) != self._log:
             return None
-        aside = f"{own}.replaced-{self._log[1]}"
+        renamed = f"{own}.replaced-{self._log[1]}"
         try:
-            os.rename(own, aside)
-            if _identity(aside) != self._log:  # another process renamed it first, and this is the new file's log
-                os.rename(aside, own)
+            os.rename(own, renamed)
+            if _identity(renamed) != self._log:  # another process renamed it first, and this is the new file's log
+                os.rename(renamed, own)
                 return None
             os.rename(f"{self.path}-shm", f"{self.path}-shm.replaced-{self._log[1]}")
         except FileNotFoundError:
             return None
-        return aside
+        return renamed
 
     def _claim(self) -> None:
         """Note which library this process uses for the file; refuse a second one."""
@@ -198,7 +198,7 @@ class Gate:
                 self._free.notify_all()
 
     def shut(self, timeout: float) -> bool:
-        """Let nobody in until `open`; False if somebody is still inside."""
+        """Let no thread in until `open`; False if one is still inside after the timeout."""
         self._free.acquire()
         return self._free.wait_for(lambda: not self._inside, timeout)
 

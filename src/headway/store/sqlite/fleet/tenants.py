@@ -33,15 +33,15 @@ class TenantVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
     def tenants_named(self, names: Sequence[str], *, create: bool) -> Op[dict[str, str]]:
-        def look() -> Steps[dict[str, str]]:
+        def read() -> Steps[dict[str, str]]:
             return dict((yield Statement(_SQL["named"], (json_list(names),))))
 
         def probe() -> Steps[dict[str, str] | None]:
-            found = yield from look()
+            found = yield from read()
             return found if len(found) == len(set(names)) else None
 
         if not create:
-            return SqliteOp(look, writes=False)
+            return SqliteOp(read, writes=False)
         return SqliteOp(lambda: named(names, self._clock.now()), writes=True, probe=probe)
 
 

@@ -1,4 +1,4 @@
-"""Move: a job that waits goes to another place in its line, into the gap there or into one that is made."""
+"""Move: a waiting job goes elsewhere in its line: between two neighbours, which are spread if they have no gap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.order.follow import follow
 
 _SQL = statements("jobs/move")
-_FIRST_LOOK, _MOST = 32, 1 << 62
+_FIRST_COUNT, _MOST = 32, 1 << 62
 
 
 class _Job(msgspec.Struct, frozen=True, array_like=True):
@@ -60,8 +60,8 @@ class MoveVerbs(Verbs):
             job = _Job(*rows[0])
             check_movable(job)
             beside = before or after
-            place = (yield from _neighbour(job, beside)) if beside is not None else (yield from _end(job, first))
-            moved = yield from _put_beside(job, place, ahead=first or before is not None)
+            near = (yield from _neighbour(job, beside)) if beside is not None else (yield from _end(job, first))
+            moved = yield from _put_beside(job, near, ahead=first or before is not None)
             now = self._clock.now()
             where = "first" if first else "last" if last else f"before {before}" if before else f"after {after}"
             yield record(now, job.tenant_id, job.id, actor, "move", where)
@@ -112,23 +112,23 @@ def _put_beside(job: _Job, near: _Neighbour | None, *, ahead: bool) -> Steps[Mov
 
 def _line(job: _Job, near: _Neighbour, side: str, count: int) -> Steps[Rows]:
     """(rowid, position) of the next ones on that side of the neighbour, nearest first."""
-    place = (job.id, near.position, near.id, count)
+    from_here = (job.id, near.position, near.id, count)
     if job.train is not None:
-        return (yield Statement(_SQL[f"cars_{side}"], (job.tenant_id, job.train, *place)))
-    return (yield Statement(_SQL[f"queued_{side}"], (job.queue, near.priority, *place)))
+        return (yield Statement(_SQL[f"cars_{side}"], (job.tenant_id, job.train, *from_here)))
+    return (yield Statement(_SQL[f"queued_{side}"], (job.queue, near.priority, *from_here)))
 
 
 def _make_gap(job: _Job, near: _Neighbour, low: int, *, ahead: bool) -> Steps[int]:
-    """Spread those that come after the new place, as few as give room again; gives the place made."""
-    look = _FIRST_LOOK
+    """Spread the jobs behind the new position, as few as make a gap; gives that position."""
+    count = _FIRST_COUNT
     while True:
-        behind = yield from _line(job, near, "after", look)
+        behind = yield from _line(job, near, "after", count)
         following = [(near.rowid, near.position), *behind] if ahead else behind
-        places = renumbered(low, [position for _, position in following])
-        if places is not None or len(behind) < look:
+        spread = renumbered(low, [position for _, position in following])
+        if spread is not None or len(behind) < count:
             break
-        look = min(look * 8, _MOST)
-    if places is None:
-        places = yield from positions(len(following) + 1)  # none behind them: there is always room at the end
-    yield Batch(_SQL["shift"], [(rowid, place) for (rowid, _), place in zip(following, places[1:], strict=False)])
-    return places[0]
+        count = min(count * 8, _MOST)
+    if spread is None:
+        spread = yield from positions(len(following) + 1)  # none behind them: there is always room at the end
+    yield Batch(_SQL["shift"], [(rowid, place) for (rowid, _), place in zip(following, spread[1:], strict=False)])
+    return spread[0]

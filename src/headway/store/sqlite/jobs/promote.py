@@ -79,11 +79,11 @@ def _expire(rows: Rows, now: int) -> Steps[int]:
 
 
 def _queue_due(rows: Rows, now: int) -> Steps[int]:
-    places = iter((yield from positions(sum(row[1] for row in rows))))
+    new_positions = iter((yield from positions(sum(row[1] for row in rows))))
     due = []
     ended: list[Departure] = []
     for rowid, first, key, asks in rows:
-        move = (rowid, now, next(places) if first else None)
+        move = (rowid, now, next(new_positions) if first else None)
         holder = (yield from holder_of_key(rowid)) if asks else None
         if holder is not None:
             tied = yield from ties([rowid])

@@ -45,7 +45,7 @@ def quotas_of(tenant_ids: Iterable[str]) -> Steps[dict[str, Quotas]]:
 
 
 def check_jobs(new: Sequence[NewJob], quotas: Mapping[str, Quotas], parents: Mapping[str, str]) -> Steps[None]:
-    """Look after the insert of these: what met an existing job is none of them, so that a call can be repeated.
+    """Check these after their insert. Jobs that met existing ones are not among them, so that a call can be repeated.
 
     Raises `QueueFull`."""
     for tenant_id, quota in sorted(quotas.items()):

@@ -27,7 +27,7 @@ def inboxes(
     for job_id, seq, name in (yield Statement(_SQL["inbox"], (json_list(ids),))):
         there.setdefault(job_id, []).append((seq, name))
     wanted = {
-        job_id: [signals[place][0] for place in most_wanted([name for _, name in signals], awaiting.get(job_id, ()))]
+        job_id: [signals[n][0] for n in most_wanted([name for _, name in signals], awaiting.get(job_id, ()))]
         for job_id, signals in there.items()
     }
     wanted = {job_id: seqs[:INBOX_SIGNALS] for job_id, seqs in wanted.items()}

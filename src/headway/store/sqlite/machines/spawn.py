@@ -39,10 +39,10 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
     ready: list[str] = []
     for job, turn in parked:
         waits = False
-        for place, child in enumerate(turn.children):
+        for n, child in enumerate(turn.children):
             child_id, status = yield from _runs_as(next(answers), job.id)
             state = edge_state(status)
-            edges.append((child_id, job.id, job.fence, child.tenant_id, turn.on_failure, state, place))
+            edges.append((child_id, job.id, job.fence, child.tenant_id, turn.on_failure, state, n))
             waits = waits or state == "pending"
             if state == "failed" and turn.on_failure == "stop":
                 failed.setdefault(job.id, child_id)

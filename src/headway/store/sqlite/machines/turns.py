@@ -128,7 +128,7 @@ def prepare_turns(
                 end.to, end.woken = "queued", "signal"
     moving = {end.job.rowid: (end, turn) for end, turn in turned if end.to == "running" and turn.queue is not None}
     if moving:
-        for rowid, queue, partition in (yield Statement(_SQL["stands"], (json_list(list(moving)),))):
+        for rowid, queue, partition in (yield Statement(_SQL["queues"], (json_list(list(moving)),))):
             end, turn = moving[rowid]
             if (queue, partition) != (turn.queue, turn.partition):
                 end.to = "queued"  # the new queue and partition have their own limits, which only a claim checks

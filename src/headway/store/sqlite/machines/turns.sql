@@ -79,7 +79,7 @@ set status = ?11,
   {place}
 where rowid = ?1;
 
--- name: stands
+-- name: queues
 -- the queue and partition that these run in
 select rowid, queue, partition
 from jobs

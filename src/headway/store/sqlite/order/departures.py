@@ -49,7 +49,7 @@ class Departure(msgspec.Struct, frozen=True):
 
     job: Tied
     to: Status
-    heir: str | None = None  # the new job that retries it: it takes its place in the train, and its dependents
+    heir: str | None = None  # the new job that retries it: it takes over its train and its dependents
     spared: bool = False  # its train moves on, whatever on_canceled says
 
     def holds(self) -> bool:
@@ -88,7 +88,7 @@ class Ends(msgspec.Struct, frozen=True):
     """What ended executions leave to follow up."""
 
     departures: list[Departure]
-    locomotives: list[int]  # by rowid: cars that succeeded, for whose end nobody but their train waited
+    locomotives: list[int]  # by rowid: cars that succeeded and that only their train waited for
     over: list[str]  # every job that is over, where a trigger listens to how jobs end
 
 

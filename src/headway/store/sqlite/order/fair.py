@@ -11,7 +11,7 @@ from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/fair")
-_MARKS = ("mark_queued", "mark_aside", "mark_scheduled", "mark_parked", "mark_running")
+_MARKS = ("mark_queued", "mark_limited", "mark_scheduled", "mark_parked", "mark_running")
 
 
 class FairVerbs(Verbs):

@@ -70,7 +70,7 @@ where status = 'queued'
   and queue = ?1
   and fair <> ?2;
 
--- name: mark_aside
+-- name: mark_limited
 update jobs indexed by jobs_aside
 set fair = ?2
 where limited_by is not null

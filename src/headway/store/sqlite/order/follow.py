@@ -31,7 +31,7 @@ def follow(
     """Do what follows from these departures; also decide these held jobs, trains, and machines with children. Gives how
     many other jobs this has ended.
 
-    `ended` are jobs that ended, too, but that nobody waited for: only the event is emitted.
+    `ended` are jobs that ended, too, without others waiting for them: only the event is emitted.
 
     A job that this ends may set others free, and so on. Once a piece of them has ended, the rest is postponed, so that
     other writers do not wait long.
@@ -105,7 +105,7 @@ def follow_late(job_id: str, now: int) -> Steps[int]:
 
 
 def _trains_of(over: Iterable[Departure]) -> dict[TrainKey, None]:
-    # a job that is retried by a new one leaves its place in the train to that
+    # a new job that retries another is the locomotive in its stead: the train does not move
     return {
         (each.job.tenant_id, each.job.train): None for each in over if each.job.train is not None and each.heir is None
     }

@@ -61,7 +61,7 @@ def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
     machines: dict[str, None] = {}
     failed: dict[str, str] = {}
     room = postponed.PIECE
-    for place, (parent_id, state) in enumerate(ended):
+    for n, (parent_id, state) in enumerate(ended):
         rows = yield Statement(_SQL["end"], (parent_id, state, room))
         for _, child_id, fence, on_failure in rows:
             (machines if fence else held)[child_id] = None
@@ -69,7 +69,7 @@ def _decide(ended: Sequence[tuple[str, str]]) -> Steps[Decided]:
                 failed.setdefault(child_id, parent_id)
         room -= len(rows)
         if room <= 0:
-            yield from postponed.postpone("ended", [job_id for job_id, _ in ended[place:]])
+            yield from postponed.postpone("ended", [job_id for job_id, _ in ended[n:]])
             break
     return Decided(list(held), list(machines), failed)
 

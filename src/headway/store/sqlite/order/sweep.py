@@ -58,7 +58,7 @@ class SweepVerbs(Verbs):
             begin = self._swept_to or _Cursor()
             broken, end = yield from _find_broken(begin, limit, now)
             if broken or (yield from any_expired(now)):
-                return None  # `steps` looks again, from the same place
+                return None  # `steps` searches again, from the same cursor
             self._swept_to = end
             return Swept()
 

@@ -112,9 +112,9 @@ def announce(ids: Sequence[str], now: int) -> Steps[None]:
     listeners = yield Statement(_SQL["listeners"])
     if not listeners:
         return
-    heard = {(tenant_id, event) for tenant_id, event in listeners}
+    listened_to = {(tenant_id, event) for tenant_id, event in listeners}
     rows = yield Statement(_SQL["ended"], (json_list(ids),))
-    events = [event for row in rows if (event := _event(row, now))[1:3] in heard]
+    events = [event for row in rows if (event := _event(row, now))[1:3] in listened_to]
     if events:
         yield Batch(_SQL["announce"], events)
 
