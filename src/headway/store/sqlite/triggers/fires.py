@@ -94,7 +94,7 @@ class FireVerbs(Verbs):
             jobs = [fire.job for fire in free if fire.job is not None]
             if not jobs:
                 return []
-            made = yield from enqueue_jobs(jobs, None, now, tied=any_tied(jobs))
+            made = yield from enqueue_jobs(jobs, None, now)
             written: list[Fire] = []
             for fire, job in zip(free, made, strict=True):
                 status: FireStatus = "enqueued" if job.created else "deduped"
