@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from headway.errors import HeadwayError
 from tests.conftest import held_by
 from tests.store import written_words
 from tests.store.fleet import refusals as of_fleet
@@ -122,7 +123,7 @@ def test_both_stores_refuse_alike(new_pair: Any) -> None:
     for case in REFUSED:
         with new_pair() as (sqlite, postgres):
             first, second = _refusal(case, sqlite), _refusal(case, postgres)
-        if _shown(first) != _shown(second):
+        if _shown(first) != _shown(second) or not isinstance(first, HeadwayError):
             different.append(f"{case.__name__}:\n  sqlite   {_shown(first)}\n  postgres {_shown(second)}")
         hit |= {python_site(first, of_sqlite), postgres_site(second, of_postgres)}
     assert not different, "\n".join(["refused in different words:", *different])
@@ -156,7 +157,7 @@ def _refusal(case: Case, db: Any) -> BaseException:
         answer = case(db)
     except Exception as error:  # of whatever type: the other store's must be the same
         return error
-    return AssertionError(f"not refused: {answer}")
+    return AssertionError(f"it was not refused, but answered with {answer}")
 
 
 def _shown(error: BaseException) -> str:

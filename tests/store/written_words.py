@@ -170,6 +170,24 @@ def the_errors_of_children_that_stop(db: Any) -> str:
     return f"{db.job(C).error} {db.status(A)}"
 
 
+def a_repeated_signal_that_the_job_which_retries_its_job_has(db: Any) -> str:
+    claim = db.begin(id=A, delivery="at_most_once")
+    signal = new_signal(A, "go", id=C)
+    db.signal_all([signal])
+    db.settle(claim, "failed", error="boom")
+    (answer,) = db.signal_all([signal])
+    return f"{answer.id} {answer.created} {db.job(answer.job_id).retry_of}"
+
+
+def a_repeated_signal_by_a_key_that_another_job_has_by_now(db: Any) -> str:
+    db.machine(id=A, unique_key="k")
+    signal = new_signal(None, "go", id=C, kind="checkout", unique_key="k")
+    db.signal_all([signal])
+    db.cancel(A)
+    db.machine(id=B, unique_key="k")
+    return f"{db.signal_all([signal])} {db.inboxes(B)}"
+
+
 def a_repeated_signal_to_a_job_that_is_over(db: Any) -> str:
     db.machine(id=A)
     signal = new_signal(A, "go", id=C)

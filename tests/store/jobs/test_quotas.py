@@ -38,6 +38,41 @@ def test_a_repeated_enqueue_at_the_quota_is_answered_with_the_job(db, make):
     assert "max_pending of 1" in refusal(lambda: db.enqueue_all([of_acme(make)]))
 
 
+def test_a_call_of_all_sorts_can_be_repeated_when_every_quota_is_exceeded_by_now(db, make):
+    group = make.group()
+    first = make.job(unique_key="k", idempotency_key="i")
+    jobs = [
+        first,
+        make.job(train="t", partition="p"),
+        make.job(after=(first.id,), group_id=group.id),
+        make.job(delay_ms=1000),
+        of_acme(make),
+    ]
+    made = db.enqueue_all(jobs, group)
+    db.limit("tenant", "*", max_pending=0, max_bytes=0, max_group=0, max_fan_out=0)
+    again = [(each.id, each.status, False) for each in made]
+    assert [(each.id, each.status, each.created) for each in db.enqueue_all(jobs, group)] == again
+    for job, answer in zip(jobs, again, strict=True):
+        (alone,) = db.enqueue_all([job])
+        assert (alone.id, alone.status, alone.created) == answer
+
+
+def test_a_repeat_beside_another_tenants_new_job_is_answered(db, make):
+    job = of_acme(make)
+    db.enqueue_all([job])
+    db.limit("tenant", ACME, max_pending=0, max_bytes=0)
+    db.advance("1s")
+    assert [each.created for each in db.enqueue_all([job, make.job()])] == [False, True]
+
+
+def test_a_repeated_emit_at_the_quota_is_answered(db):
+    events = [event(), event()]
+    db.emit_all(events)
+    db.limit("tenant", ACME, max_events=1)
+    assert db.emit_all(events) == [each.id for each in events]
+    assert "and 1 more would be over" in refusal(lambda: db.emit_all([*events, event()]))
+
+
 def test_enqueues_at_the_same_moment_do_not_exceed_it_together(db, make):
     db.limit("tenant", ACME, max_pending=3)
     db.enqueue_all([of_acme(make)])

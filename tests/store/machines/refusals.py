@@ -63,3 +63,18 @@ def more_children_than_max_fan_out(db: Any) -> None:
 def a_fork_with_an_id_of_another_tenant(db: Any) -> None:
     db.machine(id=A, tenant="acme")
     db.fork(new_job(id=A, kind="checkout"))
+
+
+def a_signal_id_that_another_tenant_has(db: Any) -> None:
+    db.machine(id=A, tenant="acme")
+    db.machine(id=B)
+    db.signal(A, "go", id=C)
+    db.signal(B, "go", id=C)
+
+
+def a_signal_id_that_another_tenant_has_to_a_job_that_is_over(db: Any) -> None:
+    db.machine(id=A, tenant="acme")
+    db.machine(id=B)
+    db.signal(A, "go", id=C)
+    db.cancel(B)
+    db.signal(B, "go", id=C)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from tests.store.refusal_cases import ACME, A, B, C, D
 from tests.store.triggers.trigger_calls import (
     firing,
@@ -167,7 +169,7 @@ def a_schedule_changed_to_cron_and_every(db: Any) -> None:
 
 
 def a_listener_without_an_event(db: Any) -> None:
-    db.create_trigger(new_listener("paid", id=A, name="on-paid", event=None))
+    db.create_trigger(msgspec.structs.replace(new_listener("paid", id=A, name="on-paid"), event=None))
 
 
 def a_trigger_of_another_type(db: Any) -> None:

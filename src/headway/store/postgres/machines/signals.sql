@@ -34,6 +34,7 @@ declare
   v_tenants uuid[];
   v_queues text[];
   v_seqs bigint[];
+  v_taken uuid;
   v_made bigint;
   v_refused record;
 begin
@@ -83,7 +84,8 @@ begin
    where (j.id is null or j.finished_at is not null
           or j.step is null and exists (select from headway.attempts a where a.job_id = j.id))
      and (select 1 from headway.signals s where s.job_id = j.id and s.dedup_key = u.dedup_key limit 1) is null
-     and (select 1 from headway.signals s where s.id = u.id and s.job_id = j.id limit 1) is null
+     -- by tenant: the job that retries another has its inbox
+     and (select 1 from headway.signals s where s.id = u.id and s.tenant_id = j.tenant_id limit 1) is null
    order by u.ordinal
    limit 1;
   if found then
@@ -129,13 +131,23 @@ begin
        order by u.ordinal;
     return;
   end if;
-  -- a new statement, which sees what another transaction committed meanwhile
+  -- new statements, which see what another transaction committed meanwhile
+  select s.id
+    into v_taken
+    from unnest(p_ids, v_tenants) as u (id, tenant_id)
+    join headway.signals s on s.id = u.id
+   where s.tenant_id <> u.tenant_id
+   limit 1;
+  if found then
+    raise exception 'signal id % is taken: give a new signal an id of its own', v_taken using errcode = 'HW004';
+  end if;
   return query
-    select u.ordinal, coalesce(own.id, same.id, u.id), u.job_id, u.queue, coalesce(own.seq = u.seq, false)
+    select u.ordinal, coalesce(own.id, same.id, u.id), coalesce(own.job_id, u.job_id), u.queue,
+           coalesce(own.seq = u.seq, false)
       from unnest(p_ids, v_seqs, v_jobs, v_queues, p_dedup_keys)
            with ordinality as u (id, seq, job_id, queue, dedup_key, ordinal)
       left join lateral (
-        select s.id, s.seq from headway.signals s where s.id = u.id and s.job_id = u.job_id limit 1) own on true
+        select s.id, s.seq, s.job_id from headway.signals s where s.id = u.id limit 1) own on true
       left join lateral (
         select s.id from headway.signals s where s.job_id = u.job_id and s.dedup_key = u.dedup_key limit 1) same on true
      order by u.ordinal;

@@ -104,7 +104,10 @@ def _check_repeats(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> 
 def _existing(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[dict[str, tuple[str, str]]]:
     """For each of these signals that exists, by its id or dedup_key: (id, job id) of the existing one."""
     rows = yield Statement(_SQL["with_id"], (json_list([signal.id for signal in signals]),))
-    there: dict[str, tuple[str, str]] = {signal_id: (signal_id, job_id) for signal_id, job_id in rows}
+    owners = {signal.id: job.tenant_id for signal, job in zip(signals, targets, strict=True)}
+    there: dict[str, tuple[str, str]] = {
+        signal_id: (signal_id, job_id) for signal_id, job_id, tenant_id in rows if tenant_id == owners[signal_id]
+    }
     keyed = {
         signal.id: (job.id, signal.dedup_key)
         for signal, job in zip(signals, targets, strict=True)
@@ -167,6 +170,8 @@ def _answers(signals: Sequence[NewSignal], targets: Sequence[_Target], created: 
     answers: list[Sent] = []
     for signal, job in zip(signals, targets, strict=True):
         new = signal.id in created
+        if not new and signal.id not in there:
+            raise refusals.id_taken("signal", signal.id)  # another tenant has it
         signal_id, job_id = (signal.id, job.id) if new else there[signal.id]
         answers.append(Sent(signal_id, job_id, job.queue, new))
     return answers

@@ -34,7 +34,7 @@ on conflict do nothing
 returning id;
 
 -- name: with_id
-select id, job_id
+select id, job_id, tenant_id
 from signals
 where id in (select value from json_each(?1));
 
