@@ -534,7 +534,8 @@ def test_a_time_of_day_with_seconds_comes_at_the_end_of_a_gap() -> None:
         ("0 0 0 1 1 ? 2031", "has 7 fields, and a year is none of them: give start= and end= instead"),
         ("* * * *", "has 4 fields, not five or, with seconds, six: write minute hour day month weekday"),
         ("@every 5m", "give an interval as every='5m', without cron"),
-        ("@reboot", "is not known: write minute hour day month weekday, like '0 2 * * *', or @yearly"),
+        ("@reboot", "is not known: give its times, and run_on_start=True, which fires when workers start, too"),
+        ("@often", "is not known: write minute hour day month weekday, like '0 2 * * *', or @yearly"),
     ],
 )
 def test_what_cannot_be_read_says_why(text: str, message: str) -> None:

@@ -27,6 +27,7 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     tenant: str | None  # None: the app's own
     given: Mapping[str, Any]
+    run_on_start: bool = False
 
     @property
     def name(self) -> str:
@@ -36,7 +37,8 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
         """Its row, for an app that acts for this tenant and has this zone for schedules that name none."""
         tenant = self.tenant or tenant
         given = {"tz": tz, **self.given}
-        return new_schedule(given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
+        row = new_schedule(given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)
+        return msgspec.structs.replace(row, run_on_start=self.run_on_start)
 
 
 def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredScheduleOptions) -> DeclaredSchedule:
@@ -48,9 +50,17 @@ def declare_schedule(kind: Kind[..., Any], cron: str | None, options: DeclaredSc
             raise InvalidJob(checks.unknown_option(option, ["cron", *_OPTIONS], "@schedule"))
     given: dict[str, Any] = {"cron": cron, **options}
     tenant = given.pop("tenant", None)
+    run_on_start = given.pop("run_on_start", None)
+    if run_on_start not in (None, True, False):
+        raise InvalidJob(f"run_on_start={run_on_start!r} must be True or False")
     given = {"name": kind.name, **{name: value for name, value in given.items() if value is not None}}
     given["kind"] = kind.name
-    made = DeclaredSchedule(kind=kind.name, tenant=None if tenant is None else tenant_ref(tenant), given=given)
+    made = DeclaredSchedule(
+        kind=kind.name,
+        tenant=None if tenant is None else tenant_ref(tenant),
+        given=given,
+        run_on_start=bool(run_on_start),
+    )
     new_schedule(
         given, tenant="default", tenant_id=DEFAULT_TENANT_ID, now=datetime.now(UTC), limit=DEFAULT_PAYLOAD_LIMIT
     )

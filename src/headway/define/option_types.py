@@ -145,6 +145,7 @@ class DeclaredScheduleOptions(_Timing, _Enqueues, total=False):
 
     name: str | None
     tenant: str | UUID | None
+    run_on_start: bool | None
 
 
 class ScheduleOptions(_Timing, _Enqueues, _Target, _Owned, total=False):

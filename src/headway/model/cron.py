@@ -166,6 +166,8 @@ def _miscounted(text: str, count: int) -> str:
     ways = f"write minute hour day month weekday, like '0 2 * * *', or {', '.join(ALIASES)}"
     if text.strip().startswith("@every"):
         return "is not known: give an interval as every='5m', without cron"
+    if text.strip().lower() == "@reboot":
+        return "is not known: give its times, and run_on_start=True, which fires when workers start, too"
     if text.strip().startswith("@"):
         return f"is not known: {ways}"
     if count == 7:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Protocol
 
 import msgspec
@@ -119,7 +119,10 @@ def plan(schedule: CatchingUp, now: datetime, most: int = MOST) -> Plan:
                 since = now - window
     # fewer have come for sure in a shorter time: no need to count them
     looked_at = CATCH_UP if now - since > CATCH_UP * _shortest(schedule) else most
-    behind = list(islice(takewhile(lambda time: time <= now, upcoming(schedule, since)), looked_at + 1))
+    # its next time is due also if it is none of the expression's: when workers start, it is that moment
+    first = (due,) if since < due else ()
+    coming = chain(first, upcoming(schedule, max(since, due)))
+    behind = list(islice(takewhile(lambda time: time <= now, coming), looked_at + 1))
     times = behind if len(behind) <= CATCH_UP else _last_times(schedule, since, now)
     following = times[most] if len(times) > most else next_time(schedule, times[-1] if times else now)
     if times is behind:

@@ -49,6 +49,7 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     start_at: datetime | None = None
     end_at: datetime | None = None
     next_fire_at: datetime | None = None
+    run_on_start: bool = False  # of a declaration: due at once when the first worker with its kind starts; not stored
     # an event's
     event: str | None = None
     when: str = "{}"  # JSON text: paths into the event, and the value or the list of values that each must have

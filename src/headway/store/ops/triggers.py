@@ -39,9 +39,11 @@ class Triggers(Protocol):
         """Write what a worker's code declares, when it starts. Of a definition: everything but `active` and what an
         operator changed. Of a schedule (origin code, found by tenant and name): everything but `enabled`, and
         `next_fire_at` only if it is new or its cron, every_ms, tz, start_at or end_at changed; then `error` is cleared
-        and the revision goes up. Where nothing differs, only declared_at is written. A name that belongs to a stored
-        schedule is left alone. Gives the ids of the code's schedules as they are stored, which may differ from those
-        given."""
+        and the revision goes up. Where nothing differs, only declared_at is written. With `run_on_start` it is due at
+        once if it is new, or if no live worker that knows its kind was there before: none that registered before its
+        last declaration, or more than a minute ago. One that is overdue, disabled, over or not begun stays as it is. A
+        name that belongs to a stored schedule is left alone. Gives the ids of the code's schedules as they are stored,
+        which may differ from those given."""
         ...
 
     def definitions(self, kinds: Sequence[str] | None) -> Op[list[Definition]]:

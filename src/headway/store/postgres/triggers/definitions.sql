@@ -99,8 +99,9 @@ $$;
 -- Write what a worker's code declares, when it starts. p_definitions is a list of NewDefinition in model/definition.py:
 -- everything is written but `active` and what an operator changed. p_schedules is a list of NewTrigger in
 -- model/trigger.py: everything is written but `enabled`, and next_fire_at only if the schedule is new or its times
--- changed; where nothing differs, only declared_at. Gives the ids of the code's schedules in call order: a name that
--- belongs to a stored schedule is left alone.
+-- changed; where nothing differs, only declared_at. One with run_on_start is due at once if it is new, or if no live
+-- worker that knows its kind was there before. Gives the ids of the code's schedules in call order: a name that belongs
+-- to a stored schedule is left alone.
 -- One caller at a time, by an advisory lock; then locks definitions in order of kind, and triggers in order of id, as
 -- fires do. Raises HW004 (a value out of range).
 create function headway.declare(p_definitions json, p_schedules json) returns uuid[]
@@ -112,6 +113,7 @@ declare
   v_new headway.triggers;
   v_old headway.triggers;
   v_moved boolean;
+  v_running uuid[];
   v_constraint text;
   v_message text;
 begin
@@ -156,6 +158,20 @@ begin
        on t.tenant_id = g.tenant_id and t.type = 'schedule' and t.name = g.name
     order by t.id
       for update of t;
+  -- a worker that registered before the last declaration, or a minute ago, has started this schedule already; one that
+  -- registered since starts together with the caller
+  v_running := array(
+    select t.id
+      from headway.triggers t
+      join json_to_recordset(p_schedules) as g (tenant_id uuid, name text, run_on_start boolean)
+        on t.tenant_id = g.tenant_id and t.type = 'schedule' and t.name = g.name
+     where g.run_on_start
+       and exists (
+             select
+               from headway.workers w
+              where w.lease_expires_at > v_now
+                and w.started_at <= greatest(t.declared_at, v_now - interval '1 minute')
+                and t.kind = any (w.kinds)));
   for v_new in
     select g.* from json_populate_recordset(null::headway.triggers, p_schedules) g order by g.tenant_id, g.name
   loop
@@ -207,6 +223,19 @@ begin
            declared_at = v_now
      where t.id = v_old.id;
   end loop;
+  -- one that is overdue fires by its catch_up
+  update headway.triggers t
+     set next_fire_at = v_now
+    from json_to_recordset(p_schedules) as g (tenant_id uuid, name text, run_on_start boolean)
+   where g.run_on_start
+     and t.tenant_id = g.tenant_id
+     and t.type = 'schedule'
+     and t.name = g.name
+     and t.origin = 'code'
+     and t.enabled
+     and t.next_fire_at > v_now
+     and (t.start_at is null or t.start_at <= v_now)
+     and t.id <> all (v_running);
   return array(
     select t.id
       from json_array_elements(p_schedules) with ordinality as g (schedule, ordinal)

@@ -27,6 +27,7 @@ from headway.store.sqlite.triggers.triggers import (
 )
 
 _SQL = statements("triggers/definitions")
+_STARTING_US = 60_000_000  # how long after it registered a worker may not have declared its schedules yet
 _TIMING = ("cron", "every_ms", "tz", "start_at", "end_at")
 _COLUMNS = (*Definition.__struct_fields__, "code")
 _NOTHING = msgspec.Raw(b"null")
@@ -90,7 +91,7 @@ class DefinitionVerbs(Verbs):
             yield from name_tenants(schedules, now)
             ours: list[str] = []
             for schedule in schedules:
-                ours_id = yield from _declare_schedule(schedule, now)
+                ours_id = yield from _declare_and_start(schedule, now)
                 if ours_id is not None:
                     ours.append(ours_id)
             return tuple(ours)
@@ -114,6 +115,18 @@ def _declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Step
         row = row | {name: value for name, value in _said(said).items() if name not in kept}
         if row != before:
             rows[said.kind] = yield from _write(row, now)
+
+
+def _declare_and_start(schedule: NewTrigger, now: int) -> Steps[str | None]:
+    """Write one declared schedule; with run_on_start it is due at once, unless a worker runs it already."""
+    if not schedule.run_on_start:
+        return (yield from _declare_schedule(schedule, now))
+    before = yield from find_trigger(schedule.tenant_id, schedule.type, schedule.name)
+    running = before is not None and (yield Statement(_SQL["running"], (before, now, now - _STARTING_US)))
+    trigger_id = yield from _declare_schedule(schedule, now)
+    if trigger_id is not None and not running:
+        yield Statement(_SQL["start"], (trigger_id, now))
+    return trigger_id
 
 
 def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:

@@ -20,3 +20,24 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 delete from definitions
 where kind = ?1
 returning kind;
+
+-- name: running
+-- a live worker that registered before the schedule was last declared, or a minute ago, has started it already; one that
+-- registered since starts together with the caller
+select 1
+from triggers
+join workers
+  on workers.lease_expires_at > ?2
+  and workers.started_at <= max(coalesce(triggers.declared_at, 0), ?3)
+  and exists (select 1 from json_each(workers.kinds) where value = triggers.kind)
+where triggers.id = ?1
+limit 1;
+
+-- name: start
+-- one that is overdue fires by its catch_up
+update triggers
+set next_fire_at = ?2
+where id = ?1
+  and enabled
+  and next_fire_at > ?2
+  and (start_at is null or start_at <= ?2);
