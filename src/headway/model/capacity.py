@@ -1,6 +1,6 @@
 """How many more jobs may start under partitions, limits and rates, and which of some candidates that lets start.
 
-`limits.sql` of PostgreSQL has the same rules, for there the rows decide.
+PostgreSQL repeats these rules in order/capacity.sql and jobs/claim_limited.sql, because it counts under locks.
 """
 
 from __future__ import annotations

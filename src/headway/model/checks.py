@@ -62,7 +62,7 @@ def check_trigger(trigger: NewTrigger) -> None:
 
 
 def check_trigger_change(change: TriggerChange) -> None:
-    """What it sets; whether the trigger is whole with it, `check_whole_trigger` says of the row as it will be."""
+    """Checks each value that the change sets; `check_whole_trigger` checks the row that comes of it."""
     values = given(change)
     _check_values("trigger", values.get("name"), values)
 
@@ -77,7 +77,7 @@ def check_whole_trigger(type_: str, values: Mapping[str, Any]) -> None:
 
 
 def check_events(events: Sequence[NewEvent]) -> None:
-    """Also raises `InvalidPayload`: who emits does not choose what the jobs are given."""
+    """Raises `InvalidPayload` for a reference to a secret: an emitter must not make jobs read secrets."""
     for event in events:
         if event.name.startswith("headway."):
             raise refusals.event_of_the_engine(event.name)
@@ -86,7 +86,7 @@ def check_events(events: Sequence[NewEvent]) -> None:
 
 
 def check_signals(signals: Sequence[NewSignal]) -> None:
-    """Raises `InvalidPayload`, for the same reason."""
+    """Raises `InvalidPayload` for a reference to a secret: a sender must not make machines read secrets."""
     if any(refers(signal.payload) for signal in signals):
         raise refusals.secret_in_signal()
 

@@ -38,7 +38,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     joining: int | None = None  # the fence of the execution whose children it waits, or waited, for
     joined: str | None = None  # for a fork: the machine that spawned those
     woken: Woken | None = None
-    partition: str | None = None  # the row's, for the worker; an enqueue has it in the job
+    partition: str | None = None  # set by a claim; for an enqueue see NewJob.partition
     home_queue: str | None = (
         None  # where it belongs, while a step with a queue or partition of its own has it elsewhere
     )

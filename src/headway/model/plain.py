@@ -1,4 +1,4 @@
-"""Plain jobs: what most are, and what the stores' shorter ways are for."""
+"""Plain jobs: no key, order or limit, as most are. PostgreSQL enqueues one of them by a shorter function."""
 
 from __future__ import annotations
 

@@ -187,8 +187,8 @@ begin
     select count(*) into v_aside from aside;
     exit when v_aside = 0;
 
-    -- a job set aside under one key was maybe the one to wake others of its other keys: if these have capacity, bring
-    -- others back
+    -- a job set aside under one key may have used the admission of another key that has capacity: admit another job
+    -- there
     v_keys := array(
       select distinct d.key
         from unnest(d_ids, d_keys) as d (id, key)

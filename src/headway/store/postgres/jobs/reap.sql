@@ -118,7 +118,8 @@ as $$
            j.cancel_requested_at,
            case when w.stopping then 0 else 1 end as loss,
            j.losses + case when w.stopping then 0 else 1 end as losses,
-           least(2 * j.backoff_base_ms * 2 ^ least(j.losses, 40), j.backoff_cap_ms) * random() as delay_ms,
+           least(2 * j.backoff_base_ms * 2 ^ least(greatest(j.losses - case when w.stopping then 1 else 0 end, 0), 40),
+                 j.backoff_cap_ms) * random() as delay_ms,
            coalesce('lost with its worker ' || coalesce(w.hostname || ':' || w.pid, j.worker_id::text),
                     'it was running without a worker') as error
       from headway.jobs j

@@ -1,4 +1,5 @@
--- Unique keys: who holds one, and what becomes of a job that finds its key taken.
+-- Unique keys: who holds one, and what becomes of a stored job that finds its key taken. What an enqueue answers is in
+-- enqueue.sql (`enqueued`).
 
 -- The job, other than this one, that has its unique key in scope.
 create function headway.holder(p_job headway.jobs) returns uuid

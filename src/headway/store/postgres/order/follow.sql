@@ -3,8 +3,8 @@
 -- claim handles.
 
 -- Do what follows from the end of executions, or from their jobs leaving `running`: put trains on hold or move them on,
--- stop groups, admit jobs that waited for a limit. p_left are keys that jobs had until now. The caller tells and
--- announces.
+-- stop groups, admit jobs that waited for a limit. p_left are partition keys just given up. The caller must call
+-- tell_dependents and announce.
 create function headway.follow(p_ids uuid[], p_now timestamptz, p_left text[] default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -368,8 +368,6 @@ begin
 end
 $$;
 
--- Delete up to p_limit of each: events that were handled, and that failed, longer ago, with their fires, and fires of no
--- event that are older. Gives how many events, and fires of no event. Skips what others hold.
 -- Delete up to p_limit each of events handled longer ago, events that failed longer ago, both with their fires, and
 -- older fires of schedules. Gives how many events and schedules' fires. Skips rows that others have locked.
 create function headway.prune_fires(p_events_ms bigint, p_failed_ms bigint, p_fires_ms bigint, p_limit integer)

@@ -34,7 +34,7 @@ class Quotas(msgspec.Struct, frozen=True):
         return any(most is not None for most in (self.max_pending, self.max_bytes, self.max_group, self.max_fan_out))
 
     def exceeded(self, name: str, found: int, new: int) -> QueueFull:
-        """So many were found, with the new ones."""
+        """The refusal; `found` counts the new ones, too."""
         return refusals.over_quota(name, self.slug, has=found - new, more=new, most=getattr(self, name))
 
 

@@ -13,7 +13,7 @@ from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.ending import Ending, Running, ending
-from headway.store.sqlite.jobs.moves import write_attempts, write_endings
+from headway.store.sqlite.jobs.write_endings import write_attempts, write_endings
 from headway.store.sqlite.machines.turns import attempt_of_machine, write_machine_attempts
 from headway.store.sqlite.order.follow import follow_ends
 
@@ -26,13 +26,13 @@ class ReapVerbs(Verbs):
         names = json_list(gone)
 
         def probe() -> Steps[list[Reaped] | None]:
-            over = yield from _over(by, self._clock.now())
+            over = yield from _expired_by(by, self._clock.now())
             ((expired, orphaned),) = yield Statement(_SQL["probe"], (over, names))
             return None if expired or orphaned else []
 
         def steps() -> Steps[list[Reaped]]:
             now = self._clock.now()
-            over = yield from _over(by, now)
+            over = yield from _expired_by(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, False))
             reaped = yield from _lose(rows, now)
             yield Statement(_SQL["remove"], (over, names))
@@ -40,7 +40,7 @@ class ReapVerbs(Verbs):
 
         def each() -> Steps[list[Reaped]]:
             now = self._clock.now()
-            over = yield from _over(by, now)
+            over = yield from _expired_by(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, True))
             done, failed = yield from row_by_row("reaping", rows, lambda row: _lose(row, now))
             yield Statement(_SQL["remove"], (over, names))
@@ -50,8 +50,8 @@ class ReapVerbs(Verbs):
         return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
 
 
-def _over(by: str | None, now: int) -> Steps[int]:
-    """Leases that ended by this time are over: now, or never if the reaper's own heartbeats were late."""
+def _expired_by(by: str | None, now: int) -> Steps[int]:
+    """The time up to which ended leases count: now, or 0 (none do) if the reaper's own heartbeats were late."""
     if by is None:
         return now
     ((steady,),) = yield Statement(_SQL["steady"], (by, now))

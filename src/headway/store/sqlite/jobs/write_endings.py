@@ -21,7 +21,7 @@ from headway.store.sqlite.order.departures import Departure, Ends, Tied, ties
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
 
-_SQL = statements("jobs/moves")
+_SQL = statements("jobs/write_endings")
 _BY_ITS_TRAIN = 2
 
 
