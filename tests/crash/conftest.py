@@ -1,4 +1,4 @@
-"""The ground of the crash tests: a database in durable settings, an app on it, an outside ledger and real processes."""
+"""The site of the crash tests: a database in durable settings, an app on it, an outside ledger and real processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from headway import Headway
 from tests.crash import crash_jobs
-from tests.crash.crash_site import Ground, Server, new_server
+from tests.crash.crash_site import CrashSite, Server, new_server
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Fleet
 from tests.crash.stored_rows import Rows
@@ -27,32 +27,32 @@ def durable_server() -> Iterator[Server]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def ground(request: pytest.FixtureRequest) -> Ground:
+def site(request: pytest.FixtureRequest) -> CrashSite:
     """Each store in turn, empty, with the schema."""
-    found: Ground = request.getfixturevalue(f"{request.param}_ground")
+    found: CrashSite = request.getfixturevalue(f"{request.param}_site")
     return found
 
 
 @pytest.fixture
-def sqlite_ground(sqlite_migrated_path: Path, tmp_path: Path) -> Iterator[Ground]:
-    yield from _ground(f"sqlite:///{sqlite_migrated_path}", tmp_path)
+def sqlite_site(sqlite_migrated_path: Path, tmp_path: Path) -> Iterator[CrashSite]:
+    yield from _site(f"sqlite:///{sqlite_migrated_path}", tmp_path)
 
 
 @pytest.fixture
-def postgres_ground(durable_server: Server, tmp_path: Path) -> Iterator[Ground]:
+def postgres_site(durable_server: Server, tmp_path: Path) -> Iterator[CrashSite]:
     url = durable_server.database()
     try:
-        yield from _ground(url, tmp_path)
+        yield from _site(url, tmp_path)
     finally:
         durable_server.drop(url)
 
 
-def _ground(url: str, folder: Path) -> Iterator[Ground]:
+def _site(url: str, folder: Path) -> Iterator[CrashSite]:
     app = Headway(url)
     app.include(crash_jobs.kinds)
     fleet = Fleet(folder, url)
     try:
-        yield Ground(app, fleet, Ledger(folder / "ledger"), Rows(url), url)
+        yield CrashSite(app, fleet, Ledger(folder / "ledger"), Rows(url), url)
     finally:
         fleet.close()
         app.close()

@@ -27,7 +27,7 @@ from tests.crash.stored_rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class CrashSite:
     """What a test stands on."""
 
     app: Headway

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headway.model.status import UNFINISHED
 from tests.crash import ledger
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import Process, until
 
 # nobody alive loses a claim, however busy this machine is: what runs twice at once is then no loss but a fault. The
@@ -18,8 +18,8 @@ PATIENT = {"lease": "10m", "heartbeat": "1s"}
 class Crew:
     """A number of workers, and what the ledger tells of them."""
 
-    def __init__(self, ground: Ground, size: int, *, queues: str = "main") -> None:
-        self._ground = ground
+    def __init__(self, site: CrashSite, size: int, *, queues: str = "main") -> None:
+        self._site = site
         self._queues = queues
         self._begun: set[str] = set()
         self._open: dict[tuple[str, int], int] = {}
@@ -44,16 +44,16 @@ class Crew:
     def until_over(self, within: float) -> None:
         """Wait until all jobs are over; nobody has anything left to look at then, and nothing had to be repaired."""
         until(self._is_over, "every job is over", within=within)
-        until(lambda: not any(self._ground.rows.left().values()), "nothing is left to look at")
+        until(lambda: not any(self._site.rows.left().values()), "nothing is left to look at")
         for process in self._alive:
             assert process.code is None, process.tail()
         for process in self._all:
             repaired = process.lines("waited for what no longer exists")
             assert not repaired, f"something was stuck: {repaired}"
-        self._ground.rows.check()
+        self._site.rows.check()
 
     def _new(self) -> Process:
-        self._all.append(self._ground.fleet.worker(app="ordered_jobs", queues=self._queues, **PATIENT))
+        self._all.append(self._site.fleet.worker(app="ordered_jobs", queues=self._queues, **PATIENT))
         return self._all[-1]
 
     def _kill_one(self) -> bool:
@@ -68,14 +68,14 @@ class Crew:
 
     def _kill(self, victim: Process) -> None:
         # before it happens: no sooner may anybody take over what it runs
-        ledger.append(self._ground.ledger.path, "kill", str(victim.pid))
+        ledger.append(self._site.ledger.path, "kill", str(victim.pid))
         victim.kill()
         self._alive.remove(victim)
         self._alive.append(self._new())
 
     def _look(self) -> None:
         """Take in what the ledger has got since."""
-        entries = self._ground.ledger.read()
+        entries = self._site.ledger.read()
         for entry in entries[self._read :]:
             if entry.event == "start":
                 self._begun.add(entry.subject)
@@ -90,4 +90,4 @@ class Crew:
         return len(self._begun) >= jobs
 
     def _is_over(self) -> bool:
-        return not self._ground.rows.statuses().keys() & set(UNFINISHED)
+        return not self._site.rows.statuses().keys() & set(UNFINISHED)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import until
 
 PROCESSES = 8
@@ -14,11 +14,11 @@ PROCESSES = 8
 
 @pytest.mark.parametrize(("jobs", "held"), [(40, False), (8, True)])
 def test_eight_processes_share_one_file_and_none_is_told_that_it_is_locked(
-    sqlite_ground: Ground, jobs: int, held: bool
+    sqlite_site: CrashSite, jobs: int, held: bool
 ) -> None:
-    fleet, ledger, rows = sqlite_ground.fleet, sqlite_ground.ledger, sqlite_ground.rows
+    fleet, ledger, rows = sqlite_site.fleet, sqlite_site.ledger, sqlite_site.rows
     if held:
-        holder = fleet.script("hold", sqlite_ground.url.removeprefix("sqlite:///"), "0.3")
+        holder = fleet.script("hold", sqlite_site.url.removeprefix("sqlite:///"), "0.3")
         until(lambda: ledger.of("held"), "another program holds the file")
     # a lease that outlasts the crowding of this test: it is about locks
     crowd = [fleet.script("crowd", str(jobs), lease="60s", heartbeat="1s") for _ in range(PROCESSES)]

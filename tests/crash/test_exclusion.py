@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from headway.model.job import NewJob
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import Crew
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import job
@@ -19,9 +19,9 @@ MOST = 3
 PER_QUEUE = 5
 
 
-def test_no_more_run_of_a_key_or_queue_than_its_limit(ground: Ground, request: pytest.FixtureRequest) -> None:
+def test_no_more_run_of_a_key_or_queue_than_its_limit(site: CrashSite, request: pytest.FixtureRequest) -> None:
     """Four keys of which three jobs may run at once; all of a queue of which five may."""
-    ground.app.limit(queue="narrow", max_running=PER_QUEUE)
+    site.app.limit(queue="narrow", max_running=PER_QUEUE)
 
     def build(number: int) -> NewJob:
         limited = {"concurrency": MOST, "concurrency_key": f"k{number % KEYS}"}
@@ -35,16 +35,16 @@ def test_no_more_run_of_a_key_or_queue_than_its_limit(ground: Ground, request: p
             case _:
                 return job(f"main:k{number % KEYS}/{number}", ms=number % 20, **limited)
 
-    entries = _run(ground, request, build)
+    entries = _run(site, request, build)
     of_keys = _peaks(entries, lambda entry: _part(entry, 1))
     assert max(of_keys[f"k{key}"] for key in range(KEYS)) == MOST
     assert _peaks(entries, lambda entry: _part(entry, 0))["narrow"] == PER_QUEUE
 
 
-def test_no_two_run_of_a_partition(ground: Ground, request: pytest.FixtureRequest) -> None:
+def test_no_two_run_of_a_partition(site: CrashSite, request: pytest.FixtureRequest) -> None:
     """Twelve partitions, over two queues, some of whose jobs share limits with others that have no partition."""
     partitions = 3 * KEYS
-    ground.app.limit(queue="narrow", max_running=PER_QUEUE)
+    site.app.limit(queue="narrow", max_running=PER_QUEUE)
 
     def build(number: int) -> NewJob:
         partition = f"p{number % partitions}"
@@ -66,33 +66,33 @@ def test_no_two_run_of_a_partition(ground: Ground, request: pytest.FixtureReques
             case _:
                 return job(f"main:{partition}/{number}", ms=number % 10, partition=partition)
 
-    entries = _run(ground, request, build)
+    entries = _run(site, request, build)
     peaks = _peaks(entries, lambda entry: _part(entry, 1))
     assert [peaks[f"p{number}"] for number in range(partitions)] == [1] * partitions
 
 
-def _run(ground: Ground, request: pytest.FixtureRequest, build: Callable[[int], NewJob]) -> list[Entry]:
+def _run(site: CrashSite, request: pytest.FixtureRequest, build: Callable[[int], NewJob]) -> list[Entry]:
     """Run the jobs while workers are killed; gives the ledger, in which each has its end."""
     kills = request.config.getoption("--crash-kills")
     jobs = request.config.getoption("--crash-jobs")
     patience_s = 60 + jobs / 20
-    crew = Crew(ground, WORKERS, queues="main=8,narrow=8")
+    crew = Crew(site, WORKERS, queues="main=8,narrow=8")
     labels: list[str] = []
     numbers = count()
 
     def enqueue(share: int) -> None:
         batch = [build(next(numbers)) for _ in range(share)]
-        ground.app.enqueue_many(batch)
+        site.app.enqueue_many(batch)
         labels.extend(str(each.correlation_id) for each in batch)
 
     later = jobs // (2 * kills)
     enqueue(jobs - kills * later)
     crew.kill_some(kills, every=jobs * 4 // (kills * 5), within=patience_s, before_each=lambda: enqueue(later))
     crew.until_over(within=patience_s)
-    entries = ground.ledger.read()
+    entries = site.ledger.read()
     assert len(labels) == jobs
     assert {entry.subject for entry in entries if entry.event == "end"} == set(labels)
-    assert ground.rows.statuses() == {"succeeded": jobs}
+    assert site.rows.statuses() == {"succeeded": jobs}
     return entries
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.fault_points import HEARD, TRAIL
 
 
-def test_a_machine_ends_right_wherever_its_worker_is_killed(ground: Ground) -> None:
-    _walk(ground, "none:0:never")
-    points = list(dict.fromkeys(ground.ledger.subjects("point")))
+def test_a_machine_ends_right_wherever_its_worker_is_killed(site: CrashSite) -> None:
+    _walk(site, "none:0:never")
+    points = list(dict.fromkeys(site.ledger.subjects("point")))
     assert len(points) > 20
-    _walk(ground, *points)
-    ground.rows.check()
+    _walk(site, *points)
+    site.rows.check()
 
 
-def _walk(ground: Ground, *points: str) -> None:
+def _walk(site: CrashSite, *points: str) -> None:
     """For each point start a machine, kill its worker there, and let another one finish it."""
-    before = len(ground.ledger.of("walked"))
-    process = ground.fleet.script(*points, program="fault_points")
+    before = len(site.ledger.of("walked"))
+    process = site.fleet.script(*points, program="fault_points")
     assert process.ended(within=120) == 0, process.tail()
-    walked = [subject.split(",") for subject in ground.ledger.subjects("walked")[before:]]
+    walked = [subject.split(",") for subject in site.ledger.subjects("walked")[before:]]
     assert [point for point, *_ in walked] == list(points)
     for point, job_id, killed, finished in walked:
         assert (killed, finished) in (("0", "0"), ("-9", "0")), process.tail()
-        _check(ground, job_id, point)
+        _check(site, job_id, point)
 
 
-def _check(ground: Ground, job_id: str, point: str) -> None:
-    app = ground.app
+def _check(site: CrashSite, job_id: str, point: str) -> None:
+    app = site.app
     job = app.get(job_id)
     assert (job.status, job.error) == ("succeeded", None), point
     # the order in which the signals came is theirs

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from headway.model.trigger import Fire
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import Crew
 from tests.crash.processes import until
 
@@ -19,9 +19,9 @@ EVERY = timedelta(seconds=1)
 
 
 def test_every_time_and_every_event_fires_once_while_workers_are_killed(
-    ground: Ground, request: pytest.FixtureRequest
+    site: CrashSite, request: pytest.FixtureRequest
 ) -> None:
-    app = ground.app
+    app = site.app
     kills = min(60, request.config.getoption("--crash-kills"))
     made = [
         app.create_schedule(
@@ -42,22 +42,22 @@ def test_every_time_and_every_event_fires_once_while_workers_are_killed(
             payload={"label": "{{trigger.name}}/{{event.number}}", "ms": 5},
             dedupe_window=0,
         )
-    crew = Crew(ground, WORKERS)
+    crew = Crew(site, WORKERS)
     events: list[str] = []
     for kill in range(kills):
         new = (app.build_event("parcel.came", {"number": kill * EVENTS_A_KILL + n}) for n in range(EVENTS_A_KILL))
         events += app.emit_many(new)
         share = len(events) - EVENTS_A_KILL // 2
-        until(lambda share=share: _handled(ground) >= share, "events are handled", within=120)
+        until(lambda share=share: _handled(site) >= share, "events are handled", within=120)
         crew.kill_any()
-    until(lambda: _handled(ground) == len(events), "all events are handled", within=120)
+    until(lambda: _handled(site) == len(events), "all events are handled", within=120)
     for number in range(SCHEDULES):
         app.pause_schedule(f"s{number}")
     crew.until_over(within=120)
 
     expected = Counter[str]()
     for number in range(SCHEDULES):
-        times = sorted(_time(fire) for fire in _fires(ground, f"s{number}"))
+        times = sorted(_time(fire) for fire in _fires(site, f"s{number}"))
         assert times[0] == made[number].next_fire_at
         assert times == [times[0] + EVERY * n for n in range(len(times))], "a time is missing, or came twice"
         expected.update(f"s{number}/{time.isoformat().replace('+00:00', 'Z')}" for time in times)
@@ -66,15 +66,15 @@ def test_every_time_and_every_event_fires_once_while_workers_are_killed(
     jobs = app.jobs(kind="go", limit=10_000)
     assert Counter(job.payload["label"] for job in jobs) == expected
     assert {job.status for job in jobs} == {"succeeded"}
-    assert set(ground.ledger.subjects("end")) == set(expected)
+    assert set(site.ledger.subjects("end")) == set(expected)
 
 
-def _handled(ground: Ground) -> int:
-    return ground.rows.events().get("handled", 0)
+def _handled(site: CrashSite) -> int:
+    return site.rows.events().get("handled", 0)
 
 
-def _fires(ground: Ground, schedule: str) -> list[Fire]:
-    fires = ground.app.fires(schedule=schedule, limit=10_000)
+def _fires(site: CrashSite, schedule: str) -> list[Fire]:
+    fires = site.app.fires(schedule=schedule, limit=10_000)
     assert {fire.status for fire in fires} == {"enqueued"}
     return fires
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 
 
-def test_an_app_survives_forks_of_its_process(ground: Ground) -> None:
-    family = ground.fleet.script("fork")
+def test_an_app_survives_forks_of_its_process(site: CrashSite) -> None:
+    family = site.fleet.script("fork")
     code = family.ended()
-    assert ground.ledger.subjects("told") == []
+    assert site.ledger.subjects("told") == []
     assert code == 0, family.tail()
-    acknowledged = ground.ledger.subjects("acknowledged")
+    acknowledged = site.ledger.subjects("acknowledged")
     assert len(acknowledged) == len(set(acknowledged))
-    rows = ground.rows.jobs()
+    rows = site.rows.jobs()
     assert rows.keys() == set(acknowledged)
     assert Counter(row["status"] for row in rows.values()) == {"succeeded": len(acknowledged)}
-    assert Counter(ground.ledger.subjects("start")) == Counter(acknowledged)
+    assert Counter(site.ledger.subjects("start")) == Counter(acknowledged)
     # itself, three children and a child of each
-    assert len({entry.pid for entry in ground.ledger.of("acknowledged")}) == 7
-    assert ground.app.workers() == []
-    ground.rows.check()
+    assert len({entry.pid for entry in site.ledger.of("acknowledged")}) == 7
+    assert site.app.workers() == []
+    site.rows.check()

@@ -10,35 +10,35 @@ from typing import Any
 import apsw
 
 from tests.crash.crash_jobs import gated, gated_plain
-from tests.crash.crash_site import Ground, Server
+from tests.crash.crash_site import CrashSite, Server
 from tests.crash.processes import Process, until
 
 LEASE_S = 2.0
 
 
-def _start(ground: Ground) -> tuple[list[Process], list[Any]]:
+def _start(site: CrashSite) -> tuple[list[Process], list[Any]]:
     """Two workers with four jobs each that run until the gate is open, and are ready to judge others."""
-    workers = [ground.fleet.worker(concurrency=4).started() for _ in range(2)]
+    workers = [site.fleet.worker(concurrency=4).started() for _ in range(2)]
     jobs = [gated.build(["end"]) if number % 2 else gated_plain.build(["end"]) for number in range(8)]
-    ground.app.enqueue_many(jobs)
-    until(lambda: len(ground.ledger.of("start")) == 8, "all eight run")
+    site.app.enqueue_many(jobs)
+    until(lambda: len(site.ledger.of("start")) == 8, "all eight run")
     began = time.time()
-    until(lambda: _last_beat(ground) > began + LEASE_S + 0.5, "they have beaten for a lease")
+    until(lambda: _last_beat(site) > began + LEASE_S + 0.5, "they have beaten for a lease")
     return workers, jobs
 
 
-def _last_beat(ground: Ground) -> float:
-    return min(worker.heartbeat_at.timestamp() for worker in ground.app.workers())
+def _last_beat(site: CrashSite) -> float:
+    return min(worker.heartbeat_at.timestamp() for worker in site.app.workers())
 
 
-def _goes_on(ground: Ground, workers: list[Process], jobs: list[Any]) -> None:
+def _goes_on(site: CrashSite, workers: list[Process], jobs: list[Any]) -> None:
     """Everybody beats again, well after reapers could reap, and nothing was lost."""
     began = time.time()
-    until(lambda: _last_beat(ground) > began + LEASE_S + 1.5, "beats long after it")
-    assert ground.rows.statuses_of(jobs) == {"running"}
-    ground.fleet.open_gate("end")
-    until(lambda: ground.rows.statuses_of(jobs) == {"succeeded"}, "all succeed")
-    found, attempts = ground.rows.jobs(), ground.rows.attempts()
+    until(lambda: _last_beat(site) > began + LEASE_S + 1.5, "beats long after it")
+    assert site.rows.statuses_of(jobs) == {"running"}
+    site.fleet.open_gate("end")
+    until(lambda: site.rows.statuses_of(jobs) == {"succeeded"}, "all succeed")
+    found, attempts = site.rows.jobs(), site.rows.attempts()
     for job in jobs:
         assert (found[job.id]["fence"], found[job.id]["losses"]) == (1, 0)
         assert (job.id, 2) not in attempts
@@ -47,27 +47,27 @@ def _goes_on(ground: Ground, workers: list[Process], jobs: list[Any]) -> None:
         assert len(worker.worker_ids) == 1
 
 
-def test_no_live_job_is_reaped_because_postgresql_was_frozen(durable_server: Server, postgres_ground: Ground) -> None:
-    workers, jobs = _start(postgres_ground)
+def test_no_live_job_is_reaped_because_postgresql_was_frozen(durable_server: Server, postgres_site: CrashSite) -> None:
+    workers, jobs = _start(postgres_site)
     with durable_server.frozen():
         time.sleep(1.5 * LEASE_S)
-    _goes_on(postgres_ground, workers, jobs)
+    _goes_on(postgres_site, workers, jobs)
 
 
-def test_no_live_job_is_reaped_because_somebody_held_the_write_lock(sqlite_ground: Ground) -> None:
-    workers, jobs = _start(sqlite_ground)
-    with contextlib.closing(apsw.Connection(sqlite_ground.url.removeprefix("sqlite:///"))) as other:
+def test_no_live_job_is_reaped_because_somebody_held_the_write_lock(sqlite_site: CrashSite) -> None:
+    workers, jobs = _start(sqlite_site)
+    with contextlib.closing(apsw.Connection(sqlite_site.url.removeprefix("sqlite:///"))) as other:
         other.execute("begin immediate")
         time.sleep(1.5 * LEASE_S)
         other.execute("rollback")
-    _goes_on(sqlite_ground, workers, jobs)
+    _goes_on(sqlite_site, workers, jobs)
 
 
-def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqlite_ground: Ground) -> None:
-    worker = sqlite_ground.fleet.worker(grace="1s").started()
-    sqlite_ground.app.enqueue_many([gated.build(["never"])])
-    until(lambda: len(sqlite_ground.ledger.of("start")) == 1, "it runs")
-    with contextlib.closing(apsw.Connection(sqlite_ground.url.removeprefix("sqlite:///"))) as other:
+def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqlite_site: CrashSite) -> None:
+    worker = sqlite_site.fleet.worker(grace="1s").started()
+    sqlite_site.app.enqueue_many([gated.build(["never"])])
+    until(lambda: len(sqlite_site.ledger.of("start")) == 1, "it runs")
+    with contextlib.closing(apsw.Connection(sqlite_site.url.removeprefix("sqlite:///"))) as other:
         other.execute("begin immediate")
         worker.signal(signal.SIGTERM)
         worker.ended(within=30)
@@ -76,11 +76,11 @@ def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqli
 
 
 def test_a_worker_ends_within_its_grace_while_postgresql_is_frozen(
-    durable_server: Server, postgres_ground: Ground
+    durable_server: Server, postgres_site: CrashSite
 ) -> None:
-    worker = postgres_ground.fleet.worker(grace="1s").started()
-    postgres_ground.app.enqueue_many([gated.build(["never"])])
-    until(lambda: len(postgres_ground.ledger.of("start")) == 1, "it runs")
+    worker = postgres_site.fleet.worker(grace="1s").started()
+    postgres_site.app.enqueue_many([gated.build(["never"])])
+    until(lambda: len(postgres_site.ledger.of("start")) == 1, "it runs")
     with durable_server.frozen():
         time.sleep(0.3)  # so that something is on its way
         worker.signal(signal.SIGTERM)

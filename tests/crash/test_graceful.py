@@ -8,14 +8,14 @@ import signal
 import pytest
 
 from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import is_running, until
 
 TERM = signal.SIGTERM
 
 
-def test_sigterm_lets_running_jobs_finish_and_claims_no_more(ground: Ground) -> None:
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+def test_sigterm_lets_running_jobs_finish_and_claims_no_more(site: CrashSite) -> None:
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     worker = fleet.worker().started()
     jobs = [gated.build(["go"]), gated_plain.build(["go"]), gated_once.build("go")]
     app.enqueue_many(jobs)
@@ -34,9 +34,9 @@ def test_sigterm_lets_running_jobs_finish_and_claims_no_more(ground: Ground) -> 
 
 @pytest.mark.parametrize(("grace", "signals"), [("300ms", 1), ("10m", 2)])
 def test_what_does_not_end_in_time_is_given_back_for_nothing_and_runs_elsewhere(
-    ground: Ground, grace: str, signals: int
+    site: CrashSite, grace: str, signals: int
 ) -> None:
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     worker = fleet.worker(grace=grace).started()
     jobs = [gated.build(["never", ""]), gated_plain.build(["never", ""])]
     once = gated_once.build("later")
@@ -64,8 +64,8 @@ def test_what_does_not_end_in_time_is_given_back_for_nothing_and_runs_elsewhere(
     assert ledger.subjects("start").count(once.id) == 1
 
 
-def test_a_supervisor_replaces_a_killed_worker_and_passes_sigterm_on(sqlite_ground: Ground) -> None:
-    app, fleet, ledger = sqlite_ground.app, sqlite_ground.fleet, sqlite_ground.ledger
+def test_a_supervisor_replaces_a_killed_worker_and_passes_sigterm_on(sqlite_site: CrashSite) -> None:
+    app, fleet, ledger = sqlite_site.app, sqlite_site.fleet, sqlite_site.ledger
     # a long lease: what the killed worker held must be found by the newcomer
     supervisor = fleet.worker(processes=2, lease="60s", heartbeat="20s")
     until(lambda: len(fleet.worker_pids()) == 2, "two workers start")
@@ -84,8 +84,8 @@ def test_a_supervisor_replaces_a_killed_worker_and_passes_sigterm_on(sqlite_grou
     assert app.workers() == []
 
 
-def test_workers_end_in_good_order_when_their_supervisor_is_killed(sqlite_ground: Ground) -> None:
-    app, fleet, ledger, rows = sqlite_ground.app, sqlite_ground.fleet, sqlite_ground.ledger, sqlite_ground.rows
+def test_workers_end_in_good_order_when_their_supervisor_is_killed(sqlite_site: CrashSite) -> None:
+    app, fleet, ledger, rows = sqlite_site.app, sqlite_site.fleet, sqlite_site.ledger, sqlite_site.rows
     supervisor = fleet.worker(processes=2, grace="300ms")
     until(lambda: len(supervisor.lines("worker started")) == 2, "two workers start")
     job = app.enqueue(gated.build(["never"])).id

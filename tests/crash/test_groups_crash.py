@@ -9,7 +9,7 @@ from itertools import count, pairwise
 import pytest
 
 from headway import Headway
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import Crew
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import MAX_ATTEMPTS, job, job_once
@@ -27,21 +27,21 @@ class Expected:
     ends: set[str] = field(default_factory=set)
 
 
-def test_what_waits_for_others_runs_after_them_and_once(ground: Ground, request: pytest.FixtureRequest) -> None:
+def test_what_waits_for_others_runs_after_them_and_once(site: CrashSite, request: pytest.FixtureRequest) -> None:
     kills = request.config.getoption("--crash-kills")
     sets = max(SORTS, request.config.getoption("--crash-jobs") // (10 * kills))
     patience_s = 60 + kills * sets / 2
-    crew = Crew(ground, WORKERS)
+    crew = Crew(site, WORKERS)
     expected = Expected()
     numbers = count()
 
     def enqueue() -> None:
         for _ in range(sets):
-            _enqueue(ground.app, next(numbers), expected)
+            _enqueue(site.app, next(numbers), expected)
 
     crew.kill_some(kills, every=3 * sets, within=patience_s, before_each=enqueue)
     crew.until_over(within=patience_s)
-    _check(ground.ledger.read(), expected)
+    _check(site.ledger.read(), expected)
 
 
 def _enqueue(app: Headway, number: int, expected: Expected) -> None:

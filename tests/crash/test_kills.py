@@ -9,7 +9,7 @@ import pytest
 
 from headway.model.job import NewJob
 from tests.crash.crash_jobs import once, plain, work
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.ledger import Entry
 from tests.crash.processes import Process, until
 from tests.crash.stored_rows import Row
@@ -18,35 +18,35 @@ LEASE_S = 2.0
 WORKERS = 3
 
 
-def test_no_acknowledged_job_is_lost_while_workers_are_killed(ground: Ground, request: pytest.FixtureRequest) -> None:
+def test_no_acknowledged_job_is_lost_while_workers_are_killed(site: CrashSite, request: pytest.FixtureRequest) -> None:
     kills = request.config.getoption("--crash-kills")
     jobs = max(request.config.getoption("--crash-jobs"), kills + 1)
-    fleet, acknowledged = ground.fleet, []
+    fleet, acknowledged = site.fleet, []
     killed: list[Process] = []
     alive = [fleet.worker(concurrency=8) for _ in range(WORKERS)]
     for share in range(kills + 1):
         batch = [_job(number) for number in range(share, jobs, kills + 1)]
-        acknowledged += [each.id for each in ground.app.enqueue_many(batch)]
+        acknowledged += [each.id for each in site.app.enqueue_many(batch)]
         if share == kills - 1:
-            acknowledged += _until_settled_in(ground, alive)
+            acknowledged += _until_settled_in(site, alive)
         if share < kills:
-            victim = _busy(ground, alive)
+            victim = _busy(site, alive)
             victim.kill()
             killed.append(victim)
             alive.remove(victim)
             if share < kills - 1:  # the jobs of the last one are found by its lease, as no newcomer finds it gone
                 alive.append(fleet.worker(concurrency=8))
-    _until_over(ground, len(acknowledged))
+    _until_over(site, len(acknowledged))
 
-    rows, attempts = ground.rows.jobs(), ground.rows.attempts()
+    rows, attempts = site.rows.jobs(), site.rows.attempts()
     assert {row["id"] for row in rows.values() if row["retry_of"] is None} == set(acknowledged)
     at_least_once = {job_id: row for job_id, row in rows.items() if row["delivery"] == "at_least_once"}
     assert Counter(row["status"] for row in at_least_once.values()) == {"succeeded": len(at_least_once)}
     _check_attempts(rows, attempts)
-    _check_ledger(ground.ledger.read(), rows, attempts)
-    _check_chains(rows, ground.ledger.subjects("start"))
+    _check_ledger(site.ledger.read(), rows, attempts)
+    _check_chains(rows, site.ledger.subjects("start"))
     _check_stuck(killed, attempts)
-    ground.rows.check()
+    site.rows.check()
 
 
 def _job(number: int) -> NewJob:
@@ -60,11 +60,11 @@ def _job(number: int) -> NewJob:
             return work.build(ms=ms, fails=int(number % 10 == 3))
 
 
-def _busy(ground: Ground, alive: list[Process]) -> Process:
+def _busy(site: CrashSite, alive: list[Process]) -> Process:
     """A worker in the midst of several jobs, wherever it is in claiming, running and settling them."""
 
     def find() -> Process | None:
-        runs = ground.ledger.open_runs()
+        runs = site.ledger.open_runs()
         busy = [process for process in alive if runs.get(process.pid, 0) >= 2]
         return random.choice(busy) if busy else None
 
@@ -72,24 +72,24 @@ def _busy(ground: Ground, alive: list[Process]) -> Process:
     return found
 
 
-def _until_settled_in(ground: Ground, alive: list[Process]) -> list[str]:
+def _until_settled_in(site: CrashSite, alive: list[Process]) -> list[str]:
     """All have looked around and run something: whom they lose now they find by its lease alone. Gives the jobs that
     were added until then: else the others might have done all before the youngest begins."""
     added: list[str] = []
 
     def is_so() -> bool:
-        if {process.pid for process in alive} <= {entry.pid for entry in ground.ledger.read()}:
+        if {process.pid for process in alive} <= {entry.pid for entry in site.ledger.read()}:
             return True
-        added.extend(each.id for each in ground.app.enqueue_many([plain.build(ms=20) for _ in range(4)]))
+        added.extend(each.id for each in site.app.enqueue_many([plain.build(ms=20) for _ in range(4)]))
         return False
 
     until(is_so, "every worker runs jobs")
     return added
 
 
-def _until_over(ground: Ground, jobs: int) -> None:
+def _until_over(site: CrashSite, jobs: int) -> None:
     def is_over() -> bool:
-        statuses = ground.rows.statuses()
+        statuses = site.rows.statuses()
         return not statuses.keys() & {"queued", "scheduled", "running"}
 
     until(is_over, f"the end of {jobs} jobs", within=60 + jobs / 20)

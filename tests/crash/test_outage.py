@@ -8,7 +8,7 @@ import pytest
 
 from headway.errors import StoreUnavailable
 from tests.crash.crash_jobs import gated, gated_plain, work
-from tests.crash.crash_site import Ground, Server
+from tests.crash.crash_site import CrashSite, Server
 from tests.crash.processes import until
 
 LEASE_S = 2.0
@@ -17,13 +17,13 @@ SIZE = 20
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_no_live_job_is_reaped_because_the_database_was_away(
-    durable_server: Server, postgres_ground: Ground, mode: str
+    durable_server: Server, postgres_site: CrashSite, mode: str
 ) -> None:
     app, fleet, ledger, rows = (
-        postgres_ground.app,
-        postgres_ground.fleet,
-        postgres_ground.ledger,
-        postgres_ground.rows,
+        postgres_site.app,
+        postgres_site.fleet,
+        postgres_site.ledger,
+        postgres_site.rows,
     )
     workers = [fleet.worker(concurrency=4).started() for _ in range(2)]
     ends_away = [gated.build(["away"]) if number % 2 else gated_plain.build(["away"]) for number in range(4)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.crash.crash_jobs import neighbour, poison
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import until
 
 
-def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(ground: Ground) -> None:
-    app, fleet, rows = ground.app, ground.fleet, ground.rows
+def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(site: CrashSite) -> None:
+    app, fleet, rows = site.app, site.fleet, site.rows
     pills, neighbours = {}, {}
     for queue, signaled in (("exits", False), ("signals", True)):
         pills[queue] = poison.using(queue=queue).build(signaled)
@@ -28,7 +28,7 @@ def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(ground: 
         return not rows.statuses().keys() & {"queued", "scheduled", "running"}
 
     until(is_over, "every job is over")
-    jobs, attempts, starts = rows.jobs(), rows.attempts(), Counter(ground.ledger.subjects("start"))
+    jobs, attempts, starts = rows.jobs(), rows.attempts(), Counter(site.ledger.subjects("start"))
     for queue, pill in pills.items():
         row = jobs[pill.id]
         assert (row["status"], row["losses"], row["tries"]) == ("dead", pill.max_losses, 0)

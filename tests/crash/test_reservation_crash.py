@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import PATIENT
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import job
@@ -18,8 +18,8 @@ from tests.crash.stored_rows import Row
 EXPIRES_S = 1.0
 
 
-def test_a_killed_run_now_leaves_a_lost_attempt_and_a_free_queue(ground: Ground) -> None:
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+def test_a_killed_run_now_leaves_a_lost_attempt_and_a_free_queue(site: CrashSite) -> None:
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     fleet.worker(app="ordered_jobs", queues="main").started()
     victim = fleet.script("run_now", "main", "inside/1", f"{EXPIRES_S}s", program="ordered_jobs")
     until(lambda: ledger.of("start"), "it runs")
@@ -37,14 +37,14 @@ def test_a_killed_run_now_leaves_a_lost_attempt_and_a_free_queue(ground: Ground)
     assert min(attempt["started_at"] for attempt in others) >= reservation["expires_at"]
     assert attempts[job_id, 1]["worker_id"] not in {attempt["worker_id"] for attempt in others}
     assert len(attempts) == 3
-    ground.rows.check()
+    site.rows.check()
 
 
 def test_nobody_begins_in_a_reserved_queue_while_its_holders_are_killed(
-    ground: Ground, request: pytest.FixtureRequest
+    site: CrashSite, request: pytest.FixtureRequest
 ) -> None:
     kills = max(3, request.config.getoption("--crash-kills") // 3)
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     workers = [fleet.worker(app="ordered_jobs", queues="main", **PATIENT).started() for _ in range(2)]
     left: list[Row] = []
     labels = (f"outside/{number}" for number in count())
@@ -72,7 +72,7 @@ def test_nobody_begins_in_a_reserved_queue_while_its_holders_are_killed(
     assert len(spans) >= 3 * kills
     for begin, end in spans:
         assert not [at for at in starts if begin < at < end]
-    ground.rows.check()
+    site.rows.check()
 
 
 def _reserved(entries: list[Entry]) -> list[tuple[float, float]]:

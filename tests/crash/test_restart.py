@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.crash.crash_jobs import gated, gated_once, gated_plain
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import until
 
 
-def test_a_newcomer_reaps_the_killed_worker_of_its_machine_at_once(ground: Ground) -> None:
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+def test_a_newcomer_reaps_the_killed_worker_of_its_machine_at_once(site: CrashSite) -> None:
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     slow = {"lease": "10m", "heartbeat": "3m", "reap_every": "3m"}
     victim = fleet.worker(**slow).started()
     bystander = fleet.worker(queues="other", **slow).started()

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import Crew
 from tests.crash.ordered_jobs import Collector
 from tests.crash.processes import Process, until
@@ -16,26 +16,24 @@ WORKERS = 3
 PAUSE_S = 0.3  # a new worker needs some time to begin
 
 
-def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, request: pytest.FixtureRequest) -> None:
-    app = ground.app
+def test_no_signal_is_lost_or_doubled_while_workers_are_killed(site: CrashSite, request: pytest.FixtureRequest) -> None:
+    app = site.app
     kills = request.config.getoption("--crash-kills")
     signals = 5 * request.config.getoption("--crash-jobs")
     machines = max(20, signals // 100)
     patience_s = 60 + signals / 50
     jobs = app.enqueue_many(Collector.kind().using(unique_key=f"c{n}").build() for n in range(machines))
-    crew = Crew(ground, WORKERS)
+    crew = Crew(site, WORKERS)
     # they take as long as the killing does
     senders = [
-        ground.fleet.script(
+        site.fleet.script(
             "signals", f"s{number}", str(signals // SENDERS), f"{kills * PAUSE_S}", program="ordered_jobs"
         )
         for number in range(SENDERS)
     ]
     for kill in range(1, kills + 1):
         share = signals * kill // (kills + 1) // 2  # some are undone, and counted as sent by their sender alone
-        until(
-            lambda share=share: _sent(ground) >= share or not _any_runs(senders), "signals are sent", within=patience_s
-        )
+        until(lambda share=share: _sent(site) >= share or not _any_runs(senders), "signals are sent", within=patience_s)
         crew.kill_any()
     for sender in senders:
         assert sender.ended(within=patience_s) == 0, sender.tail()
@@ -43,7 +41,7 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, r
     crew.until_over(within=patience_s)
 
     sent = defaultdict(list)
-    for text in _texts(ground):
+    for text in _texts(site):
         sent[text.partition("/")[0]].append(text)
     assert sum(map(len, sent.values())) > signals // 2
     for number, job in enumerate(jobs):
@@ -56,12 +54,12 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(ground: Ground, r
             assert of_one == sorted(of_one), "one sender's signals came in another order"
 
 
-def _texts(ground: Ground) -> list[str]:
-    return [text for subject in ground.ledger.subjects("sent") for text in subject.split(",")]
+def _texts(site: CrashSite) -> list[str]:
+    return [text for subject in site.ledger.subjects("sent") for text in subject.split(",")]
 
 
-def _sent(ground: Ground) -> int:
-    return len(_texts(ground))
+def _sent(site: CrashSite) -> int:
+    return len(_texts(site))
 
 
 def _any_runs(senders: list[Process]) -> bool:

@@ -6,12 +6,12 @@ import signal
 from datetime import UTC, datetime
 
 from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.processes import Process, state_of, until
 
 
-def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+def test_a_stale_worker_writes_nothing(site: CrashSite) -> None:
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     stale = fleet.worker(queues="main,own").started()
     # the second run of some is over when the stale worker wakes, that of others goes on
     over = [gated.build(["stale", ""]), gated.build(["stale", ""]), gated_plain.build(["stale", ""])]
@@ -20,7 +20,7 @@ def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
     ids = [each.id for each in app.enqueue_many([*over, *goes_on, failed])]
     until(lambda: len(ledger.of("start")) == 7, "the stale worker runs all")
 
-    _suspend(stale, ground)
+    _suspend(stale, site)
     heir = fleet.worker().started()
     until(lambda: rows.statuses_of(over) == {"succeeded"}, "the heir ends some")
     until(lambda: rows.statuses_of(goes_on) == {"running"}, "the heir runs others")
@@ -49,13 +49,13 @@ def test_a_stale_worker_writes_nothing(ground: Ground) -> None:
     assert stale.code is None
 
 
-def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(ground: Ground) -> None:
+def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(site: CrashSite) -> None:
     """Whoever was away (the database, or the network between) must have the chance to beat first."""
-    app, fleet, ledger, rows = ground.app, ground.fleet, ground.ledger, ground.rows
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     worker = fleet.worker().started()
     job = app.enqueue(gated.build(["end"])).id
     until(lambda: ledger.of("start"), "it runs")
-    _suspend(worker, ground)
+    _suspend(worker, site)
     (suspended,) = app.workers()
     until(lambda: suspended.lease_expires_at < datetime.now(UTC), "its lease is over")
     newcomer = fleet.worker(queues="own").started()
@@ -69,13 +69,13 @@ def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(ground: Ground
     assert (rows.jobs()[job]["fence"], rows.jobs()[job]["losses"]) == (1, 0)
 
 
-def _suspend(process: Process, ground: Ground) -> None:
+def _suspend(process: Process, site: CrashSite) -> None:
     """SIGSTOP between two writes: a stopped process that holds the lock of a SQLite file keeps everybody out."""
 
     def is_suspended() -> bool:
         process.signal(signal.SIGSTOP)
         until(lambda: state_of(process.pid) == "T", "it stops")
-        if ground.rows.can_be_written():
+        if site.rows.can_be_written():
             return True
         process.signal(signal.SIGCONT)
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.crash.crash_site import Ground
+from tests.crash.crash_site import CrashSite
 from tests.crash.killed_workers import Crew
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import MAX_ATTEMPTS
@@ -17,13 +17,13 @@ WORKERS = 4
 RUN = ("start", "cut", "raise", "end")
 
 
-def test_trains_keep_their_order_while_workers_are_killed(ground: Ground, request: pytest.FixtureRequest) -> None:
+def test_trains_keep_their_order_while_workers_are_killed(site: CrashSite, request: pytest.FixtureRequest) -> None:
     kills = request.config.getoption("--crash-kills")
     cars = max(600, request.config.getoption("--crash-jobs"))
     patience_s = 60 + cars / 20
-    crew = Crew(ground, WORKERS)
+    crew = Crew(site, WORKERS)
     enqueuers = [
-        ground.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="ordered_jobs")
+        site.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="ordered_jobs")
         for number in range(ENQUEUERS)
     ]
     crew.kill_some(kills, every=cars * 4 // (kills * 5), within=patience_s)
@@ -31,13 +31,13 @@ def test_trains_keep_their_order_while_workers_are_killed(ground: Ground, reques
         assert enqueuer.ended(within=patience_s) == 0, enqueuer.tail()
     crew.until_over(within=patience_s)
 
-    told = Told.of(ground.ledger.read())
+    told = Told.of(site.ledger.read())
     assert len(told.committed) >= cars
     for train, entries in told.runs.items():
         _check_order(told, _check_runs(told, train, entries))
     _check_complete(told)
-    assert Counter(row["retry_of"] is None for row in ground.rows.jobs().values())[True] == len(told.committed)
-    assert ground.app.trains() == []
+    assert Counter(row["retry_of"] is None for row in site.rows.jobs().values())[True] == len(told.committed)
+    assert site.app.trains() == []
 
 
 @dataclass
