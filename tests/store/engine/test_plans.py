@@ -278,6 +278,10 @@ VERBS = [
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_touches_only_its_batch_on_postgres(crowded, pg_ops, make, held, verb, mode):
     crowded.execute(f"set local plan_cache_mode = {mode}")
+    crowded.execute("savepoint cold")
+    cold = measure(crowded, _verbs(pg_ops, make, 0, held)[verb][0])  # its pages are the catalogue's, too
+    assert cold.scanned == 0, f"{verb}: {cold}\n{cold.plan}"
+    crowded.execute("rollback to savepoint cold")
     for n in range(7):  # a cached plan may turn generic after five
         op, batch = _verbs(pg_ops, make, n, held)[verb]
         cost = measure(crowded, op)
