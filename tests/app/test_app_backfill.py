@@ -74,6 +74,15 @@ def test_a_dry_run_makes_nothing_and_says_what_would_be_made(app: Headway, call:
     assert [each.payload for each in made] == [each.payload for each in planned]
 
 
+def test_a_secret_of_the_payload_is_not_shown(app: Headway) -> None:
+    @app.job
+    def sign(password: str) -> None: ...
+
+    app.create_schedule("s", "@hourly", kind="sign", payload={"password": "hunter2"})
+    for dry_run in (True, False):
+        assert "hunter2" not in str(app.backfill_schedule("s", NOON - HOUR, NOON, dry_run=dry_run))
+
+
 def test_no_time_fires_twice_whoever_fires_it(app: Headway, clock: Any, ran: list[Any]) -> None:
     hourly(app, catch_up="all")
     clock.advance(3 * HOUR)  # nobody was here: three times are due

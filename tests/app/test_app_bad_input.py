@@ -129,7 +129,7 @@ CASES: list[tuple[str, Callable[[Headway], Any], type[HeadwayError], str]] = [
     ("schedule", lambda app: app.create_schedule("a", kind="work", crom="* * * * *"), InvalidJob, "mean cron"),
     ("trigger", lambda app: app.create_trigger("a", "b.c", knd="work"), InvalidJob, "no option knd: did you mean kind"),
     ("limits", lambda app: app.limit(queue="q", max_runing=1), InvalidJob, "mean max_running"),
-    ("setting", lambda app: Headway(app.url, leese="30s"), ConfigError, "'leese' is not a setting: use url, lease"),
+    ("setting", lambda app: Headway(app.url, leese="30s"), ConfigError, "'leese' is not a setting: use url, tz, lease"),
     ("pause", lambda app: app.pause("no spaces"), InvalidJob, "queue='no spaces' is not a valid name"),
 ]
 

@@ -42,6 +42,7 @@ _FIRED_TIMES = """
 select f.nominal_at
   from headway.fires f
  where f.trigger_id = $1::uuid
+   and f.nominal_at is not null
    and f.nominal_at = any ($2::timestamptz[])
  order by f.nominal_at
 """
