@@ -1,4 +1,4 @@
-"""Which jobs may be moved in their line, and beside which others."""
+"""Which jobs may be moved in their line, and beside which others; and which may be taken out of their train."""
 
 from __future__ import annotations
 
@@ -61,3 +61,11 @@ def check_neighbour(job: InLine, near: InLine) -> None:
         is_locomotive = job.train is not None and near.status not in FINISHED
         what = f"the locomotive ({near.status})" if is_locomotive else near.status
         raise refusals.has_no_place(near.id, what)
+
+
+def check_skippable(job_id: str, train: str | None, status: Status) -> None:
+    """Raises `NotAllowed` for a job that is no car, or runs."""
+    if train is None:
+        raise refusals.not_a_car(job_id)
+    if status == "running":
+        raise refusals.car_is_running(job_id)

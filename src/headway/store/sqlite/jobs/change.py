@@ -10,6 +10,7 @@ import msgspec
 from headway.clock import to_micros
 from headway.model import audit
 from headway.model.changing import check_changeable, status_after, timed
+from headway.model.departure import Departure
 from headway.model.job import Change
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
@@ -17,8 +18,8 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.positions import positions
-from headway.store.sqlite.jobs.unique import covers, refuse_taken
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.jobs.unique import enters, refuse_taken
+from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limited import guard_queues_of
 
@@ -48,7 +49,7 @@ class ChangeVerbs(Verbs):
             moved = timed(change, now)
             values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(moved)
             to = status_after(status, moved, now)
-            if to != status and key is not None and not covers(scope, status) and covers(scope, to):
+            if key is not None and enters(scope, status, to):
                 yield from refuse_taken(job_id, rowid, key)
             if to == "queued" and position is None:
                 position = (yield from positions(1))[0]

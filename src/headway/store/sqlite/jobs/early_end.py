@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headway.model.departure import Departure
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.order.departures import Departure, Tied
+from headway.store.sqlite.order.departures import TiedRow
 
 _SQL = statements("jobs/early_end")
 
@@ -16,10 +17,10 @@ def cancel_rows(rows: Sequence[tuple[int, int, str]]) -> Batch:
     return Batch(_SQL["cancel"], rows)
 
 
-def end_early(jobs: Iterable[Tied], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
+def end_early(jobs: Iterable[TiedRow], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
     """Cancel these unfinished jobs, running ones by request; gives the departures of those that ended."""
-    asked: list[Tied] = []
-    ended: list[Tied] = []
+    asked: list[TiedRow] = []
+    ended: list[TiedRow] = []
     for job in jobs:
         (asked if job.status == "running" else ended).append(job)
     if asked:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from headway.model.departure import Departure
 from headway.model.fleet import Promoted
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import row_by_row
@@ -16,7 +17,7 @@ from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
 from headway.store.sqlite.order.arrivals import do_postponed
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.rates import next_refill, refill

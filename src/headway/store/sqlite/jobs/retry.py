@@ -8,6 +8,7 @@ import msgspec
 
 from headway.errors import Duplicate
 from headway.model import refusals
+from headway.model.departure import Departure
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -20,7 +21,7 @@ from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import give_back, move_inboxes
 from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, TrainKey
+from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import behind_others, inherit_edges, reopen_edges

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.model.departure import Departure, Tied
 from headway.model.ids import new_id
 from headway.model.reasons import superseded
 from headway.model.status import FINISHED, AttemptStatus, Status
@@ -14,10 +15,10 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.ending import Ending, Running, ending, forget_spawn
-from headway.store.sqlite.jobs.unique import holder_of_key
+from headway.store.sqlite.jobs.unique import enters, holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
-from headway.store.sqlite.order.departures import Departure, Ends, Tied, ties
+from headway.store.sqlite.order.departures import Ends, ties
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
 
@@ -146,7 +147,7 @@ def _over(endings: Sequence[Ending]) -> Iterator[str]:
 def _asks_for_key(end: Ending) -> bool:
     """Whether the move may conflict with another job's key: it enters the unique scope, or passes the key on."""
     job = end.job
-    return job.unique_key is not None and (end.retried or (job.covers(end.to) and not job.covers("running")))
+    return job.unique_key is not None and (end.retried or enters(job.unique_scope, "running", end.to))
 
 
 def _write_keyed(end: Ending, now: int) -> Steps[None]:
@@ -183,8 +184,8 @@ def _fail_keyed(end: Ending, now: int) -> Steps[None]:
         yield from write_turns([end], now)
     else:
         yield Statement(_SQL["finish"], _finish(end, now))
-    enters = job.covers("scheduled" if end.delay_ms > 0 else "queued")
-    error = superseded(job.unique_key, holder) if holder is not None and enters else None
+    wanted = job.covers("scheduled" if end.delay_ms > 0 else "queued")
+    error = superseded(job.unique_key, holder) if holder is not None and wanted else None
     end.heir_ended = error is not None
     yield Statement(_SQL["copy"], _copy(end, now, error))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from headway.model.departure import Departure
 from headway.model.machine import Began, Child
 from headway.model.reasons import ended_by
 from headway.store.ops import Op, Statement, Steps
@@ -15,7 +16,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.joins import read_statuses
 
 _SQL = statements("machines/children")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headway.model.departure import Tied
 from headway.model.job import Settlement
 from headway.model.machine import Place, Turn, Woken
 from headway.model.signal import Received, satisfied
@@ -19,7 +20,6 @@ from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.insert import match_flag, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
-from headway.store.sqlite.order.departures import Tied
 from headway.store.sqlite.order.limited import guard_queues_of
 
 _SQL = statements("machines/turns")

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from headway.model.departure import Departure
 from headway.model.machine import Woken
 from headway.store.ops import Batch, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
+from headway.store.sqlite.jobs.unique import enters, holder_of_key, supersede
 from headway.store.sqlite.machines.inbox import meets, names_there
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.departures import ties
 
 _SQL = statements("machines/wake")
 
@@ -25,13 +26,6 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True):
     unique_key: str | None
     unique_scope: str
 
-    def asks_for_key(self) -> bool:
-        return (
-            self.unique_key is not None
-            and covers(self.unique_scope, "queued")
-            and not covers(self.unique_scope, "waiting")
-        )
-
 
 def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Departure]]:
     """Queue these machines; gives those that ended instead, because another job has their unique key."""
@@ -39,7 +33,7 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
     ended: list[Departure] = []
     for machine in machines:
         move = (machine.rowid, woken, now)
-        if not machine.asks_for_key():
+        if machine.unique_key is None or not enters(machine.unique_scope, "waiting", "queued"):
             going.append(move)
             continue
         holder = yield from holder_of_key(machine.rowid)

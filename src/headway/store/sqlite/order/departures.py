@@ -1,13 +1,12 @@
-"""Departures: a job leaves its status or queue, and what that may set free: its train, limits, joins and group."""
+"""Departures: reads what ties jobs to others, for model/departure.py to say what they set free."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
-from headway.model.limit import concurrency_key, partition_key, rate_key, tenant_key
-from headway.model.status import Status
+from headway.model.departure import Departure, Tied
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
@@ -17,71 +16,10 @@ _SQL = statements("order/departures")
 TrainKey = tuple[str, str]
 
 
-class Tied(msgspec.Struct, frozen=True, array_like=True):
-    """What ties a job to others, read before it moves."""
+class TiedRow(Tied, frozen=True, array_like=True):
+    """The same with its number in the table."""
 
-    rowid: int
-    id: str
-    tenant_id: str
-    kind: str
-    queue: str
-    status: Status
-    train: str | None
-    holds_when_canceled: int | None
-    holds_when_dead: int | None
-    partition: str | None
-    concurrency: int | None
-    concurrency_key: str | None
-    rate_count: int | None
-    rate_key: str | None
-    limited: int
-    limited_by: str | None
-    group_id: str | None
-    awaited: int  # by jobs with `after`
-
-    def has_seat(self) -> bool:
-        """Whether it is the locomotive of its train."""
-        return self.train is not None and self.status in ("queued", "running", "scheduled", "waiting")
-
-
-class Departure(msgspec.Struct, frozen=True):
-    """A job that left its status or queue, and where it went."""
-
-    job: Tied
-    to: Status
-    heir: str | None = None  # the new job that retries it: it takes over its train and its dependents
-    spared: bool = False  # its train moves on, whatever on_canceled says
-
-    def holds(self) -> bool:
-        """Whether its end puts its train on hold."""
-        job = self.job
-        if self.spared or not job.has_seat():
-            return False
-        if self.to == "canceled":
-            return bool(job.holds_when_canceled)
-        return self.failed and bool(job.holds_when_dead)
-
-    @property
-    def failed(self) -> bool:
-        """Whether it is over without success; one that a new job retries is not."""
-        return self.to in ("dead", "canceled") or (self.to == "failed" and self.heir is None)
-
-    def freed(self) -> Iterator[str]:
-        """The limit keys under which another job may start now."""
-        job = self.job
-        # a limited job held no slot; a queued one may hold the slot that it was admitted for
-        queued = job.status == "queued" and job.limited_by is None
-        if job.status != "running" and not queued:
-            return
-        if job.partition is not None:
-            yield partition_key(job.tenant_id, job.partition)
-        if job.concurrency_key is not None:
-            yield concurrency_key(job.tenant_id, job.kind, job.concurrency_key)
-        if queued or job.limited == 1:
-            yield concurrency_key(job.tenant_id, job.kind, None)
-            yield tenant_key(job.tenant_id)
-        if queued:
-            yield rate_key(job.tenant_id, job.kind, job.rate_key)
+    rowid: int = 0
 
 
 class Ends(msgspec.Struct, frozen=True):
@@ -92,7 +30,7 @@ class Ends(msgspec.Struct, frozen=True):
     over: list[str]  # every job that is over, where a trigger listens to how jobs end
 
 
-def ties(rowids: Iterable[int]) -> Steps[dict[int, Tied]]:
+def ties(rowids: Iterable[int]) -> Steps[dict[int, TiedRow]]:
     """What ties these jobs to others; to be read before they move."""
     rows = yield Statement(_SQL["ties"], (json_list(list(rowids)),))
-    return {row[0]: Tied(*row) for row in rows}
+    return {row[-1]: TiedRow(*row) for row in rows}

@@ -1,8 +1,8 @@
 -- name: ties
 -- what ties these jobs to others, before they move
 select
-  rowid, id, tenant_id, kind, queue, status, train, on_canceled = 'hold', on_dead = 'hold', partition, concurrency,
+  id, tenant_id, kind, queue, status, train, on_canceled = 'hold', on_dead = 'hold', partition, concurrency,
   concurrency_key, rate_count, rate_key, limited, limited_by, group_id,
-  exists (select 1 from edges where parent_id = jobs.id)
+  exists (select 1 from edges where parent_id = jobs.id), rowid
 from jobs
 where rowid in (select value from json_each(?1));

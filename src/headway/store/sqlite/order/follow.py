@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headway.model.departure import Departure
 from headway.model.status import FINISHED
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, Ends, TrainKey, ties
+from headway.store.sqlite.order.departures import Ends, TrainKey, ties
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
 from headway.store.sqlite.order.limited import admit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headway.model import refusals
+from headway.model.departure import Departure
 from headway.model.group import NewGroup
 from headway.model.job import NewJob
 from headway.store.ops import Batch, Statement, Steps
@@ -12,7 +13,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.joins import add_edge_rows
 
 _SQL = statements("order/group_members")

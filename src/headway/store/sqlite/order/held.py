@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from headway.model.departure import Departure
 from headway.model.status import Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import covers, holder_of_key, supersede
-from headway.store.sqlite.order.departures import Departure, ties
+from headway.store.sqlite.jobs.unique import enters, holder_of_key, supersede
+from headway.store.sqlite.order.departures import ties
 
 _SQL = statements("order/held")
 
@@ -24,18 +25,13 @@ class Held(msgspec.Struct, frozen=True):
     unique_key: str | None
     unique_scope: str
 
-    def asks_for_key(self) -> bool:
-        return (
-            self.unique_key is not None and covers(self.unique_scope, self.to) and not covers(self.unique_scope, "held")
-        )
-
 
 def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
     """Release these jobs; gives those that ended instead, because another job has their unique key."""
     going: dict[Status, list[int]] = {}
     ended: list[Departure] = []
     for job in jobs:
-        if not job.asks_for_key():
+        if job.unique_key is None or not enters(job.unique_scope, "held", job.to):
             going.setdefault(job.to, []).append(job.rowid)
             continue
         holder = yield from holder_of_key(job.rowid)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from headway.model import refusals
+from headway.model.departure import Departure
 from headway.model.job import NewJob
 from headway.model.reasons import ended_by
 from headway.model.status import FINISHED, Status, edge_state
@@ -15,7 +16,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Departure, TrainKey, ties
+from headway.store.sqlite.order.departures import TrainKey, ties
 from headway.store.sqlite.order.held import Held, no_longer_pending, release_held
 
 _SQL = statements("order/joins")

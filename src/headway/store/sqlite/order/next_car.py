@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headway.model.departure import Departure
 from headway.model.status import Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.order.departures import Departure, TrainKey
+from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.held import Held, release_held
 
 _SQL = statements("order/next_car")

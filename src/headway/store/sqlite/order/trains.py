@@ -6,6 +6,7 @@ from headway.clock import from_micros
 from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
+from headway.model.moving import check_skippable
 from headway.model.status import FINISHED, Status
 from headway.model.train import Hold, Train
 from headway.store.ops import Op, Row, Statement, Steps
@@ -55,7 +56,7 @@ class TrainVerbs(Verbs):
                 return None
             rowid, tenant, train = rows[0][:3]
             status: Status = rows[0][3]
-            _check_skippable(job_id, train, status)
+            check_skippable(job_id, train, status)
             if status in FINISHED:
                 if not (yield from end_hold(tenant, train, job_id)):
                     raise refusals.car_is_over(job_id, status, train)
@@ -142,13 +143,6 @@ def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
         yield Statement(_SQL["cleared"], (tenant, train))
         yield from follow(now=now, trains=[(tenant, train)])
     return len(rows)
-
-
-def _check_skippable(job_id: str, train: str | None, status: Status) -> None:
-    if train is None:
-        raise refusals.not_a_car(job_id)
-    if status == "running":
-        raise refusals.car_is_running(job_id)
 
 
 def _train(row: Row) -> Train:
