@@ -1,4 +1,4 @@
-"""Every verb of the SQLite store, gathered; chapter by chapter as in `store/ops.py`."""
+"""Every verb of the SQLite store, gathered; chapter by chapter as in `store/ops/`."""
 
 from __future__ import annotations
 
@@ -72,4 +72,4 @@ class SqliteOps(
     QueueVerbs,
     TenantVerbs,
 ):
-    """The verbs of `store/ops.py` for a SQLite file; the clock is the host's, passed as a parameter."""
+    """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""
