@@ -181,8 +181,8 @@ def _machines(store: str, plan: Plan) -> Iterator[Row]:
 
 def _pickups(store: str) -> Iterator[Row]:
     for where, label, goals in (
-        ("across", "across processes", {50: 25, 95: 80, 99: None}),
-        ("within", "in one process", {50: 2, 95: None, 99: None}),
+        ("across", "across processes", {50: 4, 95: 10, 99: None}),
+        ("within", "in one process", {50: 4, 95: None, 99: None}),
     ):
         for percentile, most in goals.items():
             yield Row(
