@@ -290,12 +290,17 @@ def test_limits_hold_the_program(bench: Bench) -> None:
 
 
 def test_a_worker_that_does_not_listen_holds_nobody_up(bench: Bench) -> None:
-    script = READY + "import os\nfor _ in range(200): os.write(1, b'z' * 1_048_576)\nopen(sys.argv[1], 'w').close()"
-    done = bench.folder / "done"
+    # it waits until it was heard to be ready: in a flood that line may be among what is skipped
+    script = READY + (
+        "import os, time\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)\n"
+        "for _ in range(200): os.write(1, b'z' * 1_048_576)\nopen(sys.argv[1], 'w').close()"
+    )
+    done, go = bench.folder / "done", bench.folder / "go"
 
     async def story() -> None:
-        task = asyncio.ensure_future(bench.process(*python(script, str(done))).run())
+        task = asyncio.ensure_future(bench.process(*python(script, str(done), str(go))).run())
         await bench.ready.wait()
+        go.touch()
         until = time.monotonic() + 20
         while not done.exists() and time.monotonic() < until:
             time.sleep(0.05)  # the whole event loop stands still
