@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from headway.model.duration import to_ms
 from tests import sizes_and_seeds
 from tests.postgres_databases import Databases, ReusedDatabases
 from tests.sizes_and_seeds import RandomWalk
+
+_CRASH = Path(__file__).parent / "crash"
 
 START = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 """Where held clocks begin: far from the host's time, so that a stray look at the real clock shows."""
@@ -44,6 +47,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return sizes_and_seeds.header(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the crash tests, which mostly wait, over the run: the other processes compute meanwhile."""
+    waiting = [item for item in items if _CRASH in item.path.parents]
+    others = [item for item in items if _CRASH not in item.path.parents]
+    spread: list[pytest.Item] = []
+    taken = done = 0
+    for _, module in groupby(others, key=lambda item: item.path):  # not inside a module, whose fixtures may be shared
+        spread += (tests := list(module))
+        done += len(tests)
+        due = len(waiting) * done // len(others)
+        spread += waiting[taken:due]
+        taken = due
+    items[:] = spread + waiting[taken:]
 
 
 @pytest.fixture(scope="session")
