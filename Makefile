@@ -12,8 +12,8 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/headway demo
 
-# Three tests run at a time, which keeps two cores busy: many tests wait. make test JOBS=1 for one, JOBS=8 for eight.
-JOBS ?= 3
+# Four tests run at a time, which keeps two cores busy: many tests wait. make test JOBS=1 for one, JOBS=8 for eight.
+JOBS ?= 4
 PYTEST := $(BIN)/python -m pytest $(if $(filter-out 1,$(JOBS)),--numprocesses $(JOBS) --dist worksteal) --durations 10
 
 # the many processes that tests start need not compile the same modules again
