@@ -62,6 +62,23 @@ def test_a_worker_that_was_stopping_loses_its_jobs_at_no_charge(db, delivery, to
     assert (attempt.status, attempt.worker_id) == ("lost", worker)
 
 
+def test_a_stopping_worker_makes_the_next_try_wait_no_longer(db):
+    jobs = [db.enqueue(max_losses=9, backoff_base_ms=10_000, backoff_cap_ms=HOUR_MS) for _ in range(30)]
+    first = db.worker(lease_ms=60_000)
+    assert len(db.claim(first, limit=30)) == 30
+    db.advance("61s")
+    assert len(db.reap()) == 30
+    db.advance("1h")
+    db.promote()
+    second = db.worker(lease_ms=60_000)
+    assert len(db.claim(second, limit=30)) == 30
+    db.run(db.ops.retire(second))
+    lost_at = db.advance("61s")
+    assert len(db.reap()) == 30
+    # after one loss a random part of 20 s, as before: of 30 parts of 40 s some would be longer
+    assert max(db.job(job.id).scheduled_for - lost_at for job in jobs).total_seconds() <= 20
+
+
 def test_a_reaped_worker_is_removed(db):
     lost, idle, alive = db.worker(lease_ms=1_000), db.worker(lease_ms=2_000), db.worker()
     db.start(lost)
