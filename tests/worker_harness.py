@@ -156,6 +156,7 @@ class Workshop:
                 yield "holds"
         else:
             conn = apsw.Connection(str(self.store.path))
+            conn.set_busy_timeout(10_000)
             conn.execute("begin")
             conn.execute("select * from jobs").fetchall()
             yield "reads"

@@ -113,6 +113,7 @@ class Rows:
     @contextmanager
     def _file(self) -> Iterator[apsw.Connection]:
         conn = apsw.Connection(self._url.removeprefix("sqlite:///"), flags=apsw.SQLITE_OPEN_READWRITE)
+        conn.set_busy_timeout(10_000)
         try:
             yield conn
         finally:

@@ -57,6 +57,7 @@ def test_no_live_job_is_reaped_because_postgresql_was_frozen(durable_server: Ser
 def test_no_live_job_is_reaped_because_somebody_held_the_write_lock(sqlite_site: CrashSite) -> None:
     workers, jobs = _start(sqlite_site)
     with contextlib.closing(apsw.Connection(sqlite_site.url.removeprefix("sqlite:///"))) as other:
+        other.set_busy_timeout(10_000)  # a worker may be writing this moment
         other.execute("begin immediate")
         time.sleep(1.5 * LEASE_S)
         other.execute("rollback")
@@ -68,6 +69,7 @@ def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqli
     sqlite_site.app.enqueue_many([gated.build(["never"])])
     until(lambda: len(sqlite_site.ledger.of("start")) == 1, "it runs")
     with contextlib.closing(apsw.Connection(sqlite_site.url.removeprefix("sqlite:///"))) as other:
+        other.set_busy_timeout(10_000)  # a worker may be writing this moment
         other.execute("begin immediate")
         worker.signal(signal.SIGTERM)
         worker.ended(within=30)

@@ -163,6 +163,7 @@ def test_a_worker_goes_on_after_somebody_held_the_write_lock(sqlite_path: Path, 
         (job_id,) = shop.enqueue(works.build())
         await started.wait()
         with contextlib.closing(apsw.Connection(str(sqlite_path))) as other:
+            other.set_busy_timeout(10_000)  # the worker may be writing this moment
             other.execute("begin immediate")
             finish.set()
             await shop.until(lambda: bool(lines("cannot be reached")))
