@@ -10,7 +10,7 @@ from headway import Context, Done, Machine, Next, Registry, step
 from headway.define import ClaimedStep, MachineKind, StepContext
 from headway.model.ids import new_id
 from headway.model.job import Claim, NewJob, Settlement
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from headway.model.outcome import Outcomes
 from headway.model.signal import NewSignal, Received
 
@@ -89,7 +89,7 @@ def versions(*numbers: int, migrates: bool = False) -> list[type[Machine]]:
     return made
 
 
-def claim(place: Place | None = None, **changes: Any) -> Claim:
+def claim(checkpoint: Checkpoint | None = None, **changes: Any) -> Claim:
     given: dict[str, Any] = {
         "id": new_id(),
         "tenant_id": "00000000-0000-0000-0000-000000000000",
@@ -108,19 +108,19 @@ def claim(place: Place | None = None, **changes: Any) -> Claim:
         "correlation_id": "corr",
         "trace_id": "trace",
         "meta": None,
-        "place": None if place is None else msgspec.json.encode(place).decode(),
+        "checkpoint": None if checkpoint is None else msgspec.json.encode(checkpoint).decode(),
     }
     return Claim(**given | changes)
 
 
-def admitted(registry: Registry, place: Place | None, **changes: Any) -> ClaimedStep | None:
+def admitted(registry: Registry, checkpoint: Checkpoint | None, **changes: Any) -> ClaimedStep | None:
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
-    return kind.claimed_step(claim(place, **changes))
+    return kind.claimed_step(claim(checkpoint, **changes))
 
 
-def visited(registry: Registry, place: Place | None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
-    claimed = admitted(registry, place, **changes)
+def visited(registry: Registry, checkpoint: Checkpoint | None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
+    claimed = admitted(registry, checkpoint, **changes)
     assert claimed is not None
     ctx = claimed.context(claimed.claim, tenant="default", worker_id="w")
     claimed.invocation(ctx)
@@ -137,7 +137,7 @@ def signal(name: str, payload: Any = None) -> Received:
     return Received(new_id(), name, payload, 1_900_000_000_000_000, f"dedup-{name}")
 
 
-def thing(registry: Registry, place: Place | None = None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
+def thing(registry: Registry, checkpoint: Checkpoint | None = None, **changes: Any) -> tuple[ClaimedStep, StepContext]:
     @registry.machine
     class Thing(Machine, version=2, name="thing", queue="checkout"):
         State = Order
@@ -161,4 +161,4 @@ def thing(registry: Registry, place: Place | None = None, **changes: Any) -> tup
         def helper(self, ctx: Context) -> Outcomes:
             return Done()
 
-    return visited(registry, place or Place(version=2, step="start"), **changes)
+    return visited(registry, checkpoint or Checkpoint(version=2, step="start"), **changes)

@@ -11,7 +11,7 @@ from headway import Await, Context, Done, Headway, Machine, Next, Registry, Slee
 from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.job import Settlement
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from tests.define.sample_machines import LIMIT, Order, admitted, claim, settlement_of, signal, thing
 
 
@@ -29,22 +29,24 @@ def test_a_step_sees_its_state_and_job(registry: Registry) -> None:
     assert (ctx.step, ctx.version, ctx.tries, ctx.losses, ctx.fence) == ("start", 2, 1, 1, 5)
     assert (ctx.signals, ctx.inbox, ctx.children, ctx.timed_out) == ((), (), (), False)
     assert not claimed.joins
-    _, ctx = thing(Registry(), Place(version=2, step="ship", state=msgspec.Raw(b'{"order":7,"paid":true}'), joining=3))
+    _, ctx = thing(
+        Registry(), Checkpoint(version=2, step="ship", state=msgspec.Raw(b'{"order":7,"paid":true}'), joining=3)
+    )
     assert ctx.state == Order(7, paid=True)
     assert (ctx.claim.max_attempts, ctx.claim.timeout_ms) == (9, 5_000)
 
 
 def test_a_committed_state_that_the_code_cannot_read_is_given_back_like_an_unknown_step(registry: Registry) -> None:
-    thing(registry, Place(version=2, step="start"))
-    place = Place(version=2, step="start", state=msgspec.Raw(b'{"order":"x"}'))
-    assert admitted(registry, place) is None
+    thing(registry, Checkpoint(version=2, step="start"))
+    checkpoint = Checkpoint(version=2, step="start", state=msgspec.Raw(b'{"order":"x"}'))
+    assert admitted(registry, checkpoint) is None
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
-    assert kind.unknown(claim(place)).startswith('the state of this machine "thing", which does not fit its State')
+    assert kind.unknown(claim(checkpoint)).startswith('the state of this machine "thing", which does not fit its State')
 
 
 def test_a_machine_that_names_no_next_step_has_failed(registry: Registry) -> None:
-    claimed, ctx = thing(registry, Place(version=2, step="start"))
+    claimed, ctx = thing(registry, Checkpoint(version=2, step="start"))
     with pytest.raises(InvalidOutcome, match="it names no step"):
         claimed.settlement_of(ctx, Next(None), result_limit=100, state_limit=1_000, continues=True)  # type: ignore[arg-type]
 
@@ -64,7 +66,7 @@ def test_handle_takes_the_error_and_the_context(registry: Registry) -> None:
 
 def test_the_signals_of_a_step_are_those_of_its_await_in_order_of_arrival(registry: Registry) -> None:
     there = (signal("b", 1), signal("other"), signal("a", 2), signal("b", 3))
-    _, ctx = thing(registry, Place(version=2, step="ship", awaiting=("a", "b"), woken="signal", signals=there))
+    _, ctx = thing(registry, Checkpoint(version=2, step="ship", awaiting=("a", "b"), woken="signal", signals=there))
     assert [(each.name, each.payload) for each in ctx.signals] == [("b", 1), ("a", 2), ("b", 3)]
     assert [each.name for each in ctx.inbox] == ["b", "other", "a", "b"]
     assert (ctx.inbox[0].dedup_key, ctx.inbox[0].status, ctx.inbox[0].job_id) == ("dedup-b", "pending", ctx.job_id)
@@ -78,8 +80,8 @@ def test_timed_out_is_what_the_signals_do_not_contradict(
     registry: Registry, match: Any, there: list[str], timed_out: bool
 ) -> None:
     signals = tuple(map(signal, there))
-    place = Place(version=2, step="ship", awaiting=("a", "b"), match=match, woken="timeout", signals=signals)
-    _, ctx = thing(registry, place)
+    checkpoint = Checkpoint(version=2, step="ship", awaiting=("a", "b"), match=match, woken="timeout", signals=signals)
+    _, ctx = thing(registry, checkpoint)
     assert ctx.timed_out is timed_out
 
 
@@ -92,39 +94,39 @@ def moved(settlement: Settlement) -> tuple[Any, ...]:
     return turn.queue, turn.partition, turn.home_queue, turn.home_partition
 
 
-AWAY = Place(version=2, step="store", partition="mine", home_queue="checkout", home_partition="mine")
+AWAY = Checkpoint(version=2, step="store", partition="mine", home_queue="checkout", home_partition="mine")
 
 
 @pytest.mark.parametrize(
-    ("place", "queue", "to", "expected"),
+    ("checkpoint", "queue", "to", "expected"),
     [
-        # at home: to a step without a place of its own, to one with a queue, to one with a partition
-        (Place(version=2, step="start", partition="mine"), "checkout", "ship", (None, None, None, None)),
+        # at home: to a step without a queue of its own, to one with a queue, to one with a partition
+        (Checkpoint(version=2, step="start", partition="mine"), "checkout", "ship", (None, None, None, None)),
         (
-            Place(version=2, step="start", partition="mine"),
+            Checkpoint(version=2, step="start", partition="mine"),
             "checkout",
             "store",
             ("warehouse", "mine", "checkout", "mine"),
         ),
         (
-            Place(version=2, step="start", partition="mine"),
+            Checkpoint(version=2, step="start", partition="mine"),
             "checkout",
             "bill",
             ("checkout", "bill_42", "checkout", "mine"),
         ),
-        (Place(version=2, step="start"), "checkout", "bill", ("checkout", "bill_42", "checkout", None)),
-        # away: home again, to the same place, to another place
+        (Checkpoint(version=2, step="start"), "checkout", "bill", ("checkout", "bill_42", "checkout", None)),
+        # away: home again, to the same queue, to another one
         (AWAY, "warehouse", "start", ("checkout", "mine", None, None)),
         (AWAY, "warehouse", "store", (None, None, None, None)),
         (AWAY, "warehouse", "bill", ("checkout", "bill_42", "checkout", "mine")),
         # a home that is where the step wants to be anyway
-        (Place(version=2, step="start", partition="mine"), "warehouse", "store", (None, None, None, None)),
+        (Checkpoint(version=2, step="start", partition="mine"), "warehouse", "store", (None, None, None, None)),
     ],
 )
 def test_a_step_with_a_queue_or_partition_moves_and_the_next_one_goes_home(
-    registry: Registry, place: Place, queue: str, to: str, expected: tuple[Any, ...]
+    registry: Registry, checkpoint: Checkpoint, queue: str, to: str, expected: tuple[Any, ...]
 ) -> None:
-    claimed, ctx = thing(registry, place, queue=queue)
+    claimed, ctx = thing(registry, checkpoint, queue=queue)
     settlement = settlement_of(claimed, ctx, Next(to), continues=True)
     assert moved(settlement) == expected
     # what moves is taken by a worker of that queue, never continued in this slot
@@ -141,7 +143,7 @@ def test_the_partition_of_the_next_step_is_made_of_the_state_that_it_gets(regist
 def test_the_next_visit_begins_with_what_the_last_one_committed(registry: Registry) -> None:
     there = (signal("a"),)
     claimed, ctx = thing(
-        registry, Place(version=2, step="ship", awaiting=("a",), woken="signal", joining=3, signals=there)
+        registry, Checkpoint(version=2, step="ship", awaiting=("a",), woken="signal", joining=3, signals=there)
     )
     settlement = settlement_of(claimed, ctx, Next("start", Order(7, paid=True)), continues=True)
     left = msgspec.json.encode([signal("late", 1)]).decode()

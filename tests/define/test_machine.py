@@ -9,7 +9,7 @@ import pytest
 from headway import Context, Done, Machine, Registry, step
 from headway.define.machine import snake
 from headway.errors import InvalidJob, InvalidPayload
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from headway.model.outcome import Outcomes
 from tests.define.sample_machines import App, Order, checkout
 
@@ -74,12 +74,12 @@ def test_a_machine_is_enqueued_at_its_start_with_its_version(registry: Registry)
     machine.using(unique_key="order:44", priority=7).enqueue(order=44)
     first, second, third = app.jobs
     assert (first.kind, first.queue, first.payload, first.max_attempts) == ("checkout", "checkout", '{"order":42}', 3)
-    assert first.place == Place(version=2, step="start")
+    assert first.checkpoint == Checkpoint(version=2, step="start")
     assert first.partition == "order_42"
     assert second.payload == '{"order":43,"paid":true}'
-    assert (third.unique_key, third.priority, third.place) == ("order:44", 7, first.place)
+    assert (third.unique_key, third.priority, third.checkpoint) == ("order:44", 7, first.checkpoint)
     assert machine.build(order=45).id != machine.build(order=45).id
-    assert machine.kind().build_from({"order": 46}).place == first.place
+    assert machine.kind().build_from({"order": 46}).checkpoint == first.checkpoint
 
 
 def test_a_machine_whose_start_has_a_queue_of_its_own_begins_away_from_home(registry: Registry) -> None:
@@ -91,11 +91,11 @@ def test_a_machine_whose_start_has_a_queue_of_its_own_begins_away_from_home(regi
 
     job = M.build(a=7)
     assert (job.queue, job.partition) == ("away", "start_7")
-    assert job.place == Place(version=1, step="start", home_queue="home", home_partition="p_7")
+    assert job.checkpoint == Checkpoint(version=1, step="start", home_queue="home", home_partition="p_7")
     job = M.using(queue="elsewhere", partition="q").build(a=7)
     assert (job.queue, job.partition) == ("away", "start_7")
-    assert job.place is not None
-    assert (job.place.home_queue, job.place.home_partition) == ("elsewhere", "q")
+    assert job.checkpoint is not None
+    assert (job.checkpoint.home_queue, job.checkpoint.home_partition) == ("elsewhere", "q")
 
 
 def test_a_class_that_is_registered_nowhere_or_twice_says_so(registry: Registry) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headway import Await, Done, Machine, Next, Registry, Replay, Sleep, Spawn, Stop
 from headway.errors import InvalidOutcome, InvalidPayload
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from tests.define.sample_machines import LIMIT, Order, checkout, settlement_of, signal, thing
 
 
@@ -23,7 +23,7 @@ def registry() -> Registry:
 
 def test_next_commits_the_state_and_goes_on(registry: Registry) -> None:
     there = (signal("a"), signal("other"))
-    claimed, ctx = thing(registry, Place(version=2, step="start", awaiting=("a",), signals=there))
+    claimed, ctx = thing(registry, Checkpoint(version=2, step="start", awaiting=("a",), signals=there))
     ctx.state.paid = True
     settlement = settlement_of(claimed, ctx, Next("ship"))
     turn = settlement.turn
@@ -77,7 +77,7 @@ def test_a_given_state_is_committed_instead_of_the_contexts(registry: Registry) 
 
 def test_replay_runs_the_same_step_again_without_progress(registry: Registry) -> None:
     there = (signal("a"),)
-    claimed, ctx = thing(registry, Place(version=2, step="ship", awaiting=("a",), signals=there))
+    claimed, ctx = thing(registry, Checkpoint(version=2, step="ship", awaiting=("a",), signals=there))
     settlement = settlement_of(claimed, ctx, Replay(delay="90s"))
     turn = settlement.turn
     assert turn is not None
@@ -171,7 +171,7 @@ def test_sleep_goes_on_later(registry: Registry) -> None:
 
 def test_done_keeps_the_state_and_stores_the_result(registry: Registry) -> None:
     there = (signal("a"),)
-    claimed, ctx = thing(registry, Place(version=2, step="ship", awaiting=("a",), signals=there))
+    claimed, ctx = thing(registry, Checkpoint(version=2, step="ship", awaiting=("a",), signals=there))
     ctx.state.paid = True
     settlement = settlement_of(claimed, ctx, Done({"shipped": 42}))
     turn = settlement.turn
@@ -254,8 +254,8 @@ def test_spawn_makes_children_of_its_own_tenant_that_know_their_parent(registry:
         ("corr", "trace"),
     ]
     assert {child.tenant_id for child in turn.children} == {claimed.claim.tenant_id}
-    assert turn.children[0].place == Place(parent_id=claimed.claim.id)
-    assert turn.children[2].place == Place(version=2, step="start", parent_id=claimed.claim.id)
+    assert turn.children[0].checkpoint == Checkpoint(parent_id=claimed.claim.id)
+    assert turn.children[2].checkpoint == Checkpoint(version=2, step="start", parent_id=claimed.claim.id)
     one = settlement_of(claimed, ctx, Spawn([kid.build(1)])).turn
     assert one is not None
     assert one.note == "1 child"

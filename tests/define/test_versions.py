@@ -10,7 +10,7 @@ import pytest
 from headway import Context, Done, Machine, Next, Registry, step
 from headway.define import MachineKind
 from headway.errors import InvalidJob, InvalidOutcome
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from headway.model.outcome import Outcomes
 from tests.define.sample_machines import admitted, claim, settlement_of, versions, visited
 
@@ -31,10 +31,10 @@ def test_versions_of_one_name_are_one_kind_enqueued_as_the_newest(registry: Regi
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
     assert {version: edition.machine for version, edition in kind.editions.items()} == {1: one, 2: two, 3: three}
-    newest = kind.build_from({}).place
+    newest = kind.build_from({}).checkpoint
     assert newest is not None
     assert newest.version == 3
-    old = one.build().place
+    old = one.build().checkpoint
     assert old is not None
     assert old.version == 1
 
@@ -86,7 +86,7 @@ def test_a_claim_is_run_by_the_version_that_its_row_has(registry: Registry) -> N
     for machine in versions(1, 2):
         registry.machine(machine)
     for version in (1, 2):
-        claimed = admitted(registry, Place(version=version, step=f"only{version}"))
+        claimed = admitted(registry, Checkpoint(version=version, step=f"only{version}"))
         assert claimed is not None
         assert (claimed.edition.version, claimed.step.name, claimed.migrates) == (version, f"only{version}", False)
     by_name_alone = admitted(registry, None)
@@ -99,22 +99,22 @@ def test_an_unknown_version_or_step_is_not_admitted_and_named(registry: Registry
         registry.machine(machine)
     kind = registry["thing"]
     assert isinstance(kind, MachineKind)
-    for place, says in (
-        (Place(version=1, step="start"), 'version 1 of machine "thing" (here: 2, 3)'),
-        (Place(version=4, step="start"), 'version 4 of machine "thing" (here: 2, 3)'),
+    for checkpoint, says in (
+        (Checkpoint(version=1, step="start"), 'version 1 of machine "thing" (here: 2, 3)'),
+        (Checkpoint(version=4, step="start"), 'version 4 of machine "thing" (here: 2, 3)'),
         (
-            Place(version=3, step="only2"),
+            Checkpoint(version=3, step="only2"),
             'step "only2" of machine "thing" (keep it, or add a version with migrate_from)',
         ),
     ):
-        assert admitted(registry, place) is None
-        assert kind.unknown(claim(place)) == says
+        assert admitted(registry, checkpoint) is None
+        assert kind.unknown(claim(checkpoint)) == says
 
 
 def test_a_newer_version_is_never_migrated_back(registry: Registry) -> None:
     for machine in versions(1, 2, migrates=True):
         registry.machine(machine)
-    assert admitted(registry, Place(version=3, step="start")) is None
+    assert admitted(registry, Checkpoint(version=3, step="start")) is None
 
 
 # migrate_from
@@ -147,10 +147,10 @@ def test_a_state_of_an_older_version_is_migrated_and_goes_with_the_outcome(regis
         return {"orders": [state["order"]]}
 
     migrating(registry, answer)
-    place = Place(version=1, step="pack")
+    checkpoint = Checkpoint(version=1, step="pack")
     if committed:
-        place = Place(version=1, step="pack", state=msgspec.Raw(b'{"order":7}'))
-    claimed, ctx = visited(registry, place)
+        checkpoint = Checkpoint(version=1, step="pack", state=msgspec.Raw(b'{"order":7}'))
+    claimed, ctx = visited(registry, checkpoint)
     assert seen == [(1, {"order": 7 if committed else 42})]
     assert (claimed.migrates, ctx.version, ctx.step) == (True, 3, "pack")
     assert ctx.state.orders == [seen[0][1]["order"]]
@@ -166,7 +166,7 @@ def test_a_state_of_an_older_version_is_migrated_and_goes_with_the_outcome(regis
 
 def test_a_migration_may_say_where_it_goes_on(registry: Registry) -> None:
     migrating(registry, lambda version, state: Next("start", {"orders": []}))
-    claimed, ctx = visited(registry, Place(version=2, step="a step of old"))
+    claimed, ctx = visited(registry, Checkpoint(version=2, step="a step of old"))
     assert (claimed.step.name, ctx.state.orders) == ("start", [])
     turn = settlement_of(claimed, ctx, Done(1)).turn
     assert turn is not None
@@ -176,11 +176,11 @@ def test_a_migration_may_say_where_it_goes_on(registry: Registry) -> None:
 def test_a_migration_that_leaves_it_at_a_step_that_is_gone_is_an_invalid_outcome(registry: Registry) -> None:
     migrating(registry, lambda version, state: {"orders": []})
     with pytest.raises(InvalidOutcome, match=r"has no step a step of old.*let migrate_from return Next"):
-        visited(registry, Place(version=2, step="a step of old"))
+        visited(registry, Checkpoint(version=2, step="a step of old"))
 
 
 @pytest.mark.parametrize("rubbish", [None, 7, {"orders": "x"}, {}, Next("nowhere", {"orders": []}), Next("start", 7)])
 def test_a_migration_that_returns_rubbish_is_an_invalid_outcome(registry: Registry, rubbish: Any) -> None:
     migrating(registry, lambda version, state: rubbish)
     with pytest.raises(InvalidOutcome, match="thing"):
-        visited(registry, Place(version=1, step="start"))
+        visited(registry, Checkpoint(version=1, step="start"))

@@ -65,8 +65,8 @@ def test_with_a_clock_timeouts_and_sleeps_come_in_order_of_time(app: Headway) ->
 def test_drain_leaves_versions_alone_that_are_not_known_here(app: Headway) -> None:
     machine = checkout(app)
     job = machine.build(order=1)
-    assert job.place is not None
-    job = msgspec.structs.replace(job, place=msgspec.structs.replace(job.place, version=7))
+    assert job.checkpoint is not None
+    job = msgspec.structs.replace(job, checkpoint=msgspec.structs.replace(job.checkpoint, version=7))
     app.enqueue(job)
     summary = drain(app, with_scheduled=True)
     assert (summary.succeeded, summary.dead, app.get(job.id).status) == (0, 0, "scheduled")

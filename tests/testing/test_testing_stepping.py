@@ -322,8 +322,8 @@ def test_middleware_and_lifespan_take_part(app: Headway) -> None:
 def test_a_state_without_a_known_version_is_shown_as_it_is_stored(app: Headway) -> None:
     machine = checkout(app)
     job = machine.build(order=7)
-    assert job.place is not None
-    job = msgspec.structs.replace(job, place=msgspec.structs.replace(job.place, version=9))
+    assert job.checkpoint is not None
+    job = msgspec.structs.replace(job, checkpoint=msgspec.structs.replace(job.checkpoint, version=9))
     m = stepping(app, job)
     assert m.state == {"order": 7}
     with pytest.raises(NotAllowed, match="knows no step start in version 9 of checkout"):

@@ -101,8 +101,8 @@ def test_a_steps_own_error_policy_counts(shop: Workshop) -> None:
             raise ValueError("x")
 
     first, second = M.build(), M.build()
-    assert second.place is not None
-    second = msgspec.structs.replace(second, place=msgspec.structs.replace(second.place, step="other"))
+    assert second.checkpoint is not None
+    second = msgspec.structs.replace(second, checkpoint=msgspec.structs.replace(second.checkpoint, step="other"))
     shop.enqueue(first, second)
     assert shop.drain() == Summary(dead=2)
 

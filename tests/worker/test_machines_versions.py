@@ -58,9 +58,9 @@ def test_a_version_or_step_that_nobody_knows_waits_is_reported_and_runs_later(sh
     (job_id,) = shop.enqueue(one.build(n=1))
     newer = _built_elsewhere(two, n=2)
     unknown_step = one.build(n=3)
-    assert unknown_step.place is not None
+    assert unknown_step.checkpoint is not None
     unknown_step = msgspec.structs.replace(
-        unknown_step, place=msgspec.structs.replace(unknown_step.place, step="added_later")
+        unknown_step, checkpoint=msgspec.structs.replace(unknown_step.checkpoint, step="added_later")
     )
     newer_id, odd_id = shop.enqueue(newer, unknown_step)
     shop.drain()

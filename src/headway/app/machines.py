@@ -158,15 +158,15 @@ class MachineVerbs(VerbBase):
                 raise NotAllowed(f"job {key} has not run yet: there is no step to fork from; enqueue another one")
             fence = attempts[-1].fence if at is None else at
             began = yield from ops.began(key, tenant_id=self._visible_tenant).steps()
-            place, seen = forked(job, attempts, signals, began, at=fence, state=given, encode=write)
+            checkpoint, seen = forked(job, attempts, signals, began, at=fence, state=given, encode=write)
             new = self._copy(job, fence)
             kind = self._registry.get(job.kind)
             if isinstance(kind, MachineKind):
-                kind.check_state(place.version, given)
-                begins_with = bytes(place.state).decode() if place.state else new.payload
-                new = kind.placed(new, place, begins_with)
+                kind.check_state(checkpoint.version, given)
+                begins_with = bytes(checkpoint.state).decode() if checkpoint.state else new.payload
+                new = kind.starting_at(new, checkpoint, begins_with)
             else:
-                new = msgspec.structs.replace(new, place=place)
+                new = msgspec.structs.replace(new, checkpoint=checkpoint)
             copies = [
                 NewSignal(
                     id=new_id(), job_id=new.id, name=each.name, payload=write(each.payload), dedup_key=each.dedup_key

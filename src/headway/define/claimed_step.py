@@ -1,4 +1,4 @@
-"""ClaimedStep: a claim of a machine, with the code of the step that runs and the place where the machine is."""
+"""ClaimedStep: a claim of a machine, with the code of the step that runs and the checkpoint where the machine is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headway.define.steps import Step, is_step
 from headway.errors import InvalidOutcome, InvalidPayload
 from headway.model import codec
 from headway.model.job import Claim, Settlement
-from headway.model.machine import Place, Turn, turned
+from headway.model.machine import Checkpoint, Turn, turned
 from headway.model.outcome import KEEP, Next, Outcomes
 from headway.model.signal import Received, satisfied
 from headway.secrets import Vault
@@ -30,16 +30,16 @@ _NO_LIMIT = 1 << 62
 
 
 _received = msgspec.json.Decoder(tuple[Received, ...])
-_AROUND = 3  # levels: the place, its signals, each of them
+_AROUND = 3  # levels: the checkpoint, its signals, each of them
 
 
 class ClaimedStep:
     """To the worker it answers the same questions as a `Kind`: what to call, and what the answer settles."""
 
-    def __init__(self, edition: Edition, step: Step, place: Place, claim: Claim, *, migrates: bool) -> None:
+    def __init__(self, edition: Edition, step: Step, checkpoint: Checkpoint, claim: Claim, *, migrates: bool) -> None:
         self.edition = edition
         self.step = step
-        self.place = place
+        self.checkpoint = checkpoint
         self._row = claim
         self.claim = step.policy(claim)
         self.migrates = migrates
@@ -57,15 +57,15 @@ class ClaimedStep:
     @property
     def joins(self) -> bool:
         """Whether the step comes after a Spawn and sees its children."""
-        return self.place.joining is not None
+        return self.checkpoint.joining is not None
 
     def fits(self) -> bool:
         """Whether this code can read the committed state: another release may have written it, which must not fail the
         machine. Of a first step, the payload is checked when it starts."""
-        if self.migrates or not self.place.state:
+        if self.migrates or not self.checkpoint.state:
             return True
         try:
-            self.edition.shape.read(self.place.state)
+            self.edition.shape.read(self.checkpoint.state)
         except InvalidPayload:
             return False
         return True
@@ -73,10 +73,10 @@ class ClaimedStep:
     def parked(self) -> Settlement | None:
         """The settlement that sends it back to waiting if its signals are not there: a car that was canceled while it
         waited, and then retried, is claimed by its train's turn and not by a signal. None: its step may run."""
-        place = self.place
-        if not place.awaiting or place.woken is not None:
+        checkpoint = self.checkpoint
+        if not checkpoint.awaiting or checkpoint.woken is not None:
             return None
-        if satisfied(place.awaiting, place.match, (signal.name for signal in place.signals)):
+        if satisfied(checkpoint.awaiting, checkpoint.match, (signal.name for signal in checkpoint.signals)):
             return None
         step = self.step.name
         turn = Turn(
@@ -85,8 +85,8 @@ class ClaimedStep:
             step=step,
             version=self.edition.version,
             note="again: it was retried while it waited",
-            awaiting=place.awaiting,
-            match=place.match,
+            awaiting=checkpoint.awaiting,
+            match=checkpoint.match,
         )
         return turned(self.claim, turn, "waiting", status="released")
 
@@ -97,13 +97,13 @@ class ClaimedStep:
         """
         turn = settlement.turn
         assert turn is not None
-        place = self.place
+        checkpoint = self.checkpoint
         claim = msgspec.structs.replace(self._row, fence=settlement.fence + 1, tries=0, losses=0, attempt=1)
         following = msgspec.structs.replace(
-            place,
+            checkpoint,
             version=turn.version,
             step=turn.step,
-            state=place.state if turn.state is None else msgspec.Raw(turn.state.encode()),
+            state=checkpoint.state if turn.state is None else msgspec.Raw(turn.state.encode()),
             awaiting=(),
             woken=None,
             joining=None,
@@ -174,8 +174,8 @@ class ClaimedStep:
         return f"{self.claim.kind}.{self.step.name}"
 
     def _migrate(self, machine: Machine, ctx: StepContext) -> None:
-        version = self.place.version
-        before = plain(self.place.state if self.place.state else self.claim.payload)
+        version = self.checkpoint.version
+        before = plain(self.checkpoint.state if self.checkpoint.state else self.claim.payload)
         moved = machine.migrate_from(version, before)  # type: ignore[attr-defined]
         if isinstance(moved, Next):
             self.step = self.edition.step(moved.step, f"{self.claim.kind}.migrate_from({version})")

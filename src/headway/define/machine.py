@@ -23,14 +23,14 @@ from headway.define.steps import Step, steps_of
 from headway.errors import InvalidJob, InvalidOutcome
 from headway.model import codec
 from headway.model.job import Claim, Enqueued, NewJob
-from headway.model.machine import START, Place
+from headway.model.machine import START, Checkpoint
 from headway.model.outcome import StepRef
 from headway.model.signal import NewSignal, Sent
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_place = msgspec.json.Decoder(Place)
-_AROUND = 3  # levels of nesting around a payload: the place, its signals, each of them
-_NOWHERE = Place()
+_decoder = msgspec.json.Decoder(Checkpoint)
+_AROUND = 3  # levels of nesting around a payload: the checkpoint, its signals, each of them
+_NO_CHECKPOINT = Checkpoint()
 
 
 class Machine:
@@ -238,8 +238,8 @@ class MachineKind(Kind[..., Any]):
 
         Raises `InvalidPayload` if its state or one of its signals cannot be read, as when somebody wrote it by SQL.
         """
-        place = _read_place(claim)
-        version = place.version or max(self.editions)
+        checkpoint = _read_checkpoint(claim)
+        version = checkpoint.version or max(self.editions)
         edition = self.editions.get(version)
         migrates = False
         if edition is None:
@@ -247,29 +247,29 @@ class MachineKind(Kind[..., Any]):
             migrates = version < edition.version and edition.migrates
             if not migrates:
                 return None
-        name = place.step or START
+        name = checkpoint.step or START
         step = edition.steps.get(name)
         if step is None and migrates:
             # its migration may name another step
             step = msgspec.structs.replace(edition.steps[START], name=name)
         if step is None:
             return None
-        claimed = ClaimedStep(edition, step, place, claim, migrates=migrates)
+        claimed = ClaimedStep(edition, step, checkpoint, claim, migrates=migrates)
         return claimed if claimed.fits() else None
 
     def unknown(self, claim: Claim) -> str:
         """What of this claim is not known here, for a message."""
-        place = _read_place(claim)
-        edition = self.editions.get(place.version or max(self.editions))
-        if edition is not None and (place.step or START) in edition.steps:
+        checkpoint = _read_checkpoint(claim)
+        edition = self.editions.get(checkpoint.version or max(self.editions))
+        if edition is not None and (checkpoint.step or START) in edition.steps:
             return (
                 f'the state of this machine "{self.name}", which does not fit its State (give new fields a default, or '
                 "the class a new version with migrate_from)"
             )
         if edition is not None:
-            return f'step "{place.step}" of machine "{self.name}" (keep it, or add a version with migrate_from)'
+            return f'step "{checkpoint.step}" of machine "{self.name}" (keep it, or add a version with migrate_from)'
         known = ", ".join(map(str, sorted(self.editions)))
-        return f'version {place.version} of machine "{self.name}" (here: {known})'
+        return f'version {checkpoint.version} of machine "{self.name}" (here: {known})'
 
     @property
     def payload_limit(self) -> int:
@@ -281,31 +281,31 @@ class MachineKind(Kind[..., Any]):
         if edition is not None and state is not None:
             edition.shape.read(state)
 
-    def placed(self, job: NewJob, place: Place, state: str) -> NewJob:
-        """The job, starting at this place, in the queue and partition of that step."""
-        edition = self.editions.get(place.version or 0)
-        step = None if edition is None else edition.steps.get(place.step or START)
+    def starting_at(self, job: NewJob, checkpoint: Checkpoint, state: str) -> NewJob:
+        """The job, starting at this checkpoint, in the queue and partition of that step."""
+        edition = self.editions.get(checkpoint.version or 0)
+        step = None if edition is None else edition.steps.get(checkpoint.step or START)
         if edition is None or step is None or not step.moves:
-            return msgspec.structs.replace(job, place=place)
+            return msgspec.structs.replace(job, checkpoint=checkpoint)
         return msgspec.structs.replace(
             job,
             queue=step.options.queue if "queue" in step.own else job.queue,
             partition=step.partition_of(edition.shape, state) if "partition" in step.own else job.partition,
-            place=msgspec.structs.replace(place, home_queue=job.queue, home_partition=job.partition),
+            checkpoint=msgspec.structs.replace(checkpoint, home_queue=job.queue, home_partition=job.partition),
         )
 
     def _finish(self, payload: str) -> NewJob:
-        place = Place(version=self.edition.version, step=START)
-        return self.placed(super()._finish(payload), place, payload)
+        checkpoint = Checkpoint(version=self.edition.version, step=START)
+        return self.starting_at(super()._finish(payload), checkpoint, payload)
 
 
-def _read_place(claim: Claim) -> Place:
-    if claim.place is None:
-        return _NOWHERE
-    what = "place of this machine, with its state and its signals,"
-    codec.refuse_deep(claim.place, what, around=_AROUND)
+def _read_checkpoint(claim: Claim) -> Checkpoint:
+    if claim.checkpoint is None:
+        return _NO_CHECKPOINT
+    what = "checkpoint of this machine, with its state and its signals,"
+    codec.refuse_deep(claim.checkpoint, what, around=_AROUND)
     try:
-        return _place.decode(claim.place)
+        return _decoder.decode(claim.checkpoint)
     except codec.FAULTS as error:
         raise codec.unread(what, error) from error
 

@@ -285,7 +285,7 @@ _JUDGED_TOGETHER = frozenset(
     }
 )
 _ROW = frozenset(NewJob.__struct_fields__) - {
-    *("id", "kind", "payload", "place"),
+    *("id", "kind", "payload", "checkpoint"),
     *("template_id", "template_revision", "trigger_id"),
 }
 _DEFAULT = Options()

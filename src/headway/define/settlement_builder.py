@@ -15,7 +15,7 @@ from headway.errors import InvalidJob, InvalidOutcome
 from headway.model.codec import encode
 from headway.model.duration import show_ms, to_ms
 from headway.model.job import NewJob, Settlement
-from headway.model.machine import Place, Turn, turned
+from headway.model.machine import Checkpoint, Turn, turned
 from headway.model.outcome import KEEP, Await, Done, Next, Replay, Sleep, Spawn, Stop
 from headway.model.status import AttemptStatus, Status
 
@@ -133,7 +133,7 @@ class SettlementBuilder:
             tenant_id=claim.tenant_id,
             correlation_id=job.correlation_id or claim.correlation_id,
             trace_id=job.trace_id or claim.trace_id,
-            place=msgspec.structs.replace(job.place or Place(), parent_id=claim.id),
+            checkpoint=msgspec.structs.replace(job.checkpoint or Checkpoint(), parent_id=claim.id),
         )
 
     def _sleep(self, outcome: Sleep) -> Settlement:
@@ -199,17 +199,17 @@ class SettlementBuilder:
 
     def _queue_and_partition(self, step: Step, state: str) -> dict[str, Any]:
         """The queue and partition of the next step, if they differ from the current ones."""
-        place, claim = self._claimed.place, self._claim
-        away = place.home_queue is not None
+        checkpoint, claim = self._claimed.checkpoint, self._claim
+        away = checkpoint.home_queue is not None
         if not step.moves and not away:
             return {}
-        home_queue = place.home_queue if place.home_queue is not None else claim.queue
-        home_partition = place.home_partition if away else place.partition
+        home_queue = checkpoint.home_queue if checkpoint.home_queue is not None else claim.queue
+        home_partition = checkpoint.home_partition if away else checkpoint.partition
         queue = step.options.queue if "queue" in step.own else home_queue
         partition = home_partition
         if "partition" in step.own:
             partition = step.partition_of(self._claimed.edition.shape, state)
-        if (queue, partition) == (claim.queue, place.partition):
+        if (queue, partition) == (claim.queue, checkpoint.partition):
             return {}
         if (queue, partition) == (home_queue, home_partition):
             return {"queue": queue, "partition": partition}

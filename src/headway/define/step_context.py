@@ -29,7 +29,7 @@ class StepContext(Context):
         self._inbox: tuple[Signal, ...] | None = None
         self._state: Any = None
         # the committed state as JSON; before the first commit, the payload
-        self.text: str = bytes(claimed.place.state).decode() if claimed.place.state else claimed.claim.payload
+        self.text: str = bytes(claimed.checkpoint.state).decode() if claimed.checkpoint.state else claimed.claim.payload
 
     @property
     def state(self) -> Any:
@@ -46,21 +46,21 @@ class StepContext(Context):
     @property
     def inbox(self) -> tuple[Signal, ...]:
         if self._inbox is None:
-            self._inbox = tuple(_signal(each, self._claim.id) for each in self._claimed.place.signals)
+            self._inbox = tuple(_signal(each, self._claim.id) for each in self._claimed.checkpoint.signals)
         return self._inbox
 
     @property
     def signals(self) -> tuple[Signal, ...]:
-        names = self._claimed.place.awaiting
+        names = self._claimed.checkpoint.awaiting
         return tuple(signal for signal in self.inbox if signal.name in names) if names else ()
 
     @property
     def timed_out(self) -> bool:
-        place = self._claimed.place
-        if place.woken != "timeout":
+        checkpoint = self._claimed.checkpoint
+        if checkpoint.woken != "timeout":
             return False
         # a signal that came after the deadline but before this step started is in time
-        return not satisfied(place.awaiting, place.match, (signal.name for signal in self.inbox))
+        return not satisfied(checkpoint.awaiting, checkpoint.match, (signal.name for signal in self.inbox))
 
     @property
     def children(self) -> tuple[Child, ...]:

@@ -12,7 +12,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
 
 if TYPE_CHECKING:
-    from headway.model.machine import Place, Settled, Turn
+    from headway.model.machine import Checkpoint, Settled, Turn
 
 Delivery = Literal["at_least_once", "at_most_once"]
 OnConflict = Literal["return", "raise"]
@@ -64,7 +64,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str | None = None
     after: tuple[str, ...] = ()  # ids of the jobs that must be over before
     on_failure: OnFailure = "stop"  # when one of those is not succeeded: end canceled, or run all the same
-    place: Place | None = None  # where a machine begins, and who spawned it
+    checkpoint: Checkpoint | None = None  # where a machine begins, and who spawned it
     # what it was made of
     template_id: str | None = None
     template_revision: int | None = None
@@ -100,13 +100,13 @@ class Claim(msgspec.Struct, frozen=True):
     trace_id: str | None
     meta: str | None
     followed: bool = False  # others wait for its end: its train, partition, limit or group
-    place: str | None = None  # JSON text of a `Place`, where it is a machine that has one
+    checkpoint: str | None = None  # JSON text of a `Checkpoint`, where it is a machine that has one
     attempt: int = 1  # the number of this execution of its step
 
     @property
     def size(self) -> int:
         """About how many bytes it was on its way from the database."""
-        return len(self.payload) + len(self.place or "") + len(self.meta or "")
+        return len(self.payload) + len(self.checkpoint or "") + len(self.meta or "")
 
 
 class SettledAndClaimed(msgspec.Struct, frozen=True):

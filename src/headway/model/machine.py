@@ -24,7 +24,7 @@ Encode = Callable[[Any], str]
 OutcomeName = Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"]
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a machine is: what a claim brings of it, and what a new job may begin with (as JSON, both ways).
 
     `awaiting` and `woken` stay until the step that they woke has an outcome: a retry sees what the first try saw.
@@ -194,7 +194,7 @@ def forked(
     at: int,
     state: str | None,
     encode: Encode,
-) -> tuple[Place, list[Signal]]:
+) -> tuple[Checkpoint, list[Signal]]:
     """Where a fork of this machine begins: with the step that the execution `at` ran, the state that it began with (or
     the given one), and the signals and children that it saw; raises `NotFound` where there is no such execution."""
     ran = next((attempt for attempt in attempts if attempt.fence == at), None)
@@ -216,7 +216,7 @@ def forked(
     spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
     joining, joined = (spawns[-1], job.id) if spawns else (began.joining, began.joined or job.id)
     by_children = ran.woken == "children" and joining is not None
-    place = Place(
+    checkpoint = Checkpoint(
         version=version,
         step=ran.step or START,
         state=NO_STATE if state is None else msgspec.Raw(state.encode()),
@@ -226,4 +226,4 @@ def forked(
         joined=joined if by_children else None,
         forked_from=job.id,
     )
-    return place, seen
+    return checkpoint, seen

@@ -15,7 +15,7 @@ from headway.define import ClaimedStep, Machine, MachineKind, StepContext
 from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
 from headway.model.ids import new_id
-from headway.model.machine import START, Child, Place
+from headway.model.machine import START, Checkpoint, Child
 from headway.model.outcome import KEEP, Outcomes, Spawn
 from headway.model.signal import Received, Signal
 from headway.testing.performed import OPEN, claim_of
@@ -134,7 +134,7 @@ def step_context(
         raise InvalidJob(f"{kind.name} has no step {step!r}: it has {', '.join(edition.steps)}")
     matched = [_received(each) for each in signals]
     others = [_received(each) for each in inbox]
-    place = Place(
+    checkpoint = Checkpoint(
         version=edition.version,
         step=step,
         state=msgspec.Raw(_state_text(kind, state).encode()),
@@ -145,7 +145,7 @@ def step_context(
         signals=(*matched, *others),
     )
     claimed = ClaimedStep(
-        edition, edition.steps[step], place, claim_of(kind.options.row(kind.name), **claim), migrates=False
+        edition, edition.steps[step], checkpoint, claim_of(kind.options.row(kind.name), **claim), migrates=False
     )
     ctx = StepContext(claimed, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
     ctx.bring_children([_child(each) for each in children])

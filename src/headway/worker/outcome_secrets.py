@@ -88,8 +88,8 @@ def _of_child(child: NewJob) -> Iterator[tuple[str, str, str]]:
         value = getattr(child, field)
         if isinstance(value, str):
             yield f"a child ({child.kind}) in its {field}", field, value
-    if child.place is not None and child.place.state:
-        yield f"a child ({child.kind}) in its state", "state", bytes(child.place.state).decode()
+    if child.checkpoint is not None and child.checkpoint.state:
+        yield f"a child ({child.kind}) in its state", "state", bytes(child.checkpoint.state).decode()
 
 
 def _changed(struct: S, values: Mapping[str, object]) -> S:

@@ -307,7 +307,7 @@ class Settler:
             count(name)
             if claim.followed:
                 free.add(claim.queue)
-                if claim.place is not None and _PARENT in claim.place:
+                if claim.checkpoint is not None and _PARENT in claim.checkpoint:
                     free |= self._all_queues  # its parent may be in any of them
             if settlement.to == "scheduled":
                 self._due_in(settlement.delay_ms)

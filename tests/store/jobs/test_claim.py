@@ -50,7 +50,7 @@ def test_a_claim_carries_what_a_worker_needs(db):
         "correlation_id": "corr-16",
         "trace_id": "trace-17",
         "followed": False,
-        "place": None,
+        "checkpoint": None,
         "attempt": 1,
     }
 

@@ -11,7 +11,7 @@ import pytest
 from headway.errors import Duplicate
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import NewJob
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from tests.tenant_ids import tenant_id
 
 ALL_LIBRARIES = pytest.mark.parametrize("store", ["sqlite", "sqlite-stdlib", "postgres"], indirect=True)
@@ -128,7 +128,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         rate_burst=28,
         rate_key="rate-29",
         group_id=expected.group_id,
-        place=Place(
+        checkpoint=Checkpoint(
             version=expected.version,
             step=expected.step,
             state=msgspec.Raw(msgspec.json.encode(state)),
@@ -152,7 +152,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
 
     assert (answer.id, answer.status, answer.created) == (new.id, "scheduled", True)
     job = msgspec.structs.asdict(db.job(new.id))
-    assert job.pop("position") > 0  # a car has its place from the start
+    assert job.pop("position") > 0  # a car has its position from the start
     assert job == {
         **asdict(expected),
         "id": new.id,
@@ -186,7 +186,7 @@ def test_a_plain_job_has_the_documented_defaults(db):
 
 def test_no_field_of_a_new_job_is_forgotten_by_these_tests():
     stored_elsewhere = {"id", "payload", "meta", "scheduled_for", "expires_at"}  # compared beside Expected
-    not_stored = {"delay_ms", "on_conflict", "after", "on_failure", "place"}  # or not in the job's own row
+    not_stored = {"delay_ms", "on_conflict", "after", "on_failure", "checkpoint"}  # or not in the job's own row
     fields = set(NewJob.__struct_fields__)
     assert fields - stored_elsewhere - not_stored <= set(asdict(Expected()))
 
@@ -200,7 +200,7 @@ def test_a_batch_is_answered_and_ordered_in_call_order(db, make):
 
 
 def test_positions_follow_the_call_whatever_the_jobs_carry(db, make):
-    """Rows may go in by their keys; places may not."""
+    """Rows may go in by their keys; checkpoints may not."""
     jobs = [
         make.job(**options)
         for options in (

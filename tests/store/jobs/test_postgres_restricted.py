@@ -127,8 +127,8 @@ def test_what_is_not_allowed_is_refused_and_nothing_is_written(site: Site) -> No
         "concurrency => 1",
         "rate_key => 'x'",
         "rate_burst => 9",
-        """place => '{"home_queue": "x"}'""",
-        """place => '{"home_partition": "x"}'""",
+        """checkpoint => '{"home_queue": "x"}'""",
+        """checkpoint => '{"home_partition": "x"}'""",
     ):
         with pytest.raises(psycopg.Error, match="does not let its enqueuers set") as refusal:
             site.acme.execute(f"select headway.enqueue('send', {options})".encode())

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.model.ids import new_id
 from headway.model.job import Claim, Enqueued, Job, NewJob, Settlement
-from headway.model.machine import Child, Place, Settled, Turn
+from headway.model.machine import Checkpoint, Child, Settled, Turn
 from headway.model.signal import NewSignal, Received, Sent, Signal
 from tests.tenant_ids import tenant_id
 
@@ -25,23 +25,23 @@ GOES_TO = {
     "done": "succeeded",
     "stop": "dead",
 }
-_PLACE = frozenset(Place.__struct_fields__) - {"partition", "signals"}
+_CHECKPOINT = frozenset(Checkpoint.__struct_fields__) - {"partition", "signals"}
 _TURN = frozenset(Turn.__struct_fields__)
 
 
 def new_machine(**options: Any) -> NewJob:
-    """A job with a place: `state` is a value, the other fields of `Place` and of `NewJob` are as they are there."""
-    place = {"version": 1, "step": "start", **{name: options.pop(name) for name in _PLACE & set(options)}}
-    if "state" in place:
-        place["state"] = msgspec.Raw(msgspec.json.encode(place["state"]))
+    """A job with a checkpoint: `state` is a value, other fields of `Checkpoint` and `NewJob` are as they are there."""
+    checkpoint = {"version": 1, "step": "start", **{name: options.pop(name) for name in _CHECKPOINT & set(options)}}
+    if "state" in checkpoint:
+        checkpoint["state"] = msgspec.Raw(msgspec.json.encode(checkpoint["state"]))
     if "tenant" in options:
         options = {"tenant_id": tenant_id(options["tenant"]), **options}
-    return NewJob(**{"id": new_id(), "kind": "checkout", **options}, place=Place(**place))
+    return NewJob(**{"id": new_id(), "kind": "checkout", **options}, checkpoint=Checkpoint(**checkpoint))
 
 
 def turned(claim: Claim, outcome: str, to: str | None = None, **values: Any) -> Settlement:
     """The settlement of a step that had this outcome; it comes back to the same step unless `step` names another."""
-    at = place(claim)
+    at = checkpoint(claim)
     turn = {"ran": at.step or "start", "version": at.version or 1}
     turn |= {name: values.pop(name) for name in _TURN & set(values)}
     turn = {"step": turn["ran"], **turn}
@@ -58,19 +58,19 @@ def new_signal(to: str | None, name: str, payload: Any = None, **options: Any) -
     return NewSignal(**{"id": new_id(), "job_id": to, "name": name, "payload": text, **options})
 
 
-def place(claim: Claim) -> Place:
+def checkpoint(claim: Claim) -> Checkpoint:
     """Where a claim says that its machine is."""
-    return Place() if claim.place is None else msgspec.json.decode(claim.place, type=Place)
+    return Checkpoint() if claim.checkpoint is None else msgspec.json.decode(claim.checkpoint, type=Checkpoint)
 
 
 def inbox(claim: Claim) -> list[str]:
     """The names of the signals that a claim brought, in order of arrival."""
-    return [signal.name for signal in place(claim).signals]
+    return [signal.name for signal in checkpoint(claim).signals]
 
 
 def ids_of(claim: Claim, *names: str) -> tuple[str, ...]:
     """The ids of the signals of these names that a claim brought."""
-    return tuple(signal.id for signal in place(claim).signals if signal.name in names)
+    return tuple(signal.id for signal in checkpoint(claim).signals if signal.name in names)
 
 
 def received(text: str | None) -> list[str]:
@@ -127,8 +127,8 @@ class MachineCalls:
         """A Next that is continued at once; gives the claim of the next execution."""
         answer = self.turn(claim, "next", "running", step=step, **values)
         assert (answer.lost, list(answer.continued)) == ([], [claim.id])
-        at = msgspec.structs.replace(place(claim), step=step, awaiting=(), match="any", joining=None, woken=None)
-        return msgspec.structs.replace(on(claim), place=msgspec.json.encode(at).decode())
+        at = msgspec.structs.replace(checkpoint(claim), step=step, awaiting=(), match="any", joining=None, woken=None)
+        return msgspec.structs.replace(on(claim), checkpoint=msgspec.json.encode(at).decode())
 
     def park(self, claim: Claim, *names: str, **values: Any) -> str:
         """An Await; gives the machine's status after it."""

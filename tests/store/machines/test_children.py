@@ -7,7 +7,7 @@ import pytest
 
 from headway.errors import Duplicate, InvalidJob, QueueFull
 from headway.model.ids import new_id
-from tests.store.machines.machine_calls import QUIET, changed, place
+from tests.store.machines.machine_calls import QUIET, changed, checkpoint
 from tests.tenant_ids import tenant_id
 
 
@@ -42,7 +42,7 @@ def test_a_machine_is_woken_when_all_its_children_are_over(db, make):
     difference = changed(before, db.job(machine))
     assert difference == {"status": "queued", "woken": "children", "pending": False, "queued_at": db.now()}
     claim = db.take()
-    assert (claim.id, place(claim).joining, place(claim).woken) == (machine, 1, "children")
+    assert (claim.id, checkpoint(claim).joining, checkpoint(claim).woken) == (machine, 1, "children")
     assert [msgspec.structs.asdict(child) for child in db.children(machine)] == [
         {"id": child, "kind": "mail", "status": "succeeded", "result": child, "error": None} for child in children
     ]
@@ -150,7 +150,7 @@ def test_a_claim_of_a_plain_child_names_its_parent(db, make):
     """So that a worker knows whom its end may wake."""
     machine, _ = family(db, make, 1)
     claim = db.take(queue="kids")
-    assert (place(claim).parent_id, place(claim).step, claim.followed) == (machine, None, True)
+    assert (checkpoint(claim).parent_id, checkpoint(claim).step, claim.followed) == (machine, None, True)
 
 
 def test_machines_spawn_machines(db, make):
@@ -158,7 +158,7 @@ def test_machines_spawn_machines(db, make):
     middle = make.machine(queue="kids", step="m", state={"k": 1})
     db.spawn(root, middle, make.job(queue="kids"))
     claims = db.claim(queue="kids")
-    assert (place(claims[0]).step, place(claims[0]).parent_id) == ("m", root.id)
+    assert (checkpoint(claims[0]).step, checkpoint(claims[0]).parent_id) == ("m", root.id)
     (leaf,) = db.spawn(claims[0], make.job(queue="leaves"))
     db.finish(claims[1])
     assert db.statuses(root.id, middle.id) == ["waiting", "waiting"]
@@ -191,7 +191,7 @@ def test_a_failed_step_finds_its_children_again(db, make):
     end(db, "succeeded")
     db.settle(db.take(), "scheduled", charge=1, error="boom")
     claim = db.take()
-    assert (place(claim).joining, place(claim).woken) == (1, "children")
+    assert (checkpoint(claim).joining, checkpoint(claim).woken) == (1, "children")
     assert seen(db, machine) == [(child, "succeeded")]
 
 

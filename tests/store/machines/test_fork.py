@@ -7,12 +7,12 @@ import pytest
 
 from headway.errors import Duplicate
 from headway.model.ids import new_id
-from tests.store.machines.machine_calls import QUIET, ids_of, inbox, place
+from tests.store.machines.machine_calls import QUIET, checkpoint, ids_of, inbox
 from tests.tenant_ids import tenant_id
 
 
 def fork_of(db, make, job_id, **options):
-    """As the application builds it: the origin's place, and who it was."""
+    """As the application builds it: the origin's checkpoint, and who it was."""
     old = db.job(job_id)
     base = {
         "forked_from": job_id,
@@ -45,7 +45,7 @@ def test_a_fork_begins_where_the_other_was(db, make):
     answer = db.fork(new, *copies, actor="ann")
     assert (answer.id, answer.status, answer.created) == (new.id, "queued", True)
     again = db.take(queue="shop")
-    at = place(again)
+    at = checkpoint(again)
     assert (again.id, again.fence, again.tries, msgspec.json.decode(again.payload)) == (new.id, 1, 0, {"order": 42})
     assert (at.version, at.step, msgspec.json.decode(at.state), at.forked_from) == (4, "pay", {"n": 9}, claim.id)
     assert (at.awaiting, at.match, at.woken, at.joining) == (("paid", "late"), "all", "timeout", 5)
@@ -95,7 +95,7 @@ def test_a_fork_sees_the_children_that_its_origin_had(db, make):
     fork = make.machine(forked_from=claim.id, joining=1, woken="children", step="sum")
     db.fork(fork)
     again = db.take()
-    assert (place(again).joining, place(again).woken) == (1, "children")
+    assert (checkpoint(again).joining, checkpoint(again).woken) == (1, "children")
     assert [(child.id, child.status) for child in db.children(fork.id)] == [(child, "succeeded") for child in children]
     assert db.spawned(fork.id) == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.machines.machine_calls import QUIET, changed, ids_of, inbox, on, place
+from tests.store.machines.machine_calls import QUIET, changed, checkpoint, ids_of, inbox, on
 
 OUTCOMES = {
     "next": {},
@@ -64,7 +64,7 @@ def test_a_spawn_that_a_cancel_overtook_is_done_again_when_retried(db, make):
     assert db.find(queue="kids") == []
     db.retry(claim.id)
     again = db.take()
-    at = place(again)
+    at = checkpoint(again)
     assert (at.step, bytes(at.state), at.awaiting, at.match, at.woken) == (
         "fan",
         b'{"n":1}',
@@ -116,7 +116,12 @@ def test_a_retried_machine_goes_on_with_the_step_at_which_it_ended(db, outcome, 
     db.advance("1m")
     assert db.retry(claim.id, actor="ann") == {claim.id: claim.id}
     again = db.take()
-    assert (again.fence, again.tries, place(again).step, bytes(place(again).state)) == (3, 0, "ship", b'{"n":2}')
+    assert (again.fence, again.tries, checkpoint(again).step, bytes(checkpoint(again).state)) == (
+        3,
+        0,
+        "ship",
+        b'{"n":2}',
+    )
 
 
 def test_a_retried_step_sees_the_signals_that_it_never_consumed(db):
@@ -127,7 +132,7 @@ def test_a_retried_step_sees_the_signals_that_it_never_consumed(db):
     db.retry(job_id)
     assert [status for _, status, _ in db.inboxes(job_id)] == ["pending"]
     again = db.take()
-    assert (inbox(again), place(again).awaiting, place(again).woken) == (["paid"], ("paid",), "signal")
+    assert (inbox(again), checkpoint(again).awaiting, checkpoint(again).woken) == (["paid"], ("paid",), "signal")
 
 
 def test_a_machine_that_was_canceled_while_it_waited_waits_again(db):
@@ -179,7 +184,7 @@ def test_a_machine_canceled_on_its_way_is_queued_when_retried(db):
     db.turn(claim, "sleep", delay_ms=60_000, step="two")
     db.cancel(claim.id)
     db.retry(claim.id)
-    assert place(db.take()).step == "two"
+    assert checkpoint(db.take()).step == "two"
 
 
 # at_most_once
@@ -206,7 +211,7 @@ def test_the_job_that_retries_a_machine_is_where_that_was(db):
     same = ("version", "step", "state", "awaiting", "match", "joining", "woken", "home_queue", "home_partition")
     assert {name: getattr(new, name) for name in same} == {name: getattr(old, name) for name in same}
     again = db.take()
-    assert (again.id, inbox(again), place(again).step) == (new.id, ["kept"], "ship")
+    assert (again.id, inbox(again), checkpoint(again).step) == (new.id, ["kept"], "ship")
     assert [(each.id, each.name) for each in db.signals(new.id)] == [(kept.id, "kept")]
     assert db.inboxes(claim.id) == [("used", "consumed", 1)]
 
@@ -220,7 +225,7 @@ def test_a_lost_machine_that_may_not_run_twice_goes_on_as_another_job(db):
     db.promote()
     again = db.take()
     assert again.id != claim.id
-    assert (place(again).step, place(again).awaiting, inbox(again)) == ("pay", ("paid",), ["paid"])
+    assert (checkpoint(again).step, checkpoint(again).awaiting, inbox(again)) == ("pay", ("paid",), ["paid"])
 
 
 # versions, queues and partitions of steps
@@ -230,7 +235,7 @@ def test_an_outcome_writes_the_version_that_ran(db):
     claim = db.begin(version=1)
     db.turn(claim, "next", version=2, step="two")
     assert (db.job(claim.id).version, db.attempts(claim.id)[0].version) == (2, 2)
-    assert place(db.take()).version == 2
+    assert checkpoint(db.take()).version == 2
 
 
 def test_a_release_gives_the_machine_back_as_it_was(db):
@@ -254,11 +259,11 @@ def test_a_step_may_go_to_another_queue_and_come_home(db):
     assert (job.queue, job.partition, job.home_queue, job.home_partition) == ("gpu", "card:1", "shop", "order:1")
     assert db.claim(queue="shop") == []
     claim = db.take(queue="gpu")
-    assert (place(claim).home_queue, place(claim).home_partition) == ("shop", "order:1")
+    assert (checkpoint(claim).home_queue, checkpoint(claim).home_partition) == ("shop", "order:1")
     db.turn(claim, "next", step="ship", queue="shop", partition="order:1")
     job = db.job(claim.id)
     assert (job.queue, job.partition, job.home_queue, job.home_partition) == ("shop", "order:1", None, None)
-    assert place(db.take(queue="shop")).home_queue is None
+    assert checkpoint(db.take(queue="shop")).home_queue is None
 
 
 def test_the_partition_that_a_step_left_is_free(db):
@@ -455,7 +460,7 @@ def test_a_machine_with_after_begins_when_the_others_are_over(db):
     db.signal(machine, "early")
     assert db.claim() == []
     db.finish(first)
-    assert (inbox(claim := db.take()), place(claim).step) == (["early"], "pay")
+    assert (inbox(claim := db.take()), checkpoint(claim).step) == (["early"], "pay")
 
 
 def test_positions_are_kept_by_waking_and_new_after_next(db):

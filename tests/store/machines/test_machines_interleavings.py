@@ -12,7 +12,7 @@ import pytest
 
 from headway.errors import NotAllowed, StoreBusy
 from headway.store.ops import Op, Statement
-from tests.store.machines.machine_calls import QUIET, ids_of, inbox, on, place
+from tests.store.machines.machine_calls import QUIET, checkpoint, ids_of, inbox, on
 
 pytestmark = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 SOON = 10
@@ -76,7 +76,7 @@ def test_a_signal_that_the_step_did_not_see_is_not_consumed_by_it(db, make, sess
     signal = db.ops.signal([make.signal(job_id, "paid", 2)])
     park = db.ops.settle(db.home(), [make.turned(claim, "await", awaiting=("paid",), consumed=(first.id,))])
     (woken,) = play(db, order, session(), session(), signal, park, True)
-    assert [each.payload for each in place(woken).signals] == [2]
+    assert [each.payload for each in checkpoint(woken).signals] == [2]
 
 
 @ORDERS
@@ -200,7 +200,7 @@ def test_a_timeout_beside_a_signal_wakes_once(db, make, session, order):
     signal = db.ops.signal([make.signal(job_id, "paid")])
     (woken,) = play(db, order, session(), session(), signal, db.ops.promote(limit=10), True)
     assert (woken.id, woken.fence) == (job_id, 2)
-    assert place(woken).woken in ("signal", "timeout")
+    assert checkpoint(woken).woken in ("signal", "timeout")
     if order[:2] == "Ee":
         assert inbox(woken) == ["paid"]
     assert db.claim() == []

@@ -15,7 +15,7 @@ from headway.model.job import Claim, Settlement
 from headway.model.machine import Settled
 from headway.model.status import FINISHED
 from tests.store.compared_stores import Side
-from tests.store.machines.machine_calls import new_machine, new_signal, place, received, turned
+from tests.store.machines.machine_calls import checkpoint, new_machine, new_signal, received, turned
 from tests.store.machines.machine_model import Mail, Model, World
 
 NAMES = ("a", "b", "c")
@@ -188,7 +188,7 @@ class Machines(RuleBasedStateMachine):
     def claim(self, data: st.DataObject, limit: int) -> None:
         worker = data.draw(st.sampled_from(self.workers), label="worker")
         ready = {one.id for one in self.all.values() if one.status == "queued"}
-        claims = self.both(lambda db: [(c.id, c.fence, c.tries, _place(c)) for c in db.claim(worker, limit=limit)])
+        claims = self.both(lambda db: [(c.id, c.fence, c.tries, _checkpoint(c)) for c in db.claim(worker, limit=limit)])
         assert len(claims) == min(limit, len(ready))
         for job_id, fence, tries, at in claims:
             assert job_id in ready
@@ -423,16 +423,16 @@ class Machines(RuleBasedStateMachine):
 
 
 def _claim(one: Model) -> Claim:
-    at = new_machine(step=one.step).place
+    at = new_machine(step=one.step).checkpoint
     text = msgspec.json.encode(at).decode()
     budget = {"max_attempts": 5, "max_losses": MAX_LOSSES, "backoff_base_ms": 1, "backoff_cap_ms": 1}
     rest = {"timeout_ms": None, "delivery": "at_least_once", "correlation_id": None, "trace_id": None, "meta": None}
     base = {"tenant_id": "", "kind": "checkout", "queue": "default", "payload": "{}", "tries": 0, "losses": 0}
-    return Claim(id=one.id, fence=one.fence, place=text, **base, **budget, **rest)
+    return Claim(id=one.id, fence=one.fence, checkpoint=text, **base, **budget, **rest)
 
 
-def _place(claim: Claim) -> dict[str, Any]:
-    at = place(claim)
+def _checkpoint(claim: Claim) -> dict[str, Any]:
+    at = checkpoint(claim)
     return {
         "step": at.step,
         "state": msgspec.json.decode(at.state) if bytes(at.state) else None,

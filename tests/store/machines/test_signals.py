@@ -10,7 +10,7 @@ import pytest
 
 from headway.errors import InvalidPayload, NotAllowed, NotFound
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from tests.store.machines.machine_calls import QUIET, ids_of, inbox, place
+from tests.store.machines.machine_calls import QUIET, checkpoint, ids_of, inbox
 from tests.tenant_ids import tenant_id
 
 ACME, BETA = tenant_id("acme"), tenant_id("beta")
@@ -28,7 +28,7 @@ def test_every_field_of_a_signal_is_stored(db):
     assert msgspec.structs.asdict(sent) == {"id": signal_id, "job_id": job_id, "queue": "shop", "created": True}
     db.advance("1m")
     claim = db.take(queue="shop")
-    (seen,) = place(claim).signals
+    (seen,) = checkpoint(claim).signals
     assert (seen.id, seen.name, seen.payload, seen.dedup_key) == (
         signal_id,
         "paid \u2603",
@@ -58,7 +58,7 @@ def test_a_payload_is_any_json(db, payload):
     job_id = db.machine()
     db.signal(job_id, "paid", payload)
     assert db.signals(job_id)[0].payload == payload
-    assert place(db.take()).signals[0].payload == payload
+    assert checkpoint(db.take()).signals[0].payload == payload
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_signal_after_the_await_wakes_the_machine(db):
     assert (job.queued_at, job.position) == (db.now(), before.position)
     assert (job.awaiting, job.deadline_at) == (("paid",), None)
     claim = db.take()
-    assert (place(claim).awaiting, place(claim).woken, inbox(claim)) == (("paid",), "signal", ["paid"])
+    assert (checkpoint(claim).awaiting, checkpoint(claim).woken, inbox(claim)) == (("paid",), "signal", ["paid"])
 
 
 def test_a_claim_alone_wakes_it(db):
@@ -162,12 +162,12 @@ def test_several_signals_of_one_name_are_all_seen_in_order_of_arrival(db, make):
     db.signal_all([make.signal(job_id, "tick", n) for n in reversed(range(10))])
     db.signal(job_id, "tick", 10)
     claim = db.take()
-    assert [each.payload for each in place(claim).signals] == [*reversed(range(10)), 10]
+    assert [each.payload for each in checkpoint(claim).signals] == [*reversed(range(10)), 10]
     assert [each.payload for each in db.signals(job_id)] == [*reversed(range(10)), 10]
     # one that came while the step ran is not consumed by it
     db.signal(job_id, "tick", 11)
     assert db.park(claim, "tick", consumed=ids_of(claim, "tick")) == "queued"
-    assert [each.payload for each in place(db.take()).signals] == [11]
+    assert [each.payload for each in checkpoint(db.take()).signals] == [11]
 
 
 def test_names_may_hold_anything(db):
@@ -410,7 +410,7 @@ def test_an_await_times_out_by_the_held_clock(db):
     assert (job.status, job.woken, job.deadline_at) == ("queued", "timeout", None)
     assert (job.queued_at, job.position) == (db.now(), before.position)
     claim = db.take()
-    assert (place(claim).awaiting, place(claim).woken, inbox(claim)) == (("paid",), "timeout", [])
+    assert (checkpoint(claim).awaiting, checkpoint(claim).woken, inbox(claim)) == (("paid",), "timeout", [])
 
 
 def test_a_signal_after_the_timeout_is_seen_by_the_step(db):
@@ -420,7 +420,7 @@ def test_a_signal_after_the_timeout_is_seen_by_the_step(db):
     db.promote()
     db.signal(job_id, "paid")
     claim = db.take()
-    assert (place(claim).woken, inbox(claim)) == ("timeout", ["paid"])
+    assert (checkpoint(claim).woken, inbox(claim)) == ("timeout", ["paid"])
 
 
 def test_a_signal_at_the_deadline_wins_if_it_came_first(db):
@@ -463,7 +463,7 @@ def test_a_retry_of_a_timed_out_step_still_knows(db):
     db.advance("1s")
     db.promote()
     db.settle(db.take(), "scheduled", charge=1)
-    assert place(db.take()).woken == "timeout"
+    assert checkpoint(db.take()).woken == "timeout"
     assert db.attempts(job_id)[-2].woken == "timeout"
 
 

@@ -8,7 +8,7 @@ import pytest
 from headway.model.ids import new_id
 from headway.model.job import Report
 from headway.model.machine import Settled
-from tests.store.machines.machine_calls import QUIET, changed, ids_of, inbox, on, place, received
+from tests.store.machines.machine_calls import QUIET, changed, checkpoint, ids_of, inbox, on, received
 
 HOUR_MS = 3_600_000
 HERE = ("paid", "refunded")
@@ -73,7 +73,7 @@ def written(me, **values):
 
 
 def test_a_claim_brings_the_place_with_everything_unconsumed(db, claim):
-    at = place(claim)
+    at = checkpoint(claim)
     assert (at.version, at.step, msgspec.json.decode(at.state)) == (3, "pay", {"n": 1})
     assert (at.awaiting, at.match, at.joining, at.woken) == (HERE, "all", 2, "timeout")
     assert (at.partition, at.home_queue, at.home_partition) == ("part-1", "home-1", "home-2")
@@ -177,7 +177,7 @@ def test_an_await_of_what_is_there_is_queued_at_once(db, claim, me):
     assert (job.status, job.woken, job.awaiting, job.match) == ("queued", "signal", ("late",), "any")
     assert (job.position, job.queued_at) == (before.position, db.now())
     again = db.take(me, "shop")
-    assert (inbox(again), place(again).woken) == (["paid", "other", "late"], "signal")
+    assert (inbox(again), checkpoint(again).woken) == (["paid", "other", "late"], "signal")
     db.turn(again, "done", worker=me, consumed=ids_of(again, "late"))
     assert db.inboxes(claim.id)[2] == ("late", "consumed", 4)
 
@@ -221,7 +221,7 @@ def test_sleep_is_scheduled_and_costs_nothing(db, claim, me):
     assert attempt_of(db, claim) == written(me, outcome="sleep", state={"n": 2}, note="30d")
     db.advance(30 * 24 * 3600)
     db.promote()
-    assert place(db.take(queue="shop")).step == "ship"
+    assert checkpoint(db.take(queue="shop")).step == "ship"
 
 
 def test_done_is_the_end_with_a_result_and_the_state_as_it_was(db, claim, me):
@@ -390,7 +390,7 @@ def test_a_settle_and_the_claim_with_it_answer_as_both_do(db, make):
     settled, claims = answer.settled, answer.claims
     assert settled == Settled([(claim.id, 3)], {claim.id: None})
     assert [each.id for each in claims] == [waits]
-    assert (place(claims[0]).step, inbox(claims[0])) == ("x", ["hello"])
+    assert (checkpoint(claims[0]).step, inbox(claims[0])) == ("x", ["hello"])
 
 
 # states and steps as they are written
@@ -402,7 +402,7 @@ def test_a_state_is_any_json(db, state):
     text = msgspec.json.encode(state).decode()
     db.turn(claim, "next", step="two", state=text)
     again = db.take()
-    assert msgspec.json.decode(place(again).state) == state
+    assert msgspec.json.decode(checkpoint(again).state) == state
     assert db.attempts(claim.id)[0].state == state
 
 
@@ -411,12 +411,12 @@ def test_the_text_of_a_state_comes_back_as_it_went_in(db):
     claim = db.begin()
     text = '{"b": 1.10, "a": 12345678901234567890.000001, "b2": "\\u00e9"}'
     db.turn(claim, "next", step="two", state=text)
-    assert bytes(place(db.take()).state).decode() == text
+    assert bytes(checkpoint(db.take()).state).decode() == text
 
 
 def test_a_machine_known_by_name_alone_has_no_place_until_its_first_outcome(db):
     claim = db.start(kind="checkout")
-    assert claim.place is None
+    assert claim.checkpoint is None
     db.turn(claim, "await", awaiting=("paid",), version=7, step="two")
     job = db.job(claim.id)
     assert (job.status, job.version, job.step, job.state) == ("waiting", 7, "two", None)
@@ -428,7 +428,7 @@ def test_a_plain_job_with_a_signal_brings_it_along(db):
     job_id = db.enqueue().id
     db.signal(job_id, "early", [1])
     claim = db.take()
-    assert (inbox(claim), place(claim).step) == (["early"], None)
+    assert (inbox(claim), checkpoint(claim).step) == (["early"], None)
 
 
 def test_consumed_signals_of_another_job_are_not_touched(db):

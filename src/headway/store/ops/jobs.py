@@ -36,7 +36,7 @@ class Jobs(Protocol):
         A car of a train is inserted as `held`, unless its train has neither an unfinished car nor a hold: then it is
         the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else the next claim couples it).
         A job with `after` is held and pending. `group` is the new group that the jobs belong to. A machine begins where
-        its `place` says; a fork's place is a copy of another machine's.
+        its `checkpoint` says; a fork's is a copy of another machine's.
         Raises `InvalidJob` for an `after` that names no job of the tenant and for a group that is stopped, `QueueFull`
         when a tenant has `max_pending` jobs waiting, and `NotAllowed` for a kind whose definition is not active."""
         ...
@@ -45,8 +45,8 @@ class Jobs(Protocol):
         """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First couples what arrived.
         Finds nothing while the queue is paused or reserved; finding nothing is one probe. Takes at most one job of a
         partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. From a fair queue
-        it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `place`, with
-        its unconsumed signals. Raises `LeaseLost` for an unregistered worker."""
+        it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `checkpoint`,
+        with its unconsumed signals. Raises `LeaseLost` for an unregistered worker."""
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:

@@ -43,6 +43,6 @@ class Machines(Protocol):
         ...
 
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
-        """Enqueue a machine that begins where another one was (`job.place`), with copies of the signals that it had
-        then, in one transaction. Audited, on the new job."""
+        """Enqueue a machine that begins where another one was (`job.checkpoint`), with copies of the signals that it
+        had then, in one transaction. Audited, on the new job."""
         ...

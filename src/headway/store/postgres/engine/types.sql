@@ -20,6 +20,6 @@ create type headway.claimed_job as (
   trace_id text,
   meta json,
   followed boolean,
-  place text,
+  checkpoint text,
   attempt integer
 );

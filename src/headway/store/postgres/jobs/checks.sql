@@ -64,7 +64,7 @@ $$;
 
 -- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks, which continue
 -- work that was begun. Raises HW003.
-create function headway.check_active(p_kinds text[], p_places jsonb[]) returns void
+create function headway.check_active(p_kinds text[], p_checkpoints jsonb[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -73,7 +73,7 @@ declare
 begin
   select u.kind
     into v_kind
-    from unnest(p_kinds, p_places) with ordinality as u (kind, machine, ordinal)
+    from unnest(p_kinds, p_checkpoints) with ordinality as u (kind, machine, ordinal)
     join headway.definitions d on d.kind = u.kind and not d.active
    where (u.machine ?| '{parent_id,forked_from}') is not true
    order by u.ordinal

@@ -120,16 +120,16 @@ begin
                             or (select 1 from headway.signals limit 1) is not null
                                and (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1)
                                    is not null
-                       then headway.place(
+                       then headway.checkpoint_json(
                               j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
                               j.home_queue, j.home_partition, j.forked_from, j.parent_id,
                               headway.inbox(j.id, j.awaiting))
-                  end as place,
+                  end as checkpoint,
                   j.fence - j.step_fence as attempt
       )
       select c.id, c.tenant_id, c.kind, c.queue, c.payload, c.fence, c.tries, c.losses,
              c.max_attempts, c.max_losses, c.backoff_base_ms, c.backoff_cap_ms, c.timeout_ms,
-             c.delivery, c.correlation_id, c.trace_id, c.meta, c.followed, c.place, c.attempt
+             c.delivery, c.correlation_id, c.trace_id, c.meta, c.followed, c.checkpoint, c.attempt
         from claimed c
        order by c.priority, c.position, c.id;
     get diagnostics v_count = row_count;
@@ -158,7 +158,7 @@ as $$
            or j.group_id is not null or j.parent_id is not null,
          case when j.step is not null or j.parent_id is not null
                    or (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1) is not null
-              then headway.place(
+              then headway.checkpoint_json(
                      j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
                      j.home_queue, j.home_partition, j.forked_from, j.parent_id,
                      headway.inbox(j.id, j.awaiting))

@@ -14,7 +14,7 @@ import msgspec
 from headway.model.group import NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from headway.model.plain import is_plain
 from headway.model.status import UNFINISHED, Status
 from headway.store.ops import Op, Statement, Steps
@@ -65,14 +65,14 @@ _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
 )
 _FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
 _DEFAULTS = tuple(column[5] for column in _COLUMNS)
-# a machine's place; its state is separate, for jsonb would not keep its text
+# a machine's checkpoint; its state is separate, for jsonb would not keep its text
 _PLACE, _STATE = len(_COLUMNS), len(_COLUMNS) + 1
 _SENT = (
     *(column[1:5] for column in _COLUMNS),
-    ("place", "jsonb", "p_places", "jsonb[]"),
+    ("checkpoint", "jsonb", "p_checkpoints", "jsonb[]"),
     ("state", "json", "p_states", "json[]"),
 )
-# what a job was made of is sent with the place, for few jobs have it
+# what a job was made of is sent with the checkpoint, for few jobs have it
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
 _MADE_OF = attrgetter(*_MADE_OF_FIELDS)
 _NOTHING = (None, None, None)
@@ -151,12 +151,12 @@ def enqueue_one(job: NewJob, alone: bool) -> Statement:
         if value != (job.max_attempts if n == _MAX_LOSSES else unset):
             used.append(n)
             params.append(_scalar(n, value))
-    if job.place is not None:
+    if job.checkpoint is not None:
         used += [_PLACE, _STATE]
-        params += [_place(job), _state(job)]
+        params += [_checkpoint(job), _state(job)]
     elif _MADE_OF(job) != _NOTHING:
         used.append(_PLACE)
-        params.append(_place(job))
+        params.append(_checkpoint(job))
     return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
 
 
@@ -172,9 +172,9 @@ def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | No
         if values is not None:
             used.append(n)
             params.append(values)
-    if parents is not None or any(job.place is not None or _MADE_OF(job) != _NOTHING for job in jobs):
+    if parents is not None or any(job.checkpoint is not None or _MADE_OF(job) != _NOTHING for job in jobs):
         used.append(_PLACE)
-        params.append([_place(job, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
+        params.append([_checkpoint(job, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
     if any(states := [_state(job) for job in jobs]):
         used.append(_STATE)
         params.append(states)
@@ -214,19 +214,19 @@ def _scalar(n: int, value: Any) -> Any:
             return value
 
 
-def _place(job: NewJob, parent: str | None = None) -> str | None:
+def _checkpoint(job: NewJob, parent: str | None = None) -> str | None:
     """Where a machine begins (without its state) and what the job was made of, as JSON; None if there is neither."""
     given: dict[str, Any] = {}
-    if job.place is not None:
-        given = {name: value for name in _PLACE_FIELDS if (value := getattr(job.place, name)) not in (None, ())}
+    if job.checkpoint is not None:
+        given = {name: value for name in _AT_START if (value := getattr(job.checkpoint, name)) not in (None, ())}
     if parent is not None:
         given["parent_id"] = parent
     given.update({name: value for name in _MADE_OF_FIELDS if (value := getattr(job, name)) is not None})
-    return None if not given and job.place is None else msgspec.json.encode(given).decode()
+    return None if not given and job.checkpoint is None else msgspec.json.encode(given).decode()
 
 
 def _state(job: NewJob) -> str | None:
-    return None if job.place is None else bytes(job.place.state).decode() or None
+    return None if job.checkpoint is None else bytes(job.checkpoint.state).decode() or None
 
 
-_PLACE_FIELDS = tuple(name for name in Place.__struct_fields__ if name not in ("state", "signals", "partition"))
+_AT_START = tuple(name for name in Checkpoint.__struct_fields__ if name not in ("state", "signals", "partition"))

@@ -4,7 +4,7 @@
 -- their defaults. Gives a row for each job that is not simply new and queued: its ordinal in the call (from 1), the id
 -- of the job or of the one found instead, its status, and whether this call made it.
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key. p_afters are the ids
--- that each job waits for, as text, separated by commas. p_places say where machines begin, as Place in
+-- that each job waits for, as text, separated by commas. p_checkpoints say where machines begin, as Checkpoint in
 -- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
 -- template_revision and trigger_id of jobs that were made of these, which are too rare for arrays of their own. A car
 -- is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
@@ -53,7 +53,7 @@ create function headway.enqueue_many(
   p_groups uuid[] default null,
   p_afters text[] default null,
   p_on_failures text[] default null,
-  p_places jsonb[] default null,
+  p_checkpoints jsonb[] default null,
   p_states json[] default null,
   p_alone boolean default null,
   p_checked boolean default false
@@ -98,7 +98,8 @@ begin
       into p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms,
            p_rate_bursts, p_rate_keys
       from unnest(
-             p_kinds, p_places, p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys, p_rate_counts,
+             p_kinds, p_checkpoints, p_queues, p_timeouts_ms, p_partitions, p_concurrency, p_concurrency_keys,
+             p_rate_counts,
              p_rate_periods_ms, p_rate_bursts, p_rate_keys)
            with ordinality as u (
              kind, machine, queue, timeout_ms, partition, concurrency, concurrency_key, rate_count,
@@ -124,7 +125,7 @@ begin
   end if;
   perform from headway.definitions d where not d.active limit 1;
   if found then
-    perform headway.check_active(p_kinds, p_places);
+    perform headway.check_active(p_kinds, p_checkpoints);
   end if;
 
   v_metered := headway.lock_job_quotas(coalesce(p_tenants, array[v_own]), v_own);
@@ -202,7 +203,7 @@ begin
                  p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
                  p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
                  p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                 p_groups, p_afters, p_places, p_states, v_seats, v_positions)
+                 p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions)
                with ordinality as u (
                  id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                  expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,

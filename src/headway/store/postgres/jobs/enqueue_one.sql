@@ -96,7 +96,7 @@ create function headway.enqueue(
   "group" uuid default null,
   after uuid[] default null,
   on_failure text default 'stop',
-  place jsonb default null,
+  checkpoint jsonb default null,
   state json default null,
   alone boolean default null,
   checked boolean default false
@@ -126,7 +126,7 @@ begin
              r.rate_count, r.rate_period_ms * interval '1 millisecond', r.rate_burst, r.rate_key
         into queue, timeout, partition, concurrency, concurrency_key, rate_count, rate_period, rate_burst, rate_key
         from headway.restrict(
-               kind, place, queue, (extract(epoch from timeout) * 1000)::bigint, partition, concurrency,
+               kind, checkpoint, queue, (extract(epoch from timeout) * 1000)::bigint, partition, concurrency,
                concurrency_key, rate_count, (extract(epoch from rate_period) * 1000)::bigint, rate_burst,
                rate_key) r;
     end if;
@@ -157,11 +157,12 @@ begin
            (select true from headway.queues q where q.name = t.queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,
-           (place ->> 'version')::integer, place ->> 'step', state, headway.texts(place -> 'awaiting'),
-           case when place ->> 'match' = 'all' then true end, (place ->> 'joining')::integer, place ->> 'woken',
-           place ->> 'home_queue', place ->> 'home_partition', (place ->> 'forked_from')::uuid,
-           (place ->> 'parent_id')::uuid, (place ->> 'template_id')::uuid, (place ->> 'template_revision')::integer,
-           (place ->> 'trigger_id')::uuid
+           (checkpoint ->> 'version')::integer, checkpoint ->> 'step', state, headway.texts(checkpoint -> 'awaiting'),
+           case when checkpoint ->> 'match' = 'all' then true end, (checkpoint ->> 'joining')::integer,
+           checkpoint ->> 'woken', checkpoint ->> 'home_queue', checkpoint ->> 'home_partition',
+           (checkpoint ->> 'forked_from')::uuid, (checkpoint ->> 'parent_id')::uuid,
+           (checkpoint ->> 'template_id')::uuid, (checkpoint ->> 'template_revision')::integer,
+           (checkpoint ->> 'trigger_id')::uuid
       from (select coalesce(tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
                    coalesce(queue, 'default') as queue, headway.now() as now,
                    -- the trigger jobs_new need not check again
@@ -184,7 +185,7 @@ begin
        and headway.is_name(kind)
        and headway.is_name(t.queue)
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
-            or place ?| '{parent_id,forked_from}')
+            or checkpoint ?| '{parent_id,forked_from}')
     on conflict do nothing
     returning jobs.id, jobs.status, true, jobs.tenant_id, jobs.metered into job_id, job_status, created, v_tenant, v_metered;
     if found then
@@ -202,7 +203,7 @@ begin
       return next;
       return;
     end if;
-    perform headway.check_active(array[kind], array[place]);
+    perform headway.check_active(array[kind], array[checkpoint]);
     exit when not v_seat;
     exit when unique_key is not null and exists (
       select

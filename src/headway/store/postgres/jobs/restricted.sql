@@ -3,10 +3,10 @@
 
 -- The restricted options of a new job of an untrusted caller; where it gave none, the definition's. A limit that the
 -- caller changed without naming a key gets one of its tenant, which no other tenant shares. home_queue and
--- home_partition in p_place, where a machine begins, are checked, too. Raises HW003.
+-- home_partition in p_checkpoint, where a machine begins, are checked, too. Raises HW003.
 create function headway.restrict(
   p_kind text,
-  p_place jsonb,
+  p_checkpoint jsonb,
   inout queue text,
   inout timeout_ms bigint,
   inout partition text,
@@ -34,12 +34,12 @@ begin
   queue := headway.restrict_queue(p_kind, v_own, queue);
   timeout_ms := headway.restrict_timeout(p_kind, v_own, timeout_ms);
   partition := headway.restrict_key(p_kind, v_own, 'partition', null, partition, v_policy.partition);
-  if p_place ->> 'home_queue' is not null then
-    perform headway.restrict_queue(p_kind, v_own, p_place ->> 'home_queue');
+  if p_checkpoint ->> 'home_queue' is not null then
+    perform headway.restrict_queue(p_kind, v_own, p_checkpoint ->> 'home_queue');
   end if;
-  if p_place ->> 'home_partition' is not null then
+  if p_checkpoint ->> 'home_partition' is not null then
     perform headway.restrict_key(
-      p_kind, v_own, 'partition', null, p_place ->> 'home_partition', v_policy.partition);
+      p_kind, v_own, 'partition', null, p_checkpoint ->> 'home_partition', v_policy.partition);
   end if;
 
   concurrency_key := headway.restrict_key(

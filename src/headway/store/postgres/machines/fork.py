@@ -20,7 +20,7 @@ class ForkVerbs:
             if created:
                 if signals:
                     yield send([msgspec.structs.replace(signal, job_id=job_id) for signal in signals])
-                joined = None if job.place is None else job.place.joined
+                joined = None if job.checkpoint is None else job.checkpoint.joined
                 yield Statement("select headway.forked($1::uuid, $2, $3::uuid)", [job_id, actor, joined])
             return Enqueued(str(job_id), status, created)
 

@@ -53,9 +53,9 @@ begin
 end
 $$;
 
--- Where a machine is, as JSON of Place in model/machine.py. Put together as text, which keeps the state as it was
+-- Where a machine is, as JSON of Checkpoint in model/machine.py. Put together as text, which keeps the state as it was
 -- written.
-create function headway.place(
+create function headway.checkpoint_json(
   p_version integer, p_step text, p_state json, p_awaiting text[], p_match_all boolean, p_joining integer, p_woken text,
   p_partition text, p_home_queue text, p_home_partition text, p_forked_from uuid, p_parent_id uuid, p_signals json
 ) returns text

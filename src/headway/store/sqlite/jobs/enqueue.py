@@ -121,7 +121,7 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
 
 
 def _any_tied(jobs: Iterable[NewJob]) -> bool:
-    """Whether one of them has more than a plain job's row: a train, a limit, a group, parents, a machine's place."""
+    """Whether one of them has more than a plain job's row: a train, a limit, a group, parents, a checkpoint."""
     return any(
         job.train is not None
         or job.partition is not None
@@ -131,7 +131,7 @@ def _any_tied(jobs: Iterable[NewJob]) -> bool:
         or job.after != ()
         or job.on_canceled != "advance"
         or job.on_dead != "advance"
-        or job.place is not None
+        or job.checkpoint is not None
         for job in jobs
     )
 

@@ -10,7 +10,7 @@ from headway.clock import to_micros
 from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
-from headway.model.machine import Place
+from headway.model.machine import Checkpoint
 from headway.model.outcome import Match
 from headway.model.status import Status
 from headway.store.ops import Batch, Row, Statement, Steps
@@ -90,25 +90,25 @@ def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str
         bool(job.after),
         metered,
         fair,
-        *_start(job.place, parent_id),
+        *_start(job.checkpoint, parent_id),
     )
 
 
-def _start(place: Place | None, parent_id: str | None) -> Row:
-    if place is None:
+def _start(checkpoint: Checkpoint | None, parent_id: str | None) -> Row:
+    if checkpoint is None:
         return (*(None,) * 10, parent_id)
     return (
-        place.version,
-        place.step,
-        bytes(place.state).decode() or None,
-        names_text(place.awaiting),
-        match_flag(place.match),
-        place.joining,
-        place.woken,
-        place.home_queue,
-        place.home_partition,
-        place.forked_from,
-        parent_id or place.parent_id,
+        checkpoint.version,
+        checkpoint.step,
+        bytes(checkpoint.state).decode() or None,
+        names_text(checkpoint.awaiting),
+        match_flag(checkpoint.match),
+        checkpoint.joining,
+        checkpoint.woken,
+        checkpoint.home_queue,
+        checkpoint.home_partition,
+        checkpoint.forked_from,
+        parent_id or checkpoint.parent_id,
     )
 
 

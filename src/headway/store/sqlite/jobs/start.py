@@ -8,7 +8,7 @@ from headway.model.job import Claim
 from headway.store.ops import Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.machines.turns import read_places
+from headway.store.sqlite.machines.turns import read_checkpoints
 
 _SQL = statements("jobs/start")
 
@@ -30,9 +30,9 @@ def start_these(worker_id: str, rowids: Sequence[int], now: int, *, limited: int
 def _claims(rows: Rows, begin: int) -> Steps[list[Claim]]:
     """The claims of these rows, whose columns begin there."""
     ids = [row[begin] for row in rows if row[-1]]
-    places = (yield from read_places(ids)) if ids else {}
-    return [_claim(row[begin:-3], row[-2], places.get(row[begin]), row[-3]) for row in rows]
+    checkpoints = (yield from read_checkpoints(ids)) if ids else {}
+    return [_claim(row[begin:-3], row[-2], checkpoints.get(row[begin]), row[-3]) for row in rows]
 
 
-def _claim(columns: Row, followed: int, place: str | None, attempt: int) -> Claim:
-    return Claim(*[*columns, bool(followed), place, attempt])
+def _claim(columns: Row, followed: int, checkpoint: str | None, attempt: int) -> Claim:
+    return Claim(*[*columns, bool(followed), checkpoint, attempt])

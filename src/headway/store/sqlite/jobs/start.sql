@@ -12,7 +12,7 @@ log_tail = null,
 log_end = null
 
 -- part: claim
--- a Claim's columns; whether others may wait for its end; whether it may have a place
+-- a Claim's columns; whether others may wait for its end; whether it may have a checkpoint
 -- coalesce, because SQLite 3.40 gets `column is not null` wrong in a returning clause
 id, tenant_id, kind, queue, payload, fence, tries, losses, max_attempts, max_losses,
 backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id, meta,

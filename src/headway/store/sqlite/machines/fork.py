@@ -28,8 +28,8 @@ class ForkVerbs(Verbs):
             if signals:
                 yield put_signals([signal_row(signal, job.id, job.tenant_id, now) for signal in signals])
                 yield Statement(_SQL["mark"], (job.id,))
-            origin = None if job.place is None else job.place.forked_from
-            yield Statement(_SQL["began"], (job.id, None if job.place is None else job.place.joined))
+            origin = None if job.checkpoint is None else job.checkpoint.forked_from
+            yield Statement(_SQL["began"], (job.id, None if job.checkpoint is None else job.checkpoint.joined))
             yield record(now, job.tenant_id, job.id, actor, "fork", origin)
             return answer
 

@@ -32,7 +32,7 @@ class _Target(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     queue: str
     status: Status
-    placed: int  # it has a step
+    is_machine: int  # it has a step
     ran: int
     awaiting: str | None
     match_all: int | None
@@ -90,7 +90,7 @@ def _key(signal: NewSignal) -> tuple[str, str | None, str | None]:
 
 
 def _reads_nothing(job: _Target) -> bool:
-    return reads_nothing(job.status, is_machine=bool(job.placed), ran=bool(job.ran))
+    return reads_nothing(job.status, is_machine=bool(job.is_machine), ran=bool(job.ran))
 
 
 def _check_repeats(signals: Sequence[NewSignal], targets: Sequence[_Target]) -> Steps[None]:
@@ -128,9 +128,9 @@ def _put(signals: Sequence[NewSignal], targets: Sequence[_Target], now: int) -> 
         if job.status not in FINISHED
     ]
     created = {signal_id for (signal_id,) in (yield put_signals(rows))} if rows else set()
-    unplaced = {job.rowid: (job.rowid,) for job in targets if not job.placed and job.status not in FINISHED}
-    if unplaced:
-        yield Batch(_SQL["mark"], list(unplaced.values()))
+    plain = {job.rowid: (job.rowid,) for job in targets if not job.is_machine and job.status not in FINISHED}
+    if plain:
+        yield Batch(_SQL["mark"], list(plain.values()))
     return created
 
 

@@ -1,4 +1,4 @@
-"""Turns: reads a machine's place for a claim, and writes its turn at the end of a step."""
+"""Turns: reads a machine's checkpoint for a claim, and writes its turn at the end of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from headway.model.departure import Tied
 from headway.model.job import Settlement
-from headway.model.machine import Place, Turn, Woken
+from headway.model.machine import Checkpoint, Turn, Woken
 from headway.model.signal import Received, satisfied
 from headway.model.status import FINISHED
 from headway.store.ops import Batch, Statement, Steps
@@ -24,7 +24,7 @@ from headway.store.sqlite.order.limited import guard_queues_of
 
 _SQL = statements("machines/turns")
 _encode = msgspec.json.Encoder().encode
-_NO_STATE = Place().state  # this very object is the default, which is left out of the JSON
+_NO_STATE = Checkpoint().state  # this very object is the default, which is left out of the JSON
 
 
 def requeue_last(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[None]:
@@ -36,19 +36,19 @@ def requeue_last(turned: Sequence[Ending], tied: Mapping[int, Tied]) -> Steps[No
 
 
 def write_turns(turned: Sequence[Ending], now: int) -> Steps[None]:
-    """Write the moves, with the machines' new places."""
+    """Write the moves, with the machines' new checkpoints."""
     batches: dict[str, list[tuple[Any, ...]]] = {"finish": [], "again": [], "go_on": []}
     for end in turned:
         if end.turn is None:
             continue
-        place = _place_columns(end, end.turn, now)
+        checkpoint = _checkpoint_columns(end, end.turn, now)
         if end.to in FINISHED:
             rest = (end.to, now, end.charge, end.loss, end.result, end.error, end.drops_key)
-            batches["finish"].append((*place, *rest))
+            batches["finish"].append((*checkpoint, *rest))
         elif end.to == "running":
-            batches["go_on"].append((*place, now, end.charge, end.loss, end.error))
+            batches["go_on"].append((*checkpoint, now, end.charge, end.loss, end.error))
         else:
-            batches["again"].append((*place, *_again(end, end.turn, now)))
+            batches["again"].append((*checkpoint, *_again(end, end.turn, now)))
     for name, rows in batches.items():
         if rows:
             yield Batch(_SQL[name], rows)
@@ -70,7 +70,7 @@ def spawns(turn: Turn) -> bool:
     return turn.outcome == "spawn"
 
 
-def _place_columns(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
+def _checkpoint_columns(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
     # a machine that is woken at once has no deadline
     waits = turn.deadline_ms is not None and end.woken is None
     return (
@@ -100,12 +100,12 @@ def _again(end: Ending, turn: Turn, now: int) -> tuple[Any, ...]:
     )
 
 
-def read_places(ids: Sequence[str]) -> Steps[dict[str, str]]:
-    """The places of these jobs as JSON, with their inboxes; only of machines, children, and jobs that have signals."""
-    rows = yield Statement(_SQL["places"], (json_list(ids),))
+def read_checkpoints(ids: Sequence[str]) -> Steps[dict[str, str]]:
+    """The checkpoints of these jobs, with their inboxes, as JSON; of machines, children, and jobs with signals only."""
+    rows = yield Statement(_SQL["checkpoints"], (json_list(ids),))
     signals = yield from inboxes(ids, {row[0]: to_names(row[4]) for row in rows if row[4] is not None})
     return {
-        row[0]: _place_json(*row[1:], signals=signals.get(row[0], ()))
+        row[0]: _checkpoint_json(*row[1:], signals=signals.get(row[0], ()))
         for row in rows
         if row[2] is not None or row[-1] is not None or row[0] in signals
     }
@@ -150,7 +150,7 @@ def write_machine_attempts(attempts: Sequence[tuple[Any, ...]]) -> Steps[None]:
         yield Batch(_SQL["attempt"], attempts)
 
 
-def _place_json(
+def _checkpoint_json(
     version: int | None,
     step: str | None,
     state: str | None,
@@ -166,7 +166,7 @@ def _place_json(
     *,
     signals: tuple[Received, ...],
 ) -> str:
-    place = Place(
+    checkpoint = Checkpoint(
         version=version,
         step=step,
         awaiting=to_names(awaiting),
@@ -181,4 +181,4 @@ def _place_json(
         signals=signals,
         state=_NO_STATE if state is None else msgspec.Raw(state.encode()),
     )
-    return _encode(place).decode()
+    return _encode(checkpoint).decode()

@@ -1,6 +1,6 @@
 -- Differs because a turn that awaits signals checks the inbox before it is written, under the write lock.
 
--- name: places
+-- name: checkpoints
 select
   id, version, step, state, awaiting, match_all, joining, woken, partition, home_queue, home_partition, forked_from,
   parent_id
@@ -19,7 +19,7 @@ select
 from jobs
 where rowid = ?17;
 
--- part: place
+-- part: checkpoint
 -- ?2: the machine took the step; else it stays where it was, with another state at most
 step = ?3,
 version = ?4,
@@ -43,7 +43,7 @@ set status = ?11,
   pending = ?18,
   worker_id = null,
   attempt_started_at = null,
-  {place}
+  {checkpoint}
 where rowid = ?1;
 
 -- name: go_on
@@ -59,7 +59,7 @@ set fence = fence + 1,
   progress_note = null,
   log_tail = null,
   log_end = null,
-  {place}
+  {checkpoint}
 where rowid = ?1;
 
 -- name: finish
@@ -76,7 +76,7 @@ set status = ?11,
   attempt_started_at = null,
   cancel_requested_at = null,
   cancel_reason = null,
-  {place}
+  {checkpoint}
 where rowid = ?1;
 
 -- name: queues
