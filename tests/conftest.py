@@ -212,12 +212,12 @@ def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases
     store.side = reused_databases.side(store.url)
     store._pool = reused_databases.pool(store.url)
 
-    def apart() -> PostgresStore:
+    def with_own_connections() -> PostgresStore:
         worker_store = PostgresStore(store.url)
         worker_store._apool = reused_databases.worker_pool(store.url)
         return worker_store
 
-    store.apart = apart
+    store.with_own_connections = with_own_connections
     return store
 
 

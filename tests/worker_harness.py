@@ -55,7 +55,7 @@ class FaultyStore:
     def describe(self) -> str:
         return str(self._store.describe())
 
-    def apart(self) -> FaultyStore:
+    def with_own_connections(self) -> FaultyStore:
         return self
 
     async def leave_loop(self) -> None:

@@ -112,7 +112,7 @@ def test_an_outcome_that_the_store_will_not_take_is_kept_and_its_job_not_run_aga
     monkeypatch.setattr(store.ops, "settle", remember, raising=False)
 
     def refuse(op: Any) -> Exception | None:
-        if len(refusals) < 12 and any(op is each or op is each.apart for each in stubborn):
+        if len(refusals) < 12 and any(op is each or op is each.fallback for each in stubborn):
             refusals.append(op)
             return StoreError("the file is read-only")
         return None

@@ -25,7 +25,7 @@ def _watch(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> dict[int, lis
     def remember(worker_id: str, settlements: list[Settlement]) -> Any:
         op = settle(worker_id, settlements)
         made.append(op)
-        settling[id(op)] = settling[id(op.apart)] = [*settlements]
+        settling[id(op)] = settling[id(op.fallback)] = [*settlements]
         return op
 
     monkeypatch.setattr(store.ops, "settle", remember, raising=False)

@@ -82,7 +82,7 @@ class Store(Protocol):
         """The same store in sessions that act for this tenant only (sets `headway.tenant_id` on PostgreSQL)."""
         ...
 
-    def apart(self) -> Store:
+    def with_own_connections(self) -> Store:
         """The same database on separate connections, so that a worker's heartbeat never waits for its handlers."""
         ...
 

@@ -236,7 +236,7 @@ class Settler:
         reserved = self._reserve_claim(queues) if queues and not self._row_by_row else None
         if reserved is None:
             op = self._ops.settle(worker_id, settlements)
-            return self._note_answer(await self._database.run(op.apart if self._row_by_row and op.apart else op))
+            return self._note_answer(await self._database.run(op.fallback if self._row_by_row and op.fallback else op))
         claims: list[Claim] | None = None
         try:
             answer = await self._database.run(self._ops.settle_and_claim(worker_id, settlements, *reserved))

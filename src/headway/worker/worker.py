@@ -78,7 +78,7 @@ class Worker:
         vault: Vault | None = None,
         version: str = "",
     ) -> None:
-        self.store = store.apart()
+        self.store = store.with_own_connections()
         self._handlers_store = store
         self._kinds = kinds
         self._settings = settings or Settings()

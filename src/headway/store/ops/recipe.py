@@ -41,4 +41,4 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     urgent: bool = False  # a heartbeat, which does not wait for a free connection
     alone: Callable[[], Steps[T]] | None = None  # the steps to run if the transaction ends with them
     # what to run instead after a failure for some of its rows: blocked by somebody's open transaction, or broken
-    apart: Op[T] | None = None
+    fallback: Op[T] | None = None

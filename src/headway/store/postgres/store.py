@@ -68,7 +68,7 @@ class PostgresStore:
     def bound(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self)
 
-    def apart(self) -> Store:
+    def with_own_connections(self) -> Store:
         store = PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=self._tenant_id)
         store._apool = AsyncPool(self._url, WORKER_SIZE)
         return store
@@ -79,8 +79,8 @@ class PostgresStore:
                 try:
                     return self._run(op)
                 except psycopg.Error as error:
-                    if left and error.sqlstate == LOCKED and op.apart is not None:
-                        op = op.apart
+                    if left and error.sqlstate == LOCKED and op.fallback is not None:
+                        op = op.fallback
                     elif not left or not worth_another_try(error, repeatable=op.repeatable, first=left == _TRIES[0]):
                         raise
         raise AssertionError
@@ -91,8 +91,8 @@ class PostgresStore:
                 try:
                     return await self._arun(op, self._timeout_s if timeout_s is None else timeout_s)
                 except psycopg.Error as error:
-                    if left and error.sqlstate == LOCKED and op.apart is not None:
-                        op = op.apart
+                    if left and error.sqlstate == LOCKED and op.fallback is not None:
+                        op = op.fallback
                     elif not left or not worth_another_try(error, repeatable=op.repeatable, first=left == _TRIES[0]):
                         raise
         raise AssertionError

@@ -79,7 +79,7 @@ class SqliteStore:
     def bound(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
         return self
 
-    def apart(self) -> Store:
+    def with_own_connections(self) -> Store:
         """The same store: a process has one writer, and a second would gain nothing."""
         return self
 
@@ -97,9 +97,9 @@ class SqliteStore:
         try:
             return live.writer.run(op.steps)
         except Exception as error:
-            if op.apart is None or isinstance(error, StoreUnavailable):
+            if op.fallback is None or isinstance(error, StoreUnavailable):
                 raise
-        return live.writer.run(op.apart.steps)
+        return live.writer.run(op.fallback.steps)
 
     async def arun(self, op: Op[T], *, timeout_s: float | None = None) -> T:
         seconds = self._timeout_s if timeout_s is None else timeout_s
@@ -125,9 +125,9 @@ class SqliteStore:
         try:
             return await live.writer.arun(op.steps)
         except Exception as error:
-            if op.apart is None or isinstance(error, StoreUnavailable):
+            if op.fallback is None or isinstance(error, StoreUnavailable):
                 raise
-        return await live.writer.arun(op.apart.steps)
+        return await live.writer.arun(op.fallback.steps)
 
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import sqlite_session

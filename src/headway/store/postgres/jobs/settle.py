@@ -45,7 +45,7 @@ class SettleVerbs:
 
         if _spawns(settlements):
             return Op(steps, writes=True, atomic=True)
-        return Op(steps, writes=True, apart=Op(lambda: _settle_by_halves(worker_id, settlements), writes=True))
+        return Op(steps, writes=True, fallback=Op(lambda: _settle_by_halves(worker_id, settlements), writes=True))
 
     def settle_and_claim(
         self, worker_id: str, settlements: Sequence[Settlement], queue: str, limit: int
@@ -66,7 +66,7 @@ class SettleVerbs:
         # the children are enqueued by further statements, in the same transaction
         if _spawns(settlements):
             return Op(one_by_one, writes=True, repeatable=False, atomic=True)
-        return Op(at_once, writes=True, repeatable=False, apart=Op(without_claim, writes=True))
+        return Op(at_once, writes=True, repeatable=False, fallback=Op(without_claim, writes=True))
 
 
 def _spawns(settlements: Sequence[Settlement]) -> bool:

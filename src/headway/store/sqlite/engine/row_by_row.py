@@ -22,15 +22,15 @@ def row_by_row(
     done: list[T] = []
     failed: list[tuple[Row, str]] = []
     for row in rows:
-        yield Statement("savepoint alone")
+        yield Statement("savepoint one_row")
         try:
             done.append((yield from work([row])))
         except Exception as error:
             if is_of_the_file(error):
                 raise
-            yield Statement("rollback to alone")
+            yield Statement("rollback to one_row")
             failed.append((row, f"{type(error).__name__}: {error}"))
             if _says(duty):
                 log.error(f"{duty} a row failed; the others continue", row=repr(row)[:200], error=str(error))
-        yield Statement("release alone")
+        yield Statement("release one_row")
     return done, failed

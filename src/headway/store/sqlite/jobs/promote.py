@@ -50,13 +50,13 @@ class PromoteVerbs(Verbs):
             next_token = now if (yield from any_postponed()) else (yield from next_refill())
             return Promoted(queued, expired, _wait_ms(now, *next_due, next_token))
 
-        def alone() -> Steps[Promoted]:
+        def by_row() -> Steps[Promoted]:
             promoted = yield from steps(_one_by_one)
             # what failed is still due: do not promote again at once
             wait_ms = promoted.next_due_ms
             return msgspec.structs.replace(promoted, next_due_ms=None if wait_ms is None else max(1_000, wait_ms))
 
-        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(alone, writes=True))
+        return SqliteOp(steps, writes=True, probe=probe, fallback=SqliteOp(by_row, writes=True))
 
 
 _Each = Callable[[str, Rows, Callable[[Rows], Steps[int]]], Steps[int]]

@@ -47,7 +47,7 @@ class ReapVerbs(Verbs):
             faults = [Reaped(row[1], row[2], row[_RUNNING], row[3], None, reason) for row, reason in failed]
             return [one for reaped in done for one in reaped] + faults
 
-        return SqliteOp(steps, writes=True, probe=probe, apart=SqliteOp(each, writes=True))
+        return SqliteOp(steps, writes=True, probe=probe, fallback=SqliteOp(each, writes=True))
 
 
 def _expired_by(by: str | None, now: int) -> Steps[int]:
