@@ -41,7 +41,7 @@ class Side:
 
     def look(self) -> dict[str, Any]:
         """Every visible row, in words that both stores share, once everything that arrived was let go."""
-        self.db.couple()
+        self.db.process_arrivals()
         rows = self.db.find()
         for job in sorted(rows, key=lambda job: job.id):
             if job.retry_of is not None and job.id not in self.names:

@@ -225,12 +225,12 @@ class Db(MachineCalls, TriggerCalls):
     def promote(self, limit: int = 1000) -> Promoted:
         return self.run(self.ops.promote(limit=limit))
 
-    def couple(self, limit: int = 500) -> None:
+    def process_arrivals(self, limit: int = 500) -> None:
         """Let go whatever arrived, and what that lets go in turn; with nobody else at work that comes to an end."""
         for _ in range(100):
-            if not self.run(self.ops.couple(limit=limit)):
+            if not self.run(self.ops.process_arrivals(limit=limit)):
                 return
-        raise AssertionError("couple finds arrivals for ever")
+        raise AssertionError("there are always more arrivals")
 
     def sweep(self, limit: int = 500) -> Swept:
         return self.run(self.ops.sweep(limit=limit))
@@ -249,7 +249,7 @@ class Db(MachineCalls, TriggerCalls):
 
     def statuses(self, *ids: str) -> list[str]:
         """Where these jobs are once everything that arrived was let go."""
-        self.couple()
+        self.process_arrivals()
         found = {job.id: job.status for job in self.run(self.ops.get(ids, tenant_id=None))}
         return [found[job_id] for job_id in ids]
 
@@ -266,7 +266,7 @@ class Db(MachineCalls, TriggerCalls):
 
     def train(self, train: str, *, tenant_id: str | None = None) -> Train | None:
         """The one train of that name, once everything that arrived was let go; None if there is none."""
-        self.couple()
+        self.process_arrivals()
         found = self.trains(train=train, tenant_id=tenant_id)
         assert len(found) <= 1
         return found[0] if found else None
@@ -291,7 +291,7 @@ class Db(MachineCalls, TriggerCalls):
 
     def limited_by(self, *ids: str) -> list[str | None]:
         """Under which key each of these waits aside."""
-        self.couple()
+        self.process_arrivals()
         found = {job.id: job.limited_by for job in self.run(self.ops.get(ids, tenant_id=None))}
         return [found[job_id] for job_id in ids]
 

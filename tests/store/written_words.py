@@ -98,7 +98,7 @@ def the_errors_of_cars(db: Any) -> str:
     db.enqueue_all([new_job(id=A, train="t", on_dead="hold"), new_job(id=B, train="t"), new_job(id=C, train="t")])
     db.skip(C, actor="ann")
     db.settle(db.take(), "dead", error="boom")
-    db.couple()
+    db.process_arrivals()
     train = db.train("t")
     db.clear_train("t", actor="ann")
     return f"{[db.job(id_).error for id_ in (A, B, C)]} {train.hold.reason} {train.hold.job_id}"
@@ -107,7 +107,7 @@ def the_errors_of_cars(db: Any) -> str:
 def the_error_of_a_job_whose_parent_failed(db: Any) -> str:
     db.enqueue_all([new_job(id=A), new_job(id=B, after=(A,)), new_job(id=C, after=(B,))])
     db.settle(db.take(), "dead")
-    db.couple()
+    db.process_arrivals()
     return f"{db.job(B).error} / {db.job(C).error}"
 
 
@@ -115,28 +115,28 @@ def the_error_of_a_job_whose_parent_is_gone(db: Any) -> str:
     db.enqueue_all([new_job(id=A), new_job(id=B, after=(A,))])
     db.sql("delete from {jobs} where id = ?", A)
     db.sweep()
-    db.couple()
+    db.process_arrivals()
     return str(db.job(B).error)
 
 
 def the_errors_of_a_group_that_stops(db: Any) -> str:
     db.enqueue_all([new_job(id=A, group_id=GROUP), new_job(id=B, group_id=GROUP)], new_group(id=GROUP))
     db.settle(db.take(), "dead")
-    db.couple()
+    db.process_arrivals()
     return str(db.job(B).error)
 
 
 def the_errors_of_a_group_that_is_canceled(db: Any) -> str:
     db.enqueue_all([new_job(id=A, group_id=GROUP)], new_group(id=GROUP))
     db.cancel_group(GROUP)
-    db.couple()
+    db.process_arrivals()
     return str(db.job(A).error)
 
 
 def the_errors_of_a_group_that_is_canceled_for_a_reason(db: Any) -> str:
     db.enqueue_all([new_job(id=A, group_id=GROUP)], new_group(id=GROUP))
     db.cancel_group(GROUP, reason="enough")
-    db.couple()
+    db.process_arrivals()
     return str(db.job(A).error)
 
 
@@ -166,7 +166,7 @@ def the_errors_of_children_that_stop(db: Any) -> str:
     claim = db.begin(id=A)
     db.spawn(claim, new_job(id=B, queue="first"), new_job(id=C, queue="second"), on_failure="stop")
     db.settle(db.take(queue="first"), "dead", error="boom")
-    db.couple()
+    db.process_arrivals()
     return f"{db.job(C).error} {db.status(A)}"
 
 

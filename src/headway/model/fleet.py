@@ -90,7 +90,7 @@ class Promoted(msgspec.Struct, frozen=True):
     queued: int
     expired: int
     next_due_ms: int | None
-    coupled: int = 0
+    arrived: int = 0
 
 
 class Swept(msgspec.Struct, frozen=True):

@@ -222,14 +222,14 @@ class Stepping:
     async def _tick(self) -> None:
         """What a worker's maintenance does: queue what is due, wake machines whose signals are there."""
         ops, run = self._app.store.ops, self._app.store.arun
-        while await run(ops.couple(limit=_BATCH)):
+        while await run(ops.process_arrivals(limit=_BATCH)):
             pass
         while (await run(ops.promote(limit=_BATCH))).queued == _BATCH:
             pass
 
     def _tick_now(self) -> None:
         ops, run = self._app.store.ops, self._app.store.run
-        while run(ops.couple(limit=_BATCH)):
+        while run(ops.process_arrivals(limit=_BATCH)):
             pass
         while run(ops.promote(limit=_BATCH)).queued == _BATCH:
             pass

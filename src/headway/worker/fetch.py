@@ -352,7 +352,7 @@ class Fetcher:
 
         If that does not shrink for a few rounds, somebody else has it or nobody can take it.
         """
-        arrived = await self._database.run(self._ops.couple(limit=_ARRIVALS))
+        arrived = await self._database.run(self._ops.process_arrivals(limit=_ARRIVALS))
         queues = await self._database.run(self._ops.queues(tenant_id=None))
         remaining = arrived + sum(_claimable(queue) for queue in queues if queue.name in self._queues)
         self._rounds_without_progress = self._rounds_without_progress + 1 if remaining == self._remaining else 0

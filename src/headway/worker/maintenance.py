@@ -61,17 +61,17 @@ class Maintenance:
 
     async def promote(self) -> int:
         """Queue all that is due now; gives how many jobs."""
-        queued = coupled = 0
+        queued = arrived = 0
         # one at a time: two would skip each other's locked rows, and both could return before all are queued
         async with self._promotes:
             while True:
                 promoted = await self._database.run(self._ops.promote(limit=BATCH))
                 queued += promoted.queued
-                coupled += promoted.coupled
+                arrived += promoted.arrived
                 self._next_due_ms = promoted.next_due_ms
                 if promoted.queued + promoted.expired < BATCH:
                     break
-        if queued or coupled:
+        if queued or arrived:
             self._on_promoted()
         return queued
 

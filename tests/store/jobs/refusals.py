@@ -285,7 +285,7 @@ def a_move_ahead_of_the_locomotive(db: Any) -> None:
 def a_move_to_a_car_that_is_over(db: Any) -> None:
     db.enqueue_all([new_job(id=A, train="t"), new_job(id=B, train="t"), new_job(id=C, train="t")])
     db.finish(db.take())
-    db.couple()
+    db.process_arrivals()
     db.move(C, before=A)
 
 

@@ -401,7 +401,7 @@ class Stores(RuleBasedStateMachine):
     @rule()
     def promote(self) -> None:
         # what arrived is looked at at once on SQLite
-        self.both(lambda side, ops: msgspec.structs.replace(side.db.run(ops.promote(limit=1_000)), coupled=0))
+        self.both(lambda side, ops: msgspec.structs.replace(side.db.run(ops.promote(limit=1_000)), arrived=0))
 
     @rule(data=st.data(), named=st.booleans())
     def reap(self, data: st.DataObject, named: bool) -> None:

@@ -99,7 +99,7 @@ class MachineCalls:
     take: Any
     job: Any
     enqueue_all: Any
-    couple: Any
+    process_arrivals: Any
 
     def machine(self, **options: Any) -> str:
         """The id of a new machine."""
@@ -177,6 +177,6 @@ class MachineCalls:
 
     def woken(self, job_id: str) -> tuple[str, str | None]:
         """Its status and what woke it, once everything that arrived was let go."""
-        self.couple()
+        self.process_arrivals()
         job: Job = self.job(job_id)
         return job.status, job.woken

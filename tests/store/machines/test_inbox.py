@@ -36,7 +36,7 @@ def test_what_a_machine_waits_for_comes_before_what_it_does_not(db, make, match)
         db.signal(claim.id, "noise", LARGE)
     db.park(claim, "go", "stop", match=match)
     db.signal_all([make.signal(claim.id, name, LARGE) for name in ("go", "stop", "go")])
-    db.couple()
+    db.process_arrivals()
     assert inbox(db.take()) == ["go", "stop", "go"]
 
 

@@ -89,7 +89,7 @@ def test_a_waiting_machine_is_canceled_at_once(db, make, how):
     before = db.job(job_id)
     db.advance("1s")
     assert db.cancel(job_id, reason="enough") == {job_id: "canceled"}
-    db.couple()
+    db.process_arrivals()
     after = db.job(job_id)
     assert (after.status, after.finished_at, after.pending) == ("canceled", db.now(), False)
     assert "enough" in after.error
@@ -162,7 +162,7 @@ def test_a_retried_machine_whose_deadline_has_passed_times_out(db):
 def test_a_retried_machine_still_has_the_signals_that_came_before_its_cancel(db):
     job_id = db.parked("paid", "other", match="all")
     db.signal(job_id, "paid")
-    db.couple()
+    db.process_arrivals()
     db.cancel(job_id)
     db.retry(job_id)
     assert db.woken(job_id) == ("waiting", None)
@@ -311,7 +311,7 @@ def test_a_machine_that_leaves_its_scope_by_waiting_has_its_key_again_or_ends(db
     job_id = db.parked("paid", unique_key="k", unique_scope=("queued",))
     rival = db.machine(unique_key="k", unique_scope=("queued",), queue="other")
     db.signal(job_id, "paid")
-    db.couple()
+    db.process_arrivals()
     job = db.job(job_id)
     assert job.status == "canceled"
     assert rival in job.error

@@ -19,10 +19,10 @@ SOON = 10
 ISOLATIONS = pytest.mark.parametrize("isolation", ["READ_COMMITTED", "REPEATABLE_READ", "SERIALIZABLE"])
 # how a signal (E, committed at e) and another transaction (S, committed at s) may lie
 ORDERS = pytest.mark.parametrize("order", ["EeSs", "ESes", "ESse", "SEes", "SEse", "SsEe"])
-COUPLE = pytest.mark.parametrize("coupled", [False, True], ids=["alone", "with a claim between all steps"])
+CLAIMING = pytest.mark.parametrize("claiming", [False, True], ids=["alone", "with a claim between all steps"])
 
 
-def play(db, order, sender, other, signal, op, coupled=False):
+def play(db, order, sender, other, signal, op, claiming=False):
     """Run both ops in the given order of steps, each in its own open transaction; gives the ids claimed on the way."""
     steps = {
         "E": lambda: sender.run(signal),
@@ -33,7 +33,7 @@ def play(db, order, sender, other, signal, op, coupled=False):
     claimed = []
     for step in order:
         steps[step]()
-        if coupled:
+        if claiming:
             claimed += db.claim()
     return claimed + db.claim()
 
@@ -42,16 +42,16 @@ def play(db, order, sender, other, signal, op, coupled=False):
 
 
 @pytest.mark.parametrize(
-    ("isolation", "coupled"),
+    ("isolation", "claiming"),
     [("READ_COMMITTED", False), ("READ_COMMITTED", True), ("REPEATABLE_READ", True), ("SERIALIZABLE", True)],
 )
 @ORDERS
-def test_a_signal_sent_while_the_step_parks_wakes_it(db, make, session, isolation, order, coupled):
+def test_a_signal_sent_while_the_step_parks_wakes_it(db, make, session, isolation, order, claiming):
     """DESIGN 22: under READ COMMITTED each side misses the other."""
     claim = db.begin()
     signal = db.ops.signal([make.signal(claim.id, "paid")])
     park = db.ops.settle(db.home(), [make.turned(claim, "await", awaiting=("paid",))])
-    (woken,) = play(db, order, session(isolation), session(), signal, park, coupled)
+    (woken,) = play(db, order, session(isolation), session(), signal, park, claiming)
     assert (woken.id, woken.fence, inbox(woken)) == (claim.id, 2, ["paid"])
     assert db.turn(woken, "done", consumed=ids_of(woken, "paid")) == QUIET
     assert db.inboxes(claim.id) == [("paid", "consumed", 2)]
@@ -118,7 +118,7 @@ def test_a_signal_committed_between_the_lock_and_the_recheck_is_seen(db, make, s
     assert db.job(claim.id).woken == "signal"
 
 
-def test_a_couple_that_meets_a_settle_of_the_machine_waits_for_nobody(db, make, session):
+def test_processing_arrivals_that_meets_a_settle_of_the_machine_waits_for_nobody(db, make, session):
     claim = db.begin()
     parker = session()
     parker.run(db.ops.settle(db.home(), [make.turned(claim, "await", awaiting=("paid",))]))
@@ -206,14 +206,14 @@ def test_a_timeout_beside_a_signal_wakes_once(db, make, session, order):
     assert db.claim() == []
 
 
-@COUPLE
+@CLAIMING
 @ORDERS
-def test_a_cancel_beside_a_signal_leaves_one_end(db, make, session, order, coupled):
+def test_a_cancel_beside_a_signal_leaves_one_end(db, make, session, order, claiming):
     job_id = db.parked("paid")
     signal = db.ops.signal([make.signal(job_id, "paid")])
     cancel = db.ops.cancel([job_id], tenant_id=None, reason=None, actor=None)
     try:
-        claimed = play(db, order, session(), session(), signal, cancel, coupled)
+        claimed = play(db, order, session(), session(), signal, cancel, claiming)
     except NotAllowed:
         assert order == "SsEe"
         return
@@ -295,9 +295,9 @@ def test_the_last_two_children_may_settle_at_the_same_moment(db, make, session, 
     assert db.woken(machine.id) == ("queued", "children")
 
 
-@COUPLE
+@CLAIMING
 @pytest.mark.parametrize("order", ["EeSs", "ESes", "ESse", "SsEe"])  # where the key is in motion, see below
-def test_a_child_that_ends_while_another_spawns_it_again_is_waited_for_once(db, make, session, order, coupled):
+def test_a_child_that_ends_while_another_spawns_it_again_is_waited_for_once(db, make, session, order, claiming):
     """A child may meet an existing job that is just ending."""
     running = db.start(queue="kids", unique_key="k", unique_scope=("queued", "running", "succeeded"))
     claim = db.begin()
@@ -309,7 +309,7 @@ def test_a_child_that_ends_while_another_spawns_it_again_is_waited_for_once(db, 
     claimed = []
     for step in order:
         steps[step]()
-        if coupled:
+        if claiming:
             claimed += db.claim()
     claimed += db.claim()
     assert [each.id for each in claimed] == [claim.id]
@@ -433,7 +433,7 @@ def test_senders_and_workers_at_once_lose_and_double_nothing(db, make):
     for thread in others:
         thread.join()
     assert errors == []
-    db.couple()
+    db.process_arrivals()
     assert db.claim() == []
     assert sorted(consumed) == sorted(sent)
     assert len(set(sent)) == 180

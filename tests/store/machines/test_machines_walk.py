@@ -65,7 +65,7 @@ class Machines(RuleBasedStateMachine):
                 answers.append(verb(side.db))
             except NotAllowed as error:
                 answers.append(type(error))
-            side.db.couple()
+            side.db.process_arrivals()
         assert answers[0] == answers[1], f"PostgreSQL answered {answers[0]}, SQLite {answers[1]}"
         return answers[0]
 

@@ -427,7 +427,7 @@ def test_a_signal_at_the_deadline_wins_if_it_came_first(db):
     job_id = db.parked("paid", deadline_ms=5_000)
     db.advance("10s")  # nobody ticked
     db.signal(job_id, "paid")
-    db.couple()
+    db.process_arrivals()
     db.promote()
     assert db.woken(job_id) == ("queued", "signal")
 

@@ -26,7 +26,7 @@ def go_on(db, most=100):
     for _ in range(most):
         if not db.sql("select count(*) from {arrivals}")[0][0]:
             return
-        db.run(db.ops.couple(limit=500))
+        db.run(db.ops.process_arrivals(limit=500))
     raise AssertionError("it never ends")
 
 

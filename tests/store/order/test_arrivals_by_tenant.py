@@ -25,7 +25,7 @@ def left(db) -> int:
 
 
 def look(db, limit: int = 4) -> None:
-    db.run(db.ops.couple(limit=limit))
+    db.run(db.ops.process_arrivals(limit=limit))
 
 
 @pytest.mark.parametrize("owner", ["acme", None], ids=["one tenant's", "several tenants'"])
@@ -78,7 +78,7 @@ def group_member(db, make, tenant):
 def test_what_one_tenant_does_often_holds_up_no_other(db, make, prepare):
     """What arrives is known to be its tenant's, whatever it is."""
     prepared = [prepare(db, make, tenant) for tenant in ["acme"] * 30 + ["beta"]]
-    db.couple()
+    db.process_arrivals()
     for do, _ in prepared:
         do()
     look(db, limit=2)

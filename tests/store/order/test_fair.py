@@ -147,7 +147,7 @@ def test_however_a_job_gets_into_a_fair_queue_it_is_taken_in_turn(fair, way):
             db.finish(parent)
         case "failed":
             db.settle(db.start(tenant=B, delivery="at_most_once"), "failed", charge=1)
-    db.couple()
+    db.process_arrivals()
     put(db, A, 5, priority=1)
     put(db, C, 5, priority=1)
     assert share(db.claim(limit=3)) == {A: 1, B: 1, C: 1}

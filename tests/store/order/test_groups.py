@@ -273,7 +273,7 @@ def test_a_sequential_group_goes_on_from_the_first_that_failed(db, build):
     built = build(4, mode="sequential", on_failure="stop")
     run(db)
     run(db, "dead")
-    db.couple()
+    db.process_arrivals()
     db.retry_group(built.id)
     assert db.statuses(*built.ids, built.callback) == ["succeeded", "queued", "held", "held", "held"]
     assert db.drain() == built.ids[1:]
@@ -291,7 +291,7 @@ def test_a_canceled_group_can_be_retried(db, build):
 def test_a_retried_group_can_fail_again(db, build):
     built = build(2)
     run(db, "dead")
-    db.couple()
+    db.process_arrivals()
     db.retry_group(built.id)
     run(db, "dead")
     assert db.statuses(*built.ids, built.callback) == ["dead", "canceled", "canceled"]
@@ -324,7 +324,7 @@ def test_a_callback_that_ran_runs_again_when_the_retried_members_are_over(db, bu
     run(db)
     assert db.drain("callbacks") == [built.callback]
     assert db.retry_group(built.id) == [built.ids[1]]
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(*built.ids, built.callback) == ["succeeded", "queued", "succeeded", "held"]
     assert db.drain() == [built.ids[1]]
     assert db.drain("callbacks") == [built.callback]
@@ -369,7 +369,7 @@ def test_no_member_is_added_to_a_group_that_is_stopped_or_over(db, build, state)
         case "over":
             db.drain()
             db.drain("callbacks")
-    db.couple()
+    db.process_arrivals()
     with pytest.raises(InvalidJob, match=built.id):
         db.enqueue(group_id=built.id)
     assert len(db.find(group_id=built.id)) == 2

@@ -112,7 +112,7 @@ def test_pruning_a_parent_that_failed_saves_no_child(db, to):
     one, two = parents(db)
     stopped, continued = child(db, one, two), child(db, one, two, on_failure="continue")
     assert run(db, to) == one
-    db.couple()
+    db.process_arrivals()
     db.advance("1h")
     assert db.prune(to, older_than_ms=1_000) == 1
     run(db)

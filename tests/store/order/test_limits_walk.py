@@ -100,7 +100,7 @@ class Limits(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), limit=st.integers(1, 5))
     def claim(self, queue: str, limit: int) -> None:
-        self.db.couple()
+        self.db.process_arrivals()
         expected = self.expected(queue, limit)
         claims = self.db.claim(queue=queue, limit=limit)
         assert [claim.id for claim in claims] == expected

@@ -114,7 +114,7 @@ def test_another_tenants_job_cannot_be_made_a_callback(acme: psycopg.Connection,
         acme.execute("select headway.cancel_group(%s)", (group,))
         acme.execute("select headway.retry_group(%s)", (group,))
         acme.execute("select headway.cancel(%s)", ([member[0]],))
-    theirs.owner.execute("select headway.couple()")
+    theirs.owner.execute("select headway.process_arrivals()")
     kept = [row for row in theirs.look() if row[0] != uuid.UUID(group)]
     assert kept == before
 
@@ -139,7 +139,7 @@ def test_a_tenant_orders_its_own(acme: psycopg.Connection, theirs: Theirs) -> No
     assert acme.execute("select reason from headway.holds").fetchall() == [("deploy",)]
     assert acme.execute("select headway.resume_train('t')").fetchone() == (True,)
     assert acme.execute("select headway.skip(%s)", (first,)).fetchone() == ("canceled",)
-    theirs.owner.execute("select headway.couple()")
+    theirs.owner.execute("select headway.process_arrivals()")
     rows = acme.execute("select id from headway.jobs where status = 'queued'").fetchall()
     assert rows == [(third,)]
     cleared = acme.execute("select headway.clear_train('t')").fetchall()
@@ -147,7 +147,7 @@ def test_a_tenant_orders_its_own(acme: psycopg.Connection, theirs: Theirs) -> No
 
 
 FORBIDDEN = [
-    "select headway.couple()",
+    "select headway.process_arrivals()",
     "select * from headway.sweep(10)",
     "select * from headway.take(gen_random_uuid(), gen_random_uuid())",
     "select headway.reserve('default', gen_random_uuid(), 'me', 1000)",

@@ -21,7 +21,7 @@ def chain(db, *, count=3, **options):
 def end(db, to="dead"):
     claim = db.take()
     assert db.settle(claim, to, error="boom") == []
-    db.couple()
+    db.process_arrivals()
     return claim.id
 
 
@@ -33,7 +33,7 @@ def test_jobs_that_are_retried_together_run_in_their_order(db, order):
     ids = chain(db)
     assert db.drain() == ids
     db.retry(*(ids[place] for place in order))
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(*ids) == ["queued", "held", "held"]
     assert db.drain() == ids
 
@@ -44,7 +44,7 @@ def test_a_chain_that_died_is_retried_in_its_order(db, keep_place):
     end(db)
     assert db.statuses(*ids) == ["dead", "canceled", "canceled"]
     db.retry(*reversed(ids), keep_place=keep_place)
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(*ids) == ["queued", "held", "held"]
     assert db.drain() == ids
 
@@ -53,7 +53,7 @@ def test_at_most_once_jobs_that_are_retried_together_run_in_their_order(db):
     ids = chain(db, delivery="at_most_once")
     assert db.drain() == ids
     runs_as = db.retry(*reversed(ids))
-    db.couple()
+    db.process_arrivals()
     new = [runs_as[job_id] for job_id in ids]
     assert set(new).isdisjoint(ids)
     assert db.statuses(*new) == ["queued", "held", "held"]
@@ -77,7 +77,7 @@ def test_a_dependent_that_is_retried_while_its_parent_runs_waits_for_it(db):
     db.retry(first)
     claim = db.take()
     db.retry(second)
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(first, second) == ["running", "held"]
     db.finish(claim)
     assert db.drain() == [second]
@@ -89,7 +89,7 @@ def test_a_dependent_that_is_retried_although_its_parent_did_not_succeed_runs(db
     first, second = chain(db, count=2)
     end(db, to)
     db.retry(second)
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(first, second) == [to, "queued"]
     assert db.drain() == [second]
 
@@ -100,7 +100,7 @@ def test_a_dependent_with_a_dead_and_a_retried_parent_waits_for_the_one_that_run
     end(db)
     end(db)
     db.retry(retried, child)
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(dead, retried, child) == ["dead", "queued", "held"]
     assert db.drain() == [retried, child]
 
@@ -114,7 +114,7 @@ def test_a_retried_parent_brings_back_what_its_end_canceled(db, to):
     end(db, to)
     assert db.statuses(*ids) == [to, "canceled", "canceled", "canceled"]
     db.retry(ids[0], actor="ann")
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(*ids) == ["queued", "held", "held", "held"]
     assert [entry.action for entry in db.audit(ids[3])] == ["retry"]
     assert db.drain() == ids
@@ -124,10 +124,10 @@ def test_an_at_most_once_parent_brings_them_back_too(db):
     (parent,) = db.enqueue_ids(1, delivery="at_most_once", max_attempts=1)
     child = db.enqueue(after=(parent,)).id
     db.settle_all([failed(db.take(), "boom")])
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(parent, child) == ["dead", "canceled"]
     runs_as = db.retry(parent)[parent]
-    db.couple()
+    db.process_arrivals()
     assert db.awaited(child) == {runs_as: "queued"}
     assert db.drain() == [runs_as, child]
 
@@ -148,10 +148,10 @@ def test_what_another_parent_stops_as_well_stays_until_that_one_is_retried(db):
     end(db)
     assert db.statuses(one, two, child) == ["dead", "dead", "canceled"]
     db.retry(one)
-    db.couple()
+    db.process_arrivals()
     assert db.status(child) == "canceled"
     db.retry(two)
-    db.couple()
+    db.process_arrivals()
     assert db.status(child) == "held"
     assert db.drain() == [one, two, child]
 
@@ -162,7 +162,7 @@ def test_one_whose_unique_key_is_taken_is_not_brought_back(db):
     end(db)
     taken = db.enqueue(unique_key="k", queue="other").id
     assert db.retry(first) == {first: first}
-    db.couple()
+    db.process_arrivals()
     assert db.statuses(first, second, taken) == ["queued", "canceled", "queued"]
     with pytest.raises(Duplicate):
         db.retry(first, second)
@@ -202,6 +202,6 @@ def test_cars_keep_the_order_of_their_train_in_a_mass_retry(db):
     end(db)
     end(db)
     db.retry(cars[1], cars[0], keep_place=False)
-    db.couple()
+    db.process_arrivals()
     assert db.cars("t") == [cars[2], *cars[:2], cars[3]]
     assert db.drain() == [cars[2], *cars[:2], cars[3]]

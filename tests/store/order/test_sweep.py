@@ -14,7 +14,7 @@ def cars(db, count=3, **options):
 
 def delete(db, *ids):
     """As somebody does it in a database shell."""
-    db.couple()
+    db.process_arrivals()
     for job_id in ids:
         db.sql("delete from {jobs} where id = ?", job_id)
 
@@ -116,7 +116,7 @@ def test_a_sweep_leaves_what_is_well_alone(db, make):
     full = db.enqueue_ids(2, partition="p")
     db.claim()
     waits = db.enqueue(after=(blocker.id,)).id
-    db.couple()
+    db.process_arrivals()
     before = {job.id: job for job in db.find()}
     assert sweep_all(db) == ([], [], [])
     assert {job.id: job for job in db.find()} == before
@@ -157,7 +157,7 @@ def test_a_child_waits_on_for_the_parents_that_are_left(db):
 def test_a_child_whose_edges_were_deleted_does_not_wait_for_ever(db):
     parent = db.enqueue(queue="parents").id
     job_id = db.enqueue(after=(parent,)).id
-    db.couple()
+    db.process_arrivals()
     db.sql("delete from {edges}")
     _, jobs, _ = sweep_all(db)
     assert jobs == [job_id]
@@ -167,7 +167,7 @@ def test_a_child_whose_edges_were_deleted_does_not_wait_for_ever(db):
 def test_a_parent_that_was_ended_by_hand_lets_its_child_go(db):
     claim = db.start(queue="parents")
     job_id = db.enqueue(after=(claim.id,)).id
-    db.couple()
+    db.process_arrivals()
     db.sql(
         "update {jobs} set status = 'succeeded', finished_at = created_at, worker_id = null,"
         " attempt_started_at = null where id = ?",

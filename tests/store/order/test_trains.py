@@ -323,7 +323,7 @@ def test_a_train_that_becomes_empty_leaves_no_row_behind(db):
     cars(db, 3)
     cars(db, 2, train="u", tenant="acme")
     db.drain()
-    db.couple()
+    db.process_arrivals()
     assert db.trains() == []
     assert db.sql("select count(*) from {holds}") == [(0,)]
     if db.dialect == "postgres":

@@ -58,7 +58,7 @@ def test_a_car_enqueued_while_the_locomotive_settles_is_not_orphaned(db, make, s
 @pytest.mark.parametrize("isolation", ["READ_COMMITTED", "REPEATABLE_READ"])
 @ORDERS
 def test_the_same_with_a_claim_between_all_steps(db, make, session, isolation, order):
-    """Couple looks at every moment, and must not throw away what it cannot judge yet."""
+    """Arrivals are processed at every moment, and what cannot be decided yet must stay."""
     claim, _ = train(db)
     car = make.job(train="t")
     user, settler = session(isolation), session()
@@ -275,7 +275,7 @@ def test_a_hold_in_the_moment_of_the_settle_leaves_a_correct_train(db, make, ses
     assert started + db.drain() == rest
 
 
-def test_a_couple_that_still_sees_the_hold_does_not_undo_the_resume(db, make, session):
+def test_a_claim_that_still_sees_the_hold_does_not_undo_the_resume(db, make, session):
     claim, (second,) = train(db, 2, on_dead="hold")
     db.settle(claim, "dead")
     operator, user = session(), session()
@@ -305,14 +305,14 @@ def test_a_move_in_the_moment_of_the_settle_leaves_a_correct_train(db, make, ses
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_couple_that_does_not_commit_loses_no_arrival(db, make, session, end):
-    user, coupler = session(), session()
+def test_processing_that_does_not_commit_loses_no_arrival(db, make, session, end):
+    user, other = session(), session()
     jobs = [make.job(train=f"t{n}") for n in range(3)]
     user.run(db.ops.enqueue(jobs))
     user.commit()
-    assert coupler.run(db.ops.couple(limit=500)) > 0
-    assert db.claim() == []  # one couples at a time, and nobody waits for it
-    getattr(coupler, end)()
+    assert other.run(db.ops.process_arrivals(limit=500)) > 0
+    assert db.claim() == []  # one processes arrivals at a time, and nobody waits for it
+    getattr(other, end)()
     assert ids_of(db.claim()) == [job.id for job in jobs]
 
 
@@ -322,7 +322,7 @@ def test_arrivals_are_looked_at_a_few_at_a_time(db, make, session):
     for job in jobs:
         user.run(db.ops.enqueue([job]))
     user.commit()
-    db.couple(limit=1)
+    db.process_arrivals(limit=1)
     assert [claim.id for claim in db.claim()] == [job.id for job in jobs]
 
 

@@ -130,7 +130,7 @@ class Yard(RuleBasedStateMachine):
 
     def compare(self) -> None:
         """Everything that arrived was let go: now the rows must be what the lists say."""
-        self.db.couple()
+        self.db.process_arrivals()
         rows = {job.id: job for job in self.db.find()}
         assert {job_id: job.status for job_id, job in rows.items()} == {c.id: c.status for c in self.all.values()}
         listed = {train.train: train for train in self.db.trains()}

@@ -135,7 +135,7 @@ def test_whatever_ends_a_job_is_heard_once(db, make, way):
     go, expected = WAYS[way]
     listen(db)
     go(db, make)
-    db.couple()
+    db.process_arrivals()
     jobs = Counter(job.status for job in db.find() if job.status in FINISHED)
     assert jobs == expected
     assert ended(db) == over(db)
@@ -149,7 +149,7 @@ def test_without_listeners_nothing_is_written(db, make, way):
     listening = db.listener("headway.job.dead")
     db.delete_trigger(listening.id)
     WAYS[way][0](db, make)
-    db.couple()
+    db.process_arrivals()
     assert over(db)
     assert db.events() == []
 

@@ -136,7 +136,7 @@ def _group_stop(db, make):
     group = make.group(on_failure="stop")
     db.enqueue_all([make.job(group_id=group.id) for _ in range(4)], group)
     db.settle(db.take(), "dead", error="boom")
-    db.couple()
+    db.process_arrivals()
 
 
 def _group_canceled(db, make):
@@ -166,14 +166,14 @@ def _siblings(db, make):
     claim = db.begin()
     db.spawn(claim, *(make.job(queue="kids") for _ in range(3)), on_failure="stop")
     db.settle(db.take(queue="kids"), "dead", error="boom")
-    db.couple()
+    db.process_arrivals()
 
 
 def _orphans(db, make):
     claim = db.begin()
     db.spawn(claim, *(make.job(queue="kids") for _ in range(2)))
     db.cancel(claim.id)
-    db.couple()
+    db.process_arrivals()
 
 
 def _orphans_of_a_group(db, make):
@@ -184,7 +184,7 @@ def _orphans_of_a_group(db, make):
     claim = db.take()
     db.spawn(claim, make.job(queue="kids"))
     db.settle(db.take(), "dead", error="boom")
-    db.couple()
+    db.process_arrivals()
 
 
 def _swept(db, make):
@@ -193,7 +193,7 @@ def _swept(db, make):
     second = make.job(after=(first.id,), on_failure="stop")
     db.enqueue_all([first, second])
     db.sql("delete from {jobs} where id = ?", first.id)
-    db.couple()
+    db.process_arrivals()
     db.sweep()
     db.sweep()
     db.settle(db.start(queue="other"), "succeeded")

@@ -34,7 +34,7 @@ class Jobs(Protocol):
         key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise.
 
         A car of a train is inserted as `held`, unless its train has neither an unfinished car nor a hold: then it is
-        the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else the next claim couples it).
+        the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else the next claim makes it that).
         A job with `after` is held and pending. `group` is the new group that the jobs belong to. A machine begins where
         its `checkpoint` says; a fork's is a copy of another machine's.
         Raises `InvalidJob` for an `after` that names no job of the tenant and for a group that is stopped, `QueueFull`
@@ -42,7 +42,7 @@ class Jobs(Protocol):
         ...
 
     def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
-        """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First couples what arrived.
+        """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First processes arrivals.
         Finds nothing while the queue is paused or reserved; finding nothing is one probe. Takes at most one job of a
         partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. From a fair queue
         it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `checkpoint`,
@@ -50,8 +50,8 @@ class Jobs(Protocol):
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:
-        """Those of these queues that have something to claim: one probe for a worker of many queues. First couples what
-        arrived, as a claim does. A queue that is reserved or at its limit may be among them."""
+        """Those of these queues that have something to claim: one probe for a worker of many queues. First processes
+        arrivals, as a claim does. A queue that is reserved or at its limit may be among them."""
         ...
 
     def take(self, worker_id: str, job_id: str, *, reservation_id: str | None) -> Op[Claim | None]:

@@ -17,7 +17,7 @@ from headway.store.ops.recipe import Op
 
 
 class Order(Protocol):
-    def couple(self, *, limit: int) -> Op[int]:
+    def process_arrivals(self, *, limit: int) -> Op[int]:
         """Process what arrived: start cars of trains that have no locomotive, queue or cancel jobs whose `after` are
         over, wake machines that have their signals or children; and go on with work that is done in pieces: the
         dependents of one job, the members of a group that stops, the cars of a train that is cleared. Claim and promote

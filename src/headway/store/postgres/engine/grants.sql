@@ -38,7 +38,7 @@ begin
       headway.succeed,
       headway.settle_and_claim,
       headway.lock_claim,
-      headway.couple,
+      headway.process_arrivals,
       headway.set_fair,
       headway.set_limit,
       headway.reserve,

@@ -1,7 +1,7 @@
 -- Claims: take jobs to run, report their progress, give them back.
 
 -- Take up to p_limit jobs of a queue in order, and start their executions: status, worker, start and fence + 1. First
--- couples what arrived. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock with
+-- processes arrivals. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock with
 -- other claims, so that none commits once a pause or a reservation has returned. Locks candidates with skip locked, so
 -- claims never wait for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
@@ -31,9 +31,9 @@ declare
 begin
   perform from headway.arrivals limit 1;
   if found then
-    -- the lock before the rows: set_limit has it while it waits for rows, which couple may lock
+    -- the lock before the rows: set_limit has it while it waits for rows, which process_arrivals may lock
     perform pg_advisory_xact_lock_shared(headway.limits_lock());
-    perform headway.couple();
+    perform headway.process_arrivals();
   end if;
   perform from headway.jobs j where j.queue = p_queue and j.status = 'queued' and j.limited_by is null limit 1;
   if not found then
@@ -183,7 +183,7 @@ declare
   v_ids uuid[];
 begin
   perform pg_advisory_xact_lock_shared(headway.limits_lock());
-  perform headway.couple();
+  perform headway.process_arrivals();
   select j.queue into v_queue from headway.jobs j where j.id = p_id;
   if not found then
     return;
@@ -212,7 +212,7 @@ begin
 end
 $$;
 
--- Those of these queues that have something to claim: one statement for an idle worker of many queues. First couples
+-- Those of these queues that have something to claim: one statement for an idle worker of many queues. First processes
 -- what arrived, as a claim does; then one index probe per queue, and no writes.
 create function headway.claimable(p_queues text[]) returns setof text
 language plpgsql security definer
@@ -228,7 +228,7 @@ begin
   perform from headway.arrivals limit 1;
   if found then
     perform pg_advisory_xact_lock_shared(headway.limits_lock());
-    perform headway.couple();
+    perform headway.process_arrivals();
   end if;
   return query
     select q.name

@@ -3,7 +3,7 @@
 -- Queue the scheduled jobs that are due, in order of their time, and the machines whose Await timed out; cancel jobs
 -- that expired. Writes nothing where nothing is due. Skips rows that others have locked.
 create function headway.promote(p_limit integer)
-returns table (queued integer, expired integer, next_due_ms bigint, coupled integer)
+returns table (queued integer, expired integer, next_due_ms bigint, arrived integer)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
@@ -20,7 +20,7 @@ declare
   v_before integer;
 begin
   -- a claim at the same moment skips what this has locked: the answer tells the worker to claim again
-  coupled := headway.couple();
+  arrived := headway.process_arrivals();
   begin
     perform headway.refill(v_now);
   exception when others then

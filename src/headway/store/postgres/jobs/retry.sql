@@ -79,7 +79,7 @@ begin
                         then 'pending' else 'done' end
      where e.child_id = any (v_held)
        and e.fence = 0;
-    -- a parent that is ending now does not see these edges: couple checks them
+    -- a parent that is ending now does not see these edges: process_arrivals checks them
     insert into headway.arrivals (tenant_id, jobs)
     select j.tenant_id, array_agg(j.id) from headway.jobs j where j.id = any (v_held) group by j.tenant_id;
   end if;

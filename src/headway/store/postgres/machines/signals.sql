@@ -1,6 +1,6 @@
 -- Signals. A sender only inserts, so its transaction may be long and nobody waits for it. A waiting machine is woken by
--- couple, after the sender's commit; a machine that parks checks its inbox after it has parked. One of the two sees the
--- other.
+-- process_arrivals, after the sender's commit; a machine that parks checks its inbox after it has parked. One of the
+-- two sees the other.
 
 -- Put signals into inboxes, all or none, in call order: to the job of an id, or to the job of a kind that has the
 -- unique key in scope. Gives for each its ordinal in the call (from 1), the stored signal, its job, the job's queue,

@@ -7,5 +7,5 @@ from headway.store.postgres.engine.verbs import call, first
 
 
 class ArrivalVerbs:
-    def couple(self, *, limit: int) -> Op[int]:
-        return call("select headway.couple($1::integer)", [limit], first)
+    def process_arrivals(self, *, limit: int) -> Op[int]:
+        return call("select headway.process_arrivals($1::integer)", [limit], first)

@@ -1,9 +1,9 @@
 -- Arrivals: work that has to wait for a commit. A transaction that enqueues, cancels or ends something inserts a row;
--- once it has committed, the first step of the next claim (couple) processes that row.
+-- once it has committed, the first step of the next claim (process_arrivals) processes that row.
 
 -- Process what arrived. One caller at a time; it never waits, and costs one probe when nothing arrived. Where more
 -- arrived than p_limit, tenants take turns. Gives how many arrivals it took.
-create function headway.couple(p_limit integer default 500) returns integer
+create function headway.process_arrivals(p_limit integer default 500) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -21,14 +21,14 @@ begin
   if not found then
     return 0;
   end if;
-  -- gate 0: one transaction couples at a time
+  -- gate 0: one transaction processes arrivals at a time
   perform from headway.gates g where g.n = 0 for update skip locked;
   if not found then
     return 0;
   end if;
   -- what one round queues or ends may set more free; what somebody has locked is left for the next claim
   for i in 1 .. 5 loop
-    v_round := headway.couple_once(p_limit);
+    v_round := headway.process_round(p_limit);
     v_taken := v_taken + v_round;
     -- a claim waits for this, so it ends after 50 ms; but not before the third round, so that a chain settled just now
     -- moves on even where the first round of a session takes long
@@ -38,8 +38,8 @@ begin
 end
 $$;
 
--- One round of couple, under gate 0.
-create function headway.couple_once(p_limit integer) returns integer
+-- One round of process_arrivals, under gate 0.
+create function headway.process_round(p_limit integer) returns integer
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -187,7 +187,7 @@ $$;
 -- ended before their children (orphaned); jobs that run again and whose end had canceled others (revived); machines
 -- that got signals (signaled); new jobs that wait for others (jobs); jobs that ended and that others may wait for
 -- (ended).
-create function headway.process_arrivals(p_what text, p_ids uuid[], p_now timestamptz) returns void
+create function headway.process_arrived(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -217,14 +217,14 @@ begin
     return;
   end if;
   begin
-    perform headway.process_arrivals(p_what, p_ids, p_now);
+    perform headway.process_arrived(p_what, p_ids, p_now);
     return;
   exception when others then
     null;
   end;
   foreach v_id in array p_ids loop
     begin
-      perform headway.process_arrivals(p_what, array[v_id], p_now);
+      perform headway.process_arrived(p_what, array[v_id], p_now);
     exception when others then
       perform headway.warn_of(sqlstate, p_what || ' ' || v_id || ': ' || sqlerrm);
       v_left := v_left || v_id;

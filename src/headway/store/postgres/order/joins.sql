@@ -1,7 +1,7 @@
 -- Joins: jobs that wait for other jobs, by edges from parent to child. An edge is decided once, when its parent is
 -- over. A child without an undecided edge is queued, or canceled if a parent did not succeed; a machine that waits for
--- the children it spawned is queued in any case. Only `couple` decides, one caller at a time and after everybody's
--- commit: so the last of several parents is never missed, and no parent's settle waits for another's.
+-- the children it spawned is queued in any case. Only `process_arrivals` decides, one caller at a time and
+-- after everybody's commit: so the last of several parents is never missed, and no parent's settle waits for another's.
 
 -- Make these jobs wait for others. p_real are the jobs that were found instead of them, where a key was taken. Raises
 -- HW004 for a parent that does not exist.

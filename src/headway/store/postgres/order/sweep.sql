@@ -18,7 +18,7 @@ declare
   v_ids uuid[];
   v_ready uuid[];
 begin
-  perform headway.couple();
+  perform headway.process_arrivals();
   perform headway.expire_reservations(v_now);
   select s.* into v_last from headway.sweeps s for update skip locked;
   if not found then
@@ -169,7 +169,7 @@ begin
     insert into headway.arrivals (keys) values (keys);
   end if;
   if coalesce(cardinality(trains), cardinality(jobs), cardinality(keys)) is not null then
-    perform headway.couple();
+    perform headway.process_arrivals();
     return next;
   end if;
 end

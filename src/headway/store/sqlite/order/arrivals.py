@@ -17,7 +17,7 @@ from headway.store.sqlite.order.trains import clear_some
 
 
 class ArrivalVerbs(Verbs):
-    def couple(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - a piece is what one transaction should do
+    def process_arrivals(self, *, limit: int) -> Op[int]:  # noqa: ARG002 - a piece is what one transaction should do
         def probe() -> Steps[int | None]:
             return None if (yield from postponed.any_postponed()) else 0
 

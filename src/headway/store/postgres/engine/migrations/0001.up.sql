@@ -293,7 +293,7 @@ create table headway.audit (
 );
 create index audit_job on headway.audit (job_id, id);
 
--- what couple processes once its transaction has committed: trains, jobs, keys of limits, groups to stop
+-- what process_arrivals does once its transaction has committed: trains, jobs, keys of limits, groups to stop
 create table headway.arrivals (
   id bigint generated always as identity,
   tenant_id uuid not null default 'ffffffff-ffff-ffff-ffff-ffffffffffff', -- the default: several tenants, who share a turn
@@ -309,7 +309,8 @@ create table headway.arrivals (
   primary key (tenant_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- rows to lock, in order of number: 0 for couple, 1 to 1024 for keys of limits, 1025 to 1088 for queues with a limit
+-- rows to lock, in order of number: 0 for process_arrivals, 1 to 1024 for keys of limits, 1025 to 1088 for queues with
+-- a limit
 create table headway.gates (n smallint primary key);
 insert into headway.gates (n) select generate_series(0, 1088);
 
