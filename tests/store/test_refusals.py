@@ -31,7 +31,7 @@ REFUSED = cases(of_jobs, of_order, of_machines, of_triggers, of_fleet)
 WRITTEN = cases(written_words)
 """Each gives words that a store writes by itself, or what it answers."""
 
-CHECKED = ("store/sqlite", "model/changing.py", "model/checks.py", "model/moving.py")
+CHECKED = ("store/sqlite", "model/change.py", "model/checks.py", "model/move.py")
 """Where a call on SQLite is refused: in the store, and in what it asks of the model."""
 
 ONLY_SQLITE = {

@@ -155,7 +155,7 @@ FORBIDDEN = [
     "select headway.set_limit('kind', 'k', 0)",
     "select headway.set_fair('default', true)",
     "select headway.admit('{}')",
-    "select headway.advance('{}', '{}', now())",
+    "select headway.release_next_cars('{}', '{}', now())",
     "select headway.stop_groups('{}', null, now())",
     "delete from headway.holds",
     "delete from headway.edges",

@@ -202,12 +202,12 @@ begin
   end if;
   -- from here on in new snapshots, which see what was committed before the rows were locked
   if p_turns is not null then
-    v_left := headway.take_turns(ids, fences, turns, v_now);
+    v_left := headway.write_turns(ids, fences, turns, v_now);
   end if;
   if v_followed then
     perform headway.follow(v_leaving, v_now, v_left);
   elsif v_trains is not null then
-    perform headway.advance(v_tenants, v_trains, v_now);
+    perform headway.release_next_cars(v_tenants, v_trains, v_now);
   end if;
   perform headway.tell_dependents(ids);
   perform headway.announce(ids, v_now);

@@ -252,7 +252,7 @@ begin
 
   if v_again then
     -- the first car of a train may have met an existing job: the next one is the locomotive then
-    perform headway.depart_each(array_agg(w.tenant_id), array_agg(w.train), v_now)
+    perform headway.release_first_cars_each(array_agg(w.tenant_id), array_agg(w.train), v_now)
        from (select distinct coalesce(u.tenant_id, v_own) as tenant_id, u.train
                from unnest(p_tenants, p_trains) as u (tenant_id, train)
               where u.train is not null

@@ -3,7 +3,7 @@
 -- Write the turns of machines that end_attempts has just moved, with their rows locked: another queue and partition,
 -- and the signals consumed; then wake those whose Await is satisfied already. Gives the keys of partitions that were
 -- left.
-create function headway.take_turns(p_ids uuid[], p_fences integer[], p_turns jsonb[], p_now timestamptz) returns text[]
+create function headway.write_turns(p_ids uuid[], p_fences integer[], p_turns jsonb[], p_now timestamptz) returns text[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan

@@ -156,7 +156,7 @@ begin
     from train t
    where (t.tenant_id, t.train) not in (select s.tenant_id, s.train from still s);
   if v_trains is not null then
-    perform headway.depart_each(v_tenants, v_trains, v_now);
+    perform headway.release_first_cars_each(v_tenants, v_trains, v_now);
   end if;
   return v_taken;
 end

@@ -37,7 +37,7 @@ begin
     perform headway.stop_groups_later(v_groups);
   end if;
   if v_trains is not null then
-    perform headway.advance(v_tenants, v_trains, p_now);
+    perform headway.release_next_cars(v_tenants, v_trains, p_now);
   end if;
   if v_keys is not null then
     perform headway.admit(v_keys);

@@ -7,7 +7,7 @@
 -- meet a taken unique key, is left as an arrival. Nothing else can be refused, for the seat is this transaction's until
 -- it commits, so this needs no exception block: a row that is locked and updated in one subtransaction and claimed in
 -- another gets a multixact, and its dead versions stay in the indexes until the next vacuum.
-create function headway.advance(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+create function headway.release_next_cars(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -50,7 +50,7 @@ $$;
 
 -- Make the first car of each of these trains its locomotive, where there is neither a locomotive nor a hold. Where
 -- somebody has the car locked, or a locomotive is there, leave an arrival.
-create function headway.depart(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+create function headway.release_first_cars(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -94,7 +94,7 @@ end
 $$;
 
 -- The same, train by train where it fails for all of them. A car that would enter a unique scope now taken is canceled.
-create function headway.depart_each(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
+create function headway.release_first_cars_each(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -102,11 +102,11 @@ declare
   v_constraint text;
   v_head uuid;
 begin
-  perform headway.depart(p_tenants, p_trains, p_now);
+  perform headway.release_first_cars(p_tenants, p_trains, p_now);
 exception when others then
   for i in 1 .. cardinality(p_trains) loop
     begin
-      perform headway.depart(p_tenants[i:i], p_trains[i:i], p_now);
+      perform headway.release_first_cars(p_tenants[i:i], p_trains[i:i], p_now);
     exception
       when unique_violation then
         get stacked diagnostics v_constraint = constraint_name;

@@ -10,8 +10,8 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record_all
 from headway.store.sqlite.jobs.early_end import end_early
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.follow import follow
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/cancel")
 

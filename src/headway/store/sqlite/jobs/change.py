@@ -9,7 +9,7 @@ import msgspec
 
 from headway.clock import to_micros
 from headway.model import audit
-from headway.model.changing import check_changeable, status_after, timed
+from headway.model.change import check_changeable, status_after, timed
 from headway.model.departure import Departure
 from headway.model.job import Change
 from headway.model.status import Status
@@ -19,9 +19,9 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import enters, refuse_taken
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limited import guard_queues_of
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/change")
 _CHANGEABLE = (

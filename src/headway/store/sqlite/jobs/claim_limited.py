@@ -12,10 +12,10 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.start import start_these
 from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
 from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.fair import pick_in_turn, serve
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limited import admit, mark_limited
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/claim_limited")
 _ROUNDS = 10

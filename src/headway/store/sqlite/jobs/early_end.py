@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from headway.model.departure import Departure
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.order.departures import TiedRow
+from headway.store.sqlite.order.ties import TiedRow
 
 _SQL = statements("jobs/early_end")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headway.model import refusals
-from headway.model.moving import check_movable, check_neighbour, check_ways
+from headway.model.move import check_movable, check_neighbour, check_ways
 from headway.model.position import GAP, between, renumbered
 from headway.model.status import Status
 from headway.model.train import Moved

@@ -17,10 +17,10 @@ from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.wake import Waiting, late_rows, wake
 from headway.store.sqlite.order.arrivals import do_postponed
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.rates import next_refill, refill
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/promote")
 

@@ -21,11 +21,11 @@ from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import give_back, move_inboxes
 from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import behind_others, inherit_edges, reopen_edges
 from headway.store.sqlite.order.next_car import end_hold
+from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("jobs/retry")
 
@@ -47,22 +47,22 @@ def retry_jobs(
     """Put the finished ones of these jobs back, those with `after` behind their parents, and revive what their end had
     canceled; gives job id → id that will run. Raises `Duplicate`."""
     jobs = [_Finished(*row) for row in (yield Statement(_SQL["finished"], (json_list(ids), tenant_id)))]
-    again = _Again(now, actor, keep_place)
-    runs = yield from again.retry(jobs)
-    yield from again.revive(list(runs.values()))
-    yield from again.follow()
+    retries = _Retries(now, actor, keep_place)
+    runs = yield from retries.put_back(jobs)
+    yield from retries.revive(list(runs.values()))
+    yield from retries.follow()
     return runs
 
 
 def revive_more(job_id: str, now: int) -> Steps[int]:
     """Revive the next piece of what this job's end had canceled; gives how many."""
-    again = _Again(now, None, False)
-    back = yield from again.revive([job_id])
-    yield from again.follow()
+    retries = _Retries(now, None, False)
+    back = yield from retries.revive([job_id])
+    yield from retries.follow()
     return back
 
 
-class _Again:
+class _Retries:
     """The jobs that one call puts back, round by round."""
 
     def __init__(self, now: int, actor: str | None, keep_place: bool) -> None:
@@ -73,7 +73,7 @@ class _Again:
         self._waiting: list[str] = []
         self._trains: list[TrainKey] = []
 
-    def retry(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
+    def put_back(self, jobs: Sequence[_Finished], *, leave_taken: bool = False) -> Steps[dict[str, str]]:
         """Put these back, all before it is decided who waits for whom; `leave_taken`: skip those whose key is taken."""
         if not jobs:
             return {}
@@ -99,7 +99,7 @@ class _Again:
         room = postponed.PIECE
         while parents:
             rows = yield Statement(_SQL["canceled_by"], (json_list(parents), room))
-            back = yield from self.retry([_Finished(*row) for row in rows], leave_taken=True)
+            back = yield from self.put_back([_Finished(*row) for row in rows], leave_taken=True)
             room -= len(rows)
             if room <= 0:
                 if back:  # otherwise the keys of all are taken: the same ones would be found again

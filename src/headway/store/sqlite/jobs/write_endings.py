@@ -18,9 +18,9 @@ from headway.store.sqlite.jobs.ending import Ending, Running, ending, forget_spa
 from headway.store.sqlite.jobs.unique import enters, holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
-from headway.store.sqlite.order.departures import Ends, ties
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
+from headway.store.sqlite.order.ties import Ends, ties
 
 _SQL = statements("jobs/write_endings")
 _BY_ITS_TRAIN = 2

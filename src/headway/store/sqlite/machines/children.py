@@ -16,8 +16,8 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.machines.wake import Waiting, wake
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.joins import read_statuses
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("machines/children")
 

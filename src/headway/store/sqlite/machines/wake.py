@@ -13,7 +13,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import enters, holder_of_key, supersede
 from headway.store.sqlite.machines.inbox import meets, names_there
-from headway.store.sqlite.order.departures import ties
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("machines/wake")
 

@@ -10,11 +10,11 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import Ends, TrainKey, ties
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
 from headway.store.sqlite.order.limited import admit
-from headway.store.sqlite.order.next_car import hold_trains, release_behind, release_next
+from headway.store.sqlite.order.next_car import hold_trains, release_first_cars, release_next_cars
+from headway.store.sqlite.order.ties import Ends, TrainKey, ties
 from headway.store.sqlite.triggers.events import announce
 
 _SQL = statements("order/follow")
@@ -75,7 +75,7 @@ def follow(
             moving |= dict.fromkeys(cars)
             waiting = []
         if moving and not todo:
-            todo = yield from release_next(moving, now)
+            todo = yield from release_first_cars(moving, now)
             moving = {}
         spent += len(todo)
     if freed:
@@ -87,7 +87,7 @@ def follow(
 
 def follow_ends(ends: Ends, now: int) -> Steps[None]:
     """Do what follows from ended executions."""
-    departures = (yield from release_behind(ends.locomotives, now)) if ends.locomotives else []
+    departures = (yield from release_next_cars(ends.locomotives, now)) if ends.locomotives else []
     departures += ends.departures
     if departures or ends.over:
         yield from follow(departures, now=now, ended=ends.over)

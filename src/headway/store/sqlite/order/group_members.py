@@ -13,8 +13,8 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import ties
 from headway.store.sqlite.order.joins import add_edge_rows
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/group_members")
 

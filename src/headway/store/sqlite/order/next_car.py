@@ -9,8 +9,8 @@ from headway.model.status import Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.held import Held, release_held
+from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("order/next_car")
 _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}
@@ -32,7 +32,7 @@ def hold_trains(left: Iterable[Departure], now: int) -> Steps[None]:
         yield Batch(_SQL["hold"], holds)
 
 
-def release_next(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
+def release_first_cars(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]:
     """Release the first car of each train without locomotive and hold; gives the cars that ended instead."""
     ended: list[Departure] = []
     looked_at = list(trains)
@@ -45,7 +45,7 @@ def release_next(trains: Iterable[TrainKey], now: int) -> Steps[list[Departure]]
     return ended
 
 
-def release_behind(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
+def release_next_cars(locomotives: Sequence[int], now: int) -> Steps[list[Departure]]:
     """The same behind these locomotives (by rowid), which are over; fast path: nothing else has moved."""
     rows = yield Statement(_SQL["next"], (json_list(locomotives), now))
     return (yield from release_held([Held(*row) for row in rows], now))

@@ -14,13 +14,13 @@ from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.inbox import meets, names_there
 from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order.capacity import Candidate, read_capacity
-from headway.store.sqlite.order.departures import TrainKey
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import decide_gone
 from headway.store.sqlite.order.limited import admit, first_limited, limited_keys
 from headway.store.sqlite.order.next_car import hold, stuck_trains
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.reservations import any_expired, expire
+from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("order/sweep")
 _LOOK_AHEAD = 1_000  # how far into a queue a job is looked for that holds the limit's free slot

@@ -6,7 +6,7 @@ from headway.clock import from_micros
 from headway.model import refusals
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
-from headway.model.moving import check_skippable
+from headway.model.move import check_skippable
 from headway.model.status import FINISHED, Status
 from headway.model.train import Hold, Train
 from headway.store.ops import Op, Row, Statement, Steps
@@ -16,9 +16,9 @@ from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.early_end import end_early
 from headway.store.sqlite.jobs.reads import read_jobs
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.departures import TrainKey, ties
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.next_car import end_hold, hold
+from headway.store.sqlite.order.ties import TrainKey, ties
 
 _SQL = statements("order/trains")
 _COUNTED_UP_TO = 10_000

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headway.errors import InvalidJob, NotAllowed
-from headway.model.moving import check_movable, check_neighbour, check_ways
+from headway.model.move import check_movable, check_neighbour, check_ways
 
 
 class Standing(msgspec.Struct, frozen=True):

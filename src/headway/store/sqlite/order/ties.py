@@ -1,4 +1,4 @@
-"""Departures: reads what ties jobs to others, for model/departure.py to say what they set free."""
+"""Ties: reads what ties jobs to others, for model/departure.py to say what they set free."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_SQL = statements("order/departures")
+_SQL = statements("order/ties")
 
 TrainKey = tuple[str, str]
 
