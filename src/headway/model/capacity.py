@@ -1,6 +1,6 @@
 """How many more jobs may start under partitions, limits and rates, and which of some candidates that lets start.
 
-PostgreSQL repeats these rules in order/capacity.sql and jobs/claim_limited.sql, because it counts under locks.
+PostgreSQL repeats these rules in order/capacity.sql and jobs/claim_under_limits.sql, because it counts under locks.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Jobs(Protocol):
         key in scope is answered with the existing job, or raises `Duplicate` if its on_conflict is raise.
 
         A car of a train is inserted as `held`, unless its train has neither an unfinished car nor a hold: then it is
-        the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else the next claim makes it that).
+        the locomotive (on PostgreSQL only if the enqueue is a transaction of its own; else at the next claim).
         A job with `after` is held and pending. `group` is the new group that the jobs belong to. A machine begins where
         its `checkpoint` says; a fork's is a copy of another machine's.
         Raises `InvalidJob` for an `after` that names no job of the tenant and for a group that is stopped, `QueueFull`

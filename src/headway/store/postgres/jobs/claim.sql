@@ -106,7 +106,7 @@ begin
                log_end = null
           from candidate c
          where j.id = c.id
-           -- if one has a limit's key, or may enter a unique scope by running, all go to claim_limited, which keeps
+           -- if one has a limit's key, or may enter a unique scope by running, all go to claim_under_limits, which keeps
            -- their order; here nothing can be refused, so no subtransaction is needed
            and not (select bool_or(k.keyed) from candidate k)
         -- only the columns that are returned or sorted by: these rows are kept in memory
@@ -138,7 +138,7 @@ begin
     end if;
   end if;
 
-  v_ids := headway.claim_limited(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most);
+  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most);
   if cardinality(v_ids) > 0 then
     return query select * from headway.claims(v_ids);
   end if;
@@ -205,7 +205,7 @@ begin
   if not found then
     return;
   end if;
-  v_ids := headway.claim_limited(
+  v_ids := headway.claim_under_limits(
     p_worker, v_queue, 1, v_now, false,
     (select l.max_running from headway.limits l where l.scope = 'queue' and l.name = v_queue), p_id);
   return query select * from headway.claims(v_ids);

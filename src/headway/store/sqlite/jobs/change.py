@@ -20,7 +20,7 @@ from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import enters, refuse_taken
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.limited import guard_queues_of
+from headway.store.sqlite.order.limit_waiters import guard_queues_of
 from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/change")

@@ -11,7 +11,7 @@ from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
-from headway.store.sqlite.jobs.claim_limited import claim_limited, claim_one, end_superseded
+from headway.store.sqlite.jobs.claim_under_limits import claim_one, claim_under_limits, end_superseded
 from headway.store.sqlite.jobs.ending import read_running
 from headway.store.sqlite.jobs.start import start_first
 from headway.store.sqlite.jobs.write_endings import write_releases
@@ -66,7 +66,9 @@ class ClaimVerbs(Verbs):
                 or counted
                 or (found.limits and (yield from _any_limited(queue, limit, now)))
             ):
-                return (yield from claim_limited(worker_id, queue, room, now, fair=bool(found.fair), counted=counted))
+                return (
+                    yield from claim_under_limits(worker_id, queue, room, now, fair=bool(found.fair), counted=counted)
+                )
             claims = yield from start_first(worker_id, queue, limit, now)
             if len(claims) < limit:
                 left = yield Statement(_SQL["left"], (queue, now, limit))

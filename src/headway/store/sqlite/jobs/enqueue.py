@@ -28,7 +28,7 @@ from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import join_groups, make_group
 from headway.store.sqlite.order.joins import add_edges
-from headway.store.sqlite.order.limited import guard_queues
+from headway.store.sqlite.order.limit_waiters import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
 from headway.store.sqlite.order.ties import TrainKey
 

@@ -20,7 +20,7 @@ from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.insert import match_flag, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
-from headway.store.sqlite.order.limited import guard_queues_of
+from headway.store.sqlite.order.limit_waiters import guard_queues_of
 
 _SQL = statements("machines/turns")
 _encode = msgspec.json.Encoder().encode

@@ -12,7 +12,7 @@ from headway.store.sqlite.machines.children import join, stop_orphans, stop_sibl
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
-from headway.store.sqlite.order.limited import admit
+from headway.store.sqlite.order.limit_waiters import admit
 from headway.store.sqlite.order.next_car import hold_trains, release_first_cars, release_next_cars
 from headway.store.sqlite.order.ties import Ends, TrainKey, ties
 from headway.store.sqlite.triggers.events import announce

@@ -9,7 +9,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record_setting
 from headway.store.sqlite.order.capacity import running_of
-from headway.store.sqlite.order.limited import ALL, admit, limited_keys
+from headway.store.sqlite.order.limit_waiters import ALL, admit, limited_keys
 from headway.store.sqlite.order.rates import set_refill
 
 _SQL = statements("order/limits")

@@ -7,7 +7,7 @@ from headway.model.capacity import rate_key_of
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.order.capacity import Candidate, read_capacity
-from headway.store.sqlite.order.limited import ALL, admit, first_limited
+from headway.store.sqlite.order.limit_waiters import ALL, admit, first_limited
 
 _SQL = statements("order/rates")
 _AT_ONCE = 100  # buckets per call

@@ -16,7 +16,7 @@ from headway.store.sqlite.machines.wake import wake_signaled
 from headway.store.sqlite.order.capacity import Candidate, read_capacity
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.joins import decide_gone
-from headway.store.sqlite.order.limited import admit, first_limited, limited_keys
+from headway.store.sqlite.order.limit_waiters import admit, first_limited, limited_keys
 from headway.store.sqlite.order.next_car import hold, stuck_trains
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.reservations import any_expired, expire

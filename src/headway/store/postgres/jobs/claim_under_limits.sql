@@ -2,7 +2,7 @@
 
 -- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
 -- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
-create function headway.claim_limited(
+create function headway.claim_under_limits(
   p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer, p_only uuid default null
 ) returns uuid[]
 language plpgsql

@@ -14,15 +14,17 @@ from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
 from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
 from headway.store.sqlite.order.fair import pick_in_turn, serve
 from headway.store.sqlite.order.follow import follow
-from headway.store.sqlite.order.limited import admit, mark_limited
+from headway.store.sqlite.order.limit_waiters import admit, mark_limited
 from headway.store.sqlite.order.ties import ties
 
-_SQL = statements("jobs/claim_limited")
+_SQL = statements("jobs/claim_under_limits")
 _ROUNDS = 10
 _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were blocked
 
 
-def claim_limited(worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool) -> Steps[list[Claim]]:
+def claim_under_limits(
+    worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool
+) -> Steps[list[Claim]]:
     """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects."""
     claims: list[Claim] = []
     width = limit

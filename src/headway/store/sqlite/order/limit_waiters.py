@@ -11,7 +11,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.order.capacity import Candidate
 
-_SQL = statements("order/limited")
+_SQL = statements("order/limit_waiters")
 
 ALL = 1 << 62
 """All of them."""
