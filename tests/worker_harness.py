@@ -72,7 +72,7 @@ class FaultyStore:
         return result
 
 
-class Workshop:
+class WorkerHarness:
     """Defines, enqueues, runs and looks."""
 
     def __init__(self, store: Any) -> None:

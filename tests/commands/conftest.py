@@ -12,7 +12,7 @@ from headway import secrets
 from headway.commands import CommandKind, load
 from headway.secrets import Vault
 from tests.commands.supervised_programs import Bench
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
@@ -26,18 +26,18 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.fixture
-def shop(live_store: Any) -> Workshop:
-    return Workshop(live_store)
+def harness(live_store: Any) -> WorkerHarness:
+    return WorkerHarness(live_store)
 
 
 @pytest.fixture
-def lite(sqlite_migrated_path: Path) -> Iterator[Workshop]:
+def lite(sqlite_migrated_path: Path) -> Iterator[WorkerHarness]:
     """A workshop on SQLite only, for what does not depend on the store."""
     from headway.store.sqlite.store import SqliteStore
 
     store = SqliteStore(str(sqlite_migrated_path))
     try:
-        yield Workshop(store)
+        yield WorkerHarness(store)
     finally:
         store.close()
 
@@ -46,11 +46,11 @@ def lite(sqlite_migrated_path: Path) -> Iterator[Workshop]:
 def declare() -> Callable[..., CommandKind]:
     """Makes a command of keyword arguments, as the file would, and adds it to a workshop."""
 
-    def declared(shop: Workshop | None = None, name: str = "cmd", **keys: Any) -> CommandKind:
+    def declared(harness: WorkerHarness | None = None, name: str = "cmd", **keys: Any) -> CommandKind:
         (kind,) = load({name: {"timeout": "60s", **keys}}, "/etc/headway.toml")
-        if shop is not None:
-            shop.registry._adopt(kind)
-            shop.vault = shop.vault or Vault(secrets.read({"*": {"kinds": ["*"]}}, "/etc/headway.toml"))
+        if harness is not None:
+            harness.registry._adopt(kind)
+            harness.vault = harness.vault or Vault(secrets.read({"*": {"kinds": ["*"]}}, "/etc/headway.toml"))
         return kind
 
     return declared

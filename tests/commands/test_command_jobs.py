@@ -21,7 +21,7 @@ from headway.errors import CommandFailed
 from headway.secrets import Vault
 from tests import sizes_and_seeds
 from tests.commands.supervised_programs import DAEMON, DEAF, SLEEP, marked, python, supervisors_of
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a subreaper and /proc")
 
@@ -39,25 +39,25 @@ def script(text: str, *arguments: str) -> list[str]:
     return [*python(braced(text)), *arguments]
 
 
-def run(shop: Workshop, kind: CommandKind, /, **payload: Any) -> tuple[Any, Any]:
-    (job_id,) = shop.enqueue(kind.build(**payload))
-    shop.drain()
-    return shop.get(job_id), shop.last(job_id)
+def run(harness: WorkerHarness, kind: CommandKind, /, **payload: Any) -> tuple[Any, Any]:
+    (job_id,) = harness.enqueue(kind.build(**payload))
+    harness.drain()
+    return harness.get(job_id), harness.last(job_id)
 
 
-def test_a_command_succeeds_and_its_attempt_has_everything(shop: Workshop, declare: Declare) -> None:
+def test_a_command_succeeds_and_its_attempt_has_everything(harness: WorkerHarness, declare: Declare) -> None:
     text = "import os, sys; print(os.getpid()); print('väl', sys.argv[1], file=sys.stderr)"
-    kind = declare(shop, argv=script(text, "{who}"))
-    job, attempt = run(shop, kind, who="you & me")
+    kind = declare(harness, argv=script(text, "{who}"))
+    job, attempt = run(harness, kind, who="you & me")
     assert (job.status, job.result, job.error) == ("succeeded", {"exit_code": 0}, None)
     assert (attempt.exit_code, attempt.pid, attempt.stderr_tail) == (0, int(attempt.stdout_tail), "väl you & me\n")
     assert sorted(job.log_tail.splitlines()) == sorted([str(attempt.pid), "väl you & me"])
     assert job.log_end == len(job.log_tail)
 
 
-def test_a_failure_says_its_code_and_its_last_line_and_is_tried_again(shop: Workshop, declare: Declare) -> None:
-    kind = declare(shop, argv=script("import sys; print('x'); sys.exit('no such host')"), max_attempts=2)
-    job, attempt = run(shop, kind)
+def test_a_failure_says_its_code_and_its_last_line_and_is_tried_again(harness: WorkerHarness, declare: Declare) -> None:
+    kind = declare(harness, argv=script("import sys; print('x'); sys.exit('no such host')"), max_attempts=2)
+    job, attempt = run(harness, kind)
     assert (job.status, job.error, job.tries) == ("scheduled", "exited with code 1: no such host", 1)
     assert (attempt.status, attempt.exit_code, attempt.stdout_tail, attempt.stderr_tail) == (
         "failed",
@@ -65,12 +65,12 @@ def test_a_failure_says_its_code_and_its_last_line_and_is_tried_again(shop: Work
         "x\n",
         "no such host\n",
     )
-    shop.make_due(job.id)
-    shop.drain()
-    assert shop.get(job.id).status == "dead"
+    harness.make_due(job.id)
+    harness.drain()
+    assert harness.get(job.id).status == "dead"
 
 
-def test_placeholders_fill_one_argument_each_whatever_is_in_them(lite: Workshop, declare: Declare) -> None:
+def test_placeholders_fill_one_argument_each_whatever_is_in_them(lite: WorkerHarness, declare: Declare) -> None:
     items = (
         "{a}",
         "--b={b}",
@@ -104,7 +104,7 @@ def test_placeholders_fill_one_argument_each_whatever_is_in_them(lite: Workshop,
     assert attempt.exit_code == 0
 
 
-def test_rows_that_came_by_another_way_are_checked_before_they_run(lite: Workshop, declare: Declare) -> None:
+def test_rows_that_came_by_another_way_are_checked_before_they_run(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=script(ARGV, "{a}"))
     good = kind.build(a="x")
     for payload in ('{"a":"-rf"}', '{"a":7}', "{}", '{"a":"x","b":1}', '{"a":{"$secret":"HOME"}}', "[]", '"a"'):
@@ -115,7 +115,7 @@ def test_rows_that_came_by_another_way_are_checked_before_they_run(lite: Worksho
         assert lite.last(job_id).exit_code is None
 
 
-def test_success_and_retry_codes_decide(lite: Workshop, declare: Declare) -> None:
+def test_success_and_retry_codes_decide(lite: WorkerHarness, declare: Declare) -> None:
     text = "import os, sys; code = int(sys.argv[1]); code < 0 and os.kill(os.getpid(), -code); sys.exit(code)"
     kind = declare(
         lite,
@@ -139,14 +139,14 @@ def test_success_and_retry_codes_decide(lite: Workshop, declare: Declare) -> Non
     assert job.error == "killed by SIGSEGV"
 
 
-def test_binary_output_is_kept_as_text_by_both_stores(shop: Workshop, declare: Declare) -> None:
+def test_binary_output_is_kept_as_text_by_both_stores(harness: WorkerHarness, declare: Declare) -> None:
     text = """
 import os
 os.write(1, bytes(range(256)) + b"\\xc3")
 os.write(2, b"\\xff\\xfe\\x00 \\xed\\xa0\\x80 \\xe6\\xbc")
 os._exit(1)
 """
-    job, attempt = run(shop, declare(shop, argv=script(text)))
+    job, attempt = run(harness, declare(harness, argv=script(text)))
     assert attempt.stdout_tail == (
         "\\x00" + "".join(map(chr, range(1, 128))) + "".join(f"\\x{code:02x}" for code in range(128, 256)) + "\\xc3"
     )
@@ -155,7 +155,7 @@ os._exit(1)
     assert "\\x00\x01\x02" in job.log_tail
 
 
-def test_tails_are_cut_at_their_size_and_keep_the_end(lite: Workshop, declare: Declare) -> None:
+def test_tails_are_cut_at_their_size_and_keep_the_end(lite: WorkerHarness, declare: Declare) -> None:
     text = "import sys; print('é' * 50_000 + 'end'); print('x' * 50_000 + 'fin', file=sys.stderr)"
     _, attempt = run(lite, declare(lite, argv=script(text), stdout_tail="1KB", stderr_tail=100))
     assert len(attempt.stdout_tail.encode()) in (1_023, 1_024)
@@ -163,7 +163,7 @@ def test_tails_are_cut_at_their_size_and_keep_the_end(lite: Workshop, declare: D
     assert attempt.stderr_tail == "x" * 96 + "fin\n"
 
 
-def test_more_than_max_output_kills_it(lite: Workshop, declare: Declare) -> None:
+def test_more_than_max_output_kills_it(lite: WorkerHarness, declare: Declare) -> None:
     text = "import os\nwhile True: os.write(1, b'y' * 10_000)"
     job, attempt = run(lite, declare(lite, argv=script(text), max_output="1MB", max_attempts=1, stdout_tail=10))
     assert (job.status, attempt.exit_code, attempt.stdout_tail) == ("dead", -9, "y" * 10)
@@ -171,7 +171,7 @@ def test_more_than_max_output_kills_it(lite: Workshop, declare: Declare) -> None
     assert "bytes of stdout not shown]" in job.log_tail
 
 
-def test_limits_of_the_file_hold(lite: Workshop, declare: Declare) -> None:
+def test_limits_of_the_file_hold(lite: WorkerHarness, declare: Declare) -> None:
     text = """
 import resource as r
 print([r.getrlimit(each)[0] for each in (r.RLIMIT_CPU, r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_FSIZE)])
@@ -182,7 +182,7 @@ print([r.getrlimit(each)[0] for each in (r.RLIMIT_CPU, r.RLIMIT_AS, r.RLIMIT_NOF
 
 
 def test_the_environment_is_what_was_listed_and_nothing_else(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANTED", "yes")
     monkeypatch.setenv("UNWANTED", "no")
@@ -206,7 +206,7 @@ def test_the_environment_is_what_was_listed_and_nothing_else(
     assert job.result["value"]["PATH"].startswith("/evil:")
 
 
-def test_the_payload_on_stdin_has_its_defaults_and_whole_values(lite: Workshop, declare: Declare) -> None:
+def test_the_payload_on_stdin_has_its_defaults_and_whole_values(lite: WorkerHarness, declare: Declare) -> None:
     params = {"rows": {"type": "json"}, "mode": {"default": "fast"}, "name": {}, "maybe": {"required": False}}
     kind = declare(
         lite, argv=script("import sys; print(sys.stdin.read())"), params=params, stdin="payload", result="json"
@@ -219,7 +219,7 @@ def test_the_payload_on_stdin_has_its_defaults_and_whole_values(lite: Workshop, 
 @pytest.mark.parametrize(
     "printed", ["not json", "1 2", "", "[1", '{"a": "\\u0000"}', "1" * 30, '"' + "x" * 70_000 + '"']
 )
-def test_output_that_is_no_result_fails(lite: Workshop, declare: Declare, printed: str) -> None:
+def test_output_that_is_no_result_fails(lite: WorkerHarness, declare: Declare, printed: str) -> None:
     text = "import os, sys; sys.stdout.write(os.environ['PRINTED'])"
     job, attempt = run(lite, declare(lite, argv=script(text), set_env={"PRINTED": printed}, result="json"))
     assert (job.status, job.result, attempt.exit_code) == ("scheduled", None, 0)
@@ -227,25 +227,27 @@ def test_output_that_is_no_result_fails(lite: Workshop, declare: Declare, printe
 
 
 def test_a_missing_program_is_tried_again_and_runs_when_it_is_there(
-    shop: Workshop, declare: Declare, tmp_path: Path
+    harness: WorkerHarness, declare: Declare, tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
-    kind = declare(shop, argv=[str(program)])
-    job, attempt = run(shop, kind)
+    kind = declare(harness, argv=[str(program)])
+    job, attempt = run(harness, kind)
     assert (job.status, attempt.exit_code, attempt.pid) == ("scheduled", None, None)
     assert job.error == f"the program {program} is missing on this host: install it, or correct argv"
     program.write_text(f"#!{sys.executable} -IS\nprint('here')\n")
-    shop.make_due(job.id)
-    shop.drain()
+    harness.make_due(job.id)
+    harness.drain()
     if os.geteuid():
-        assert "is not executable by this worker: chmod +x" in shop.get(job.id).error
+        assert "is not executable by this worker: chmod +x" in harness.get(job.id).error
     program.chmod(0o755)
-    shop.make_due(job.id)
-    shop.drain()
-    assert (shop.get(job.id).status, shop.last(job.id).stdout_tail) == ("succeeded", "here\n")
+    harness.make_due(job.id)
+    harness.drain()
+    assert (harness.get(job.id).status, harness.last(job.id).stdout_tail) == ("succeeded", "here\n")
 
 
-def test_a_program_that_became_a_link_to_another_is_never_run(lite: Workshop, declare: Declare, tmp_path: Path) -> None:
+def test_a_program_that_became_a_link_to_another_is_never_run(
+    lite: WorkerHarness, declare: Declare, tmp_path: Path
+) -> None:
     program, other = tmp_path / "program", tmp_path / "other"
     for path in (program, other):
         path.write_text(f"#!{sys.executable} -IS\nimport sys; open(sys.argv[0] + '.ran', 'w')\n")
@@ -265,14 +267,14 @@ def test_a_program_that_became_a_link_to_another_is_never_run(lite: Workshop, de
     assert not (tmp_path / "program.ran").exists()
 
 
-def test_a_program_by_a_link_is_run_under_its_own_name(lite: Workshop, declare: Declare, tmp_path: Path) -> None:
+def test_a_program_by_a_link_is_run_under_its_own_name(lite: WorkerHarness, declare: Declare, tmp_path: Path) -> None:
     link = tmp_path / "hello"
     link.symlink_to("/bin/cat")
     _, attempt = run(lite, declare(lite, argv=[str(link), "/proc/self/cmdline"]))
     assert attempt.stdout_tail == f"{link}\\x00/proc/self/cmdline\\x00"
 
 
-def test_a_working_directory_that_is_gone_is_tried_again(lite: Workshop, declare: Declare, tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone_is_tried_again(lite: WorkerHarness, declare: Declare, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     kind = declare(lite, argv=["/bin/pwd"], cwd=str(folder))
     job, _ = run(lite, kind)
@@ -284,26 +286,26 @@ def test_a_working_directory_that_is_gone_is_tried_again(lite: Workshop, declare
     assert run(lite, kind)[1].stdout_tail == f"{folder}\n"
 
 
-def test_a_cancel_ends_the_whole_tree_and_keeps_what_it_wrote(shop: Workshop, declare: Declare) -> None:
-    kind = declare(shop, argv=script(DAEMON + "time.sleep(600)"), kill_grace="300ms")
-    (job_id,) = shop.enqueue(kind.build())
+def test_a_cancel_ends_the_whole_tree_and_keeps_what_it_wrote(harness: WorkerHarness, declare: Declare) -> None:
+    kind = declare(harness, argv=script(DAEMON + "time.sleep(600)"), kill_grace="300ms")
+    (job_id,) = harness.enqueue(kind.build())
 
     async def story() -> None:
         # seen live, while it runs
-        await shop.until(lambda: shop.get(job_id).log_tail == "ready\n")
+        await harness.until(lambda: harness.get(job_id).log_tail == "ready\n")
         assert len(marked(job_id)) == 2
-        shop.cancel(job_id)
-        await shop.until_status(job_id, "canceled")
+        harness.cancel(job_id)
+        await harness.until_status(job_id, "canceled")
 
-    shop.while_working(shop.worker(), story)
-    attempt = shop.last(job_id)
+    harness.while_working(harness.worker(), story)
+    attempt = harness.last(job_id)
     assert (attempt.status, attempt.exit_code, attempt.stdout_tail) == ("canceled", -signal.SIGTERM, "ready\n")
     assert attempt.pid is not None
     assert marked(job_id) == []
 
 
 def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headway.worker.run.STUBBORN_S", 0.1)
     kind = declare(lite, argv=script(DEAF), timeout="700ms", kill_grace="1s", max_attempts=1)
@@ -316,7 +318,7 @@ def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
 
 
 def test_a_worker_that_stops_gives_the_job_back_without_its_program(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headway.worker.run.STUBBORN_S", 0.1)
     kind = declare(lite, argv=script(DEAF), kill_grace="700ms")
@@ -331,7 +333,7 @@ def test_a_worker_that_stops_gives_the_job_back_without_its_program(
     assert marked(job_id) == []
 
 
-def test_a_lost_supervisor_is_a_failure_that_is_tried_again(lite: Workshop, declare: Declare) -> None:
+def test_a_lost_supervisor_is_a_failure_that_is_tried_again(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=script(SLEEP))
     (job_id,) = lite.enqueue(kind.build())
 
@@ -347,7 +349,7 @@ def test_a_lost_supervisor_is_a_failure_that_is_tried_again(lite: Workshop, decl
     assert marked(job_id) == []
 
 
-def test_many_canceled_jobs_leave_no_process(lite: Workshop, declare: Declare) -> None:
+def test_many_canceled_jobs_leave_no_process(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=script(SLEEP), kill_grace="300ms", set_env={"MARK": "of-the-many"})
     count = 200 if sizes_and_seeds.full else 60
     ids = lite.enqueue(*(kind.build() for _ in range(count)))
@@ -365,7 +367,7 @@ def test_many_canceled_jobs_leave_no_process(lite: Workshop, declare: Declare) -
     assert supervisors_of(os.getpid()) == []
 
 
-def test_middleware_sees_a_failed_command_as_an_error(lite: Workshop, declare: Declare) -> None:
+def test_middleware_sees_a_failed_command_as_an_error(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=script("raise SystemExit(3)"))
     seen: list[Any] = []
 
@@ -397,7 +399,7 @@ ONE, TWO = "s3cr3t-one-" + "qwertzuiop" * 3, "s3cr3t-two-" + "asdfghjkly" * 3
     ids=["cut by time", "cut by the tail", "cut by a piece", "cut by a gap", "in a result"],
 )
 def test_secrets_reach_the_program_and_nothing_else(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     monkeypatch.setenv("KEY_ONE", ONE)
     monkeypatch.setenv("KEY_TWO", TWO)
@@ -435,7 +437,7 @@ sys.exit(0 if text.startswith("w(1, json") else f"failed with {{one}} and {{two}
 
 
 def test_a_result_that_looks_like_a_secret_is_stored_as_it_is(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SORT_KEY", "created_at")
     kind = declare(lite, argv=["/bin/echo", '{{"sort": "created_at", "header": "token=abc"}}'], result="json")
@@ -445,7 +447,7 @@ def test_a_result_that_looks_like_a_secret_is_stored_as_it_is(
 
 
 def test_a_param_takes_no_secret_that_is_not_declared_for_the_command(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY_ONE", ONE)
     monkeypatch.setenv("KEY_TWO", TWO)
@@ -457,7 +459,7 @@ def test_a_param_takes_no_secret_that_is_not_declared_for_the_command(
     assert job.status == "succeeded"
 
 
-def test_a_secret_that_is_not_set_fails_and_is_tried_again(lite: Workshop, declare: Declare) -> None:
+def test_a_secret_that_is_not_set_fails_and_is_tried_again(lite: WorkerHarness, declare: Declare) -> None:
     kind = declare(lite, argv=["/bin/echo", "{key}"], params={"key": {"secret": True, "pattern": "[a-z]+"}})
     job, _ = run(lite, kind, key={"$secret": "NOT_SET_ANYWHERE"})
     assert job.status == "scheduled"
@@ -466,7 +468,7 @@ def test_a_secret_that_is_not_set_fails_and_is_tried_again(lite: Workshop, decla
 
 @pytest.mark.parametrize("value", ["-dash-in-front", "UPPER-case-value", "x" * 5_000])
 def test_a_secret_that_does_not_fit_is_not_shown(
-    lite: Workshop, declare: Declare, monkeypatch: pytest.MonkeyPatch, value: str
+    lite: WorkerHarness, declare: Declare, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("ODD_ONE", value)
     kind = declare(lite, argv=["/bin/echo", "{key}"], params={"key": {"secret": True, "pattern": "[a-z-]+"}})
@@ -477,7 +479,7 @@ def test_a_secret_that_does_not_fit_is_not_shown(
     assert value not in job.error
 
 
-def test_a_line_of_output_is_shown_before_the_program_ends(lite: Workshop, declare: Declare) -> None:
+def test_a_line_of_output_is_shown_before_the_program_ends(lite: WorkerHarness, declare: Declare) -> None:
     text = "import sys, time\nfor n in range(100): print('line', n, flush=True); time.sleep(0.05)"
     kind = declare(lite, argv=script(text), kill_grace="200ms")
     (job_id,) = lite.enqueue(kind.build())

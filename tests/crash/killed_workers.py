@@ -15,7 +15,7 @@ from tests.crash.processes import Process, until
 PATIENT = {"lease": "10m", "heartbeat": "1s"}
 
 
-class Crew:
+class KilledWorkers:
     """A number of workers, and what the ledger tells of them."""
 
     def __init__(self, site: CrashSite, size: int, *, queues: str = "main") -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headway.model.job import NewJob
 from tests.crash.crash_site import CrashSite
-from tests.crash.killed_workers import Crew
+from tests.crash.killed_workers import KilledWorkers
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import job
 
@@ -76,7 +76,7 @@ def _run(site: CrashSite, request: pytest.FixtureRequest, build: Callable[[int],
     kills = request.config.getoption("--crash-kills")
     jobs = request.config.getoption("--crash-jobs")
     patience_s = 60 + jobs / 20
-    crew = Crew(site, WORKERS, queues="main=8,narrow=8")
+    workers = KilledWorkers(site, WORKERS, queues="main=8,narrow=8")
     labels: list[str] = []
     numbers = count()
 
@@ -87,8 +87,8 @@ def _run(site: CrashSite, request: pytest.FixtureRequest, build: Callable[[int],
 
     later = jobs // (2 * kills)
     enqueue(jobs - kills * later)
-    crew.kill_some(kills, every=jobs * 4 // (kills * 5), within=patience_s, before_each=lambda: enqueue(later))
-    crew.until_over(within=patience_s)
+    workers.kill_some(kills, every=jobs * 4 // (kills * 5), within=patience_s, before_each=lambda: enqueue(later))
+    workers.until_over(within=patience_s)
     entries = site.ledger.read()
     assert len(labels) == jobs
     assert {entry.subject for entry in entries if entry.event == "end"} == set(labels)

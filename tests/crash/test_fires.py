@@ -9,7 +9,7 @@ import pytest
 
 from headway.model.trigger import Fire
 from tests.crash.crash_site import CrashSite
-from tests.crash.killed_workers import Crew
+from tests.crash.killed_workers import KilledWorkers
 from tests.crash.processes import until
 
 SCHEDULES = 5
@@ -42,18 +42,18 @@ def test_every_time_and_every_event_fires_once_while_workers_are_killed(
             payload={"label": "{{trigger.name}}/{{event.number}}", "ms": 5},
             dedupe_window=0,
         )
-    crew = Crew(site, WORKERS)
+    workers = KilledWorkers(site, WORKERS)
     events: list[str] = []
     for kill in range(kills):
         new = (app.build_event("parcel.came", {"number": kill * EVENTS_A_KILL + n}) for n in range(EVENTS_A_KILL))
         events += app.emit_many(new)
         share = len(events) - EVENTS_A_KILL // 2
         until(lambda share=share: _handled(site) >= share, "events are handled", within=120)
-        crew.kill_any()
+        workers.kill_any()
     until(lambda: _handled(site) == len(events), "all events are handled", within=120)
     for number in range(SCHEDULES):
         app.pause_schedule(f"s{number}")
-    crew.until_over(within=120)
+    workers.until_over(within=120)
 
     expected = Counter[str]()
     for number in range(SCHEDULES):

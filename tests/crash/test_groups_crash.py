@@ -10,7 +10,7 @@ import pytest
 
 from headway import Headway
 from tests.crash.crash_site import CrashSite
-from tests.crash.killed_workers import Crew
+from tests.crash.killed_workers import KilledWorkers
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import MAX_ATTEMPTS, job, job_once
 
@@ -31,7 +31,7 @@ def test_what_waits_for_others_runs_after_them_and_once(site: CrashSite, request
     kills = request.config.getoption("--crash-kills")
     sets = max(SORTS, request.config.getoption("--crash-jobs") // (10 * kills))
     patience_s = 60 + kills * sets / 2
-    crew = Crew(site, WORKERS)
+    workers = KilledWorkers(site, WORKERS)
     expected = Expected()
     numbers = count()
 
@@ -39,8 +39,8 @@ def test_what_waits_for_others_runs_after_them_and_once(site: CrashSite, request
         for _ in range(sets):
             _enqueue(site.app, next(numbers), expected)
 
-    crew.kill_some(kills, every=3 * sets, within=patience_s, before_each=enqueue)
-    crew.until_over(within=patience_s)
+    workers.kill_some(kills, every=3 * sets, within=patience_s, before_each=enqueue)
+    workers.until_over(within=patience_s)
     _check(site.ledger.read(), expected)
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.crash.crash_site import CrashSite
-from tests.crash.killed_workers import Crew
+from tests.crash.killed_workers import KilledWorkers
 from tests.crash.ordered_jobs import Collector
 from tests.crash.processes import Process, until
 
@@ -23,7 +23,7 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(site: CrashSite, 
     machines = max(20, signals // 100)
     patience_s = 60 + signals / 50
     jobs = app.enqueue_many(Collector.kind().using(unique_key=f"c{n}").build() for n in range(machines))
-    crew = Crew(site, WORKERS)
+    workers = KilledWorkers(site, WORKERS)
     # they take as long as the killing does
     senders = [
         site.fleet.script(
@@ -34,11 +34,11 @@ def test_no_signal_is_lost_or_doubled_while_workers_are_killed(site: CrashSite, 
     for kill in range(1, kills + 1):
         share = signals * kill // (kills + 1) // 2  # some are undone, and counted as sent by their sender alone
         until(lambda share=share: _sent(site) >= share or not _any_runs(senders), "signals are sent", within=patience_s)
-        crew.kill_any()
+        workers.kill_any()
     for sender in senders:
         assert sender.ended(within=patience_s) == 0, sender.tail()
     app.signal_many(app.build_signal(job.id, "end") for job in jobs)
-    crew.until_over(within=patience_s)
+    workers.until_over(within=patience_s)
 
     sent = defaultdict(list)
     for text in _texts(site):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.crash.crash_site import CrashSite
-from tests.crash.killed_workers import Crew
+from tests.crash.killed_workers import KilledWorkers
 from tests.crash.ledger import Entry
 from tests.crash.ordered_jobs import MAX_ATTEMPTS
 
@@ -21,15 +21,15 @@ def test_trains_keep_their_order_while_workers_are_killed(site: CrashSite, reque
     kills = request.config.getoption("--crash-kills")
     cars = max(600, request.config.getoption("--crash-jobs"))
     patience_s = 60 + cars / 20
-    crew = Crew(site, WORKERS)
+    workers = KilledWorkers(site, WORKERS)
     enqueuers = [
         site.fleet.script("cars", f"e{number}", str(cars // ENQUEUERS), program="ordered_jobs")
         for number in range(ENQUEUERS)
     ]
-    crew.kill_some(kills, every=cars * 4 // (kills * 5), within=patience_s)
+    workers.kill_some(kills, every=cars * 4 // (kills * 5), within=patience_s)
     for enqueuer in enqueuers:
         assert enqueuer.ended(within=patience_s) == 0, enqueuer.tail()
-    crew.until_over(within=patience_s)
+    workers.until_over(within=patience_s)
 
     told = Told.of(site.ledger.read())
     assert len(told.committed) >= cars

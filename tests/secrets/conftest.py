@@ -9,7 +9,7 @@ import pytest
 
 from headway import secrets
 from tests.secrets.planted_secrets import BY_NAME, BY_REFERENCE, IN_URL, PIN
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture(autouse=True)
@@ -29,5 +29,5 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shop(live_store: Any) -> Workshop:
-    return Workshop(live_store)
+def harness(live_store: Any) -> WorkerHarness:
+    return WorkerHarness(live_store)

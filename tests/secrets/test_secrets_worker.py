@@ -22,7 +22,7 @@ from headway import Await, Cancel, Context, Done, Machine, Next, Replay, Retry, 
 from headway.model.outcome import Outcomes
 from headway.secrets import Vault, read
 from tests.secrets.planted_secrets import BY_NAME, BY_REFERENCE, PIN, PLANTED
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 pytestmark = pytest.mark.usefixtures("planted")
 
@@ -94,8 +94,8 @@ def _search(place: str, text: str) -> None:
             assert at < 0, f"{value!r} is in the {place}: …{text[max(0, at - 200) : at + 60]}…"
 
 
-def _no_trace(shop: Workshop, log: io.StringIO, *expected: str) -> str:
-    everything = _everything(shop.store)
+def _no_trace(harness: WorkerHarness, log: io.StringIO, *expected: str) -> str:
+    everything = _everything(harness.store)
     for text in expected:
         assert text in everything  # the search would find it
     _search("database", everything)
@@ -107,28 +107,28 @@ def _reference(name: str = "PLANTED_PLAIN") -> Any:
     return {"$secret": name}
 
 
-def test_a_handler_gets_the_secret_and_the_database_never(shop: Workshop, log: io.StringIO) -> None:
+def test_a_handler_gets_the_secret_and_the_database_never(harness: WorkerHarness, log: io.StringIO) -> None:
     seen: list[Any] = []
 
-    @shop.job
+    @harness.job
     async def login(user: str, password: str, more: dict[str, list[str]]) -> None:
         seen.append((user, password, more))
 
     given: dict[str, Any] = {"user": "ann-marker", "password": _reference(), "more": {"a": [_reference("PLANTED_PIN")]}}
-    (job_id,) = shop.enqueue(login.build_from(given))
-    shop.drain()
+    (job_id,) = harness.enqueue(login.build_from(given))
+    harness.drain()
     assert seen == [("ann-marker", BY_REFERENCE, {"a": [PIN]})]
-    assert shop.get(job_id).payload == given
-    assert shop.get(job_id).status == "succeeded"
-    _no_trace(shop, log, "ann-marker", "PLANTED_PLAIN")
+    assert harness.get(job_id).payload == given
+    assert harness.get(job_id).status == "succeeded"
+    _no_trace(harness, log, "ann-marker", "PLANTED_PLAIN")
 
 
-def test_errors_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
+def test_errors_tell_no_secrets(harness: WorkerHarness, log: io.StringIO) -> None:
     class Odd(Exception):
         def __str__(self) -> str:
             return "odd-marker " + BY_NAME
 
-    @shop.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     def raises(password: str, how: str) -> None:
         if how == "chained":
             try:
@@ -151,9 +151,9 @@ def test_errors_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
         }[how]
 
     hows = ("chained", "noted", "long", "plain", "url", "odd", "retry", "cancel", "bytes")
-    ids = shop.enqueue(*(raises.build_from({"password": _reference(), "how": how}) for how in hows))
-    shop.drain()
-    errors = {how: shop.last(job_id).error or "" for how, job_id in zip(hows, ids, strict=True)}
+    ids = harness.enqueue(*(raises.build_from({"password": _reference(), "how": how}) for how in hows))
+    harness.drain()
+    errors = {how: harness.last(job_id).error or "" for how, job_id in zip(hows, ids, strict=True)}
     assert "cannot log in with [redacted]" in errors["plain"]
     assert "postgresql://app:[redacted]@db.example.com/main" in errors["url"]
     assert errors["cancel"] == "gone [redacted]"
@@ -161,11 +161,11 @@ def test_errors_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
         assert "[redacted]" in error, how
         for piece in (BY_REFERENCE[:6], BY_NAME[:6], "by-ref"):
             assert piece not in error, how
-    _no_trace(shop, log, "inner-marker", "noted-marker", "odd-marker")
+    _no_trace(harness, log, "inner-marker", "noted-marker", "odd-marker")
 
 
-def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO) -> None:
-    @shop.job
+def test_results_logs_and_notes_tell_no_secrets(harness: WorkerHarness, log: io.StringIO) -> None:
+    @harness.job
     async def talks(ctx: Context, password: str, pin: str) -> Any:
         ctx.log(f"log-marker {password}")
         ctx.log(f"and {BY_NAME} at {os.environ['PLANTED_ADDRESS']}")
@@ -181,19 +181,19 @@ def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO
             logs.get_logger("headway.job").exception("exception-marker")
         return {"kept": "result-marker"}
 
-    (job_id,) = shop.enqueue(talks.build_from({"password": _reference(), "pin": _reference("PLANTED_PIN")}))
+    (job_id,) = harness.enqueue(talks.build_from({"password": _reference(), "pin": _reference("PLANTED_PIN")}))
     embedded = not isinstance(logging.getLogger().handlers[0].formatter, structlog.stdlib.ProcessorFormatter)
     if embedded:
         # other loggers are that program's own matter
         logging.getLogger("some.library").disabled = True
         structlog.configure(processors=[lambda *_: (_ for _ in ()).throw(structlog.DropEvent())])
     try:
-        shop.drain()
+        harness.drain()
     finally:
         logging.getLogger("some.library").disabled = False
-    job = shop.get(job_id)
+    job = harness.get(job_id)
     assert job.result == {"kept": "result-marker"}
-    _no_trace(shop, log, "result-marker", "log-marker")
+    _no_trace(harness, log, "result-marker", "log-marker")
     expected = ["ours-marker", "exception-marker", "log-marker [redacted]", "ValueError: [redacted]"]
     for text in expected if embedded else [*expected, "library-marker [redacted]", "structured-marker"]:
         assert text in log.getvalue()
@@ -201,7 +201,7 @@ def test_results_logs_and_notes_tell_no_secrets(shop: Workshop, log: io.StringIO
     assert '"token": "abc"' not in log.getvalue()
 
 
-def test_a_result_with_a_secret_is_refused_and_not_tried_again(shop: Workshop, log: io.StringIO) -> None:
+def test_a_result_with_a_secret_is_refused_and_not_tried_again(harness: WorkerHarness, log: io.StringIO) -> None:
     results: list[Any] = [
         ("$.header", {"header": f"Bearer {BY_REFERENCE}"}),
         ("$[1].a", [1, {"a": BY_REFERENCE}]),
@@ -209,26 +209,26 @@ def test_a_result_with_a_secret_is_refused_and_not_tried_again(shop: Workshop, l
         ("$.pin", {"pin": int(PIN)}),
     ]
 
-    @shop.job(max_attempts=9)
+    @harness.job(max_attempts=9)
     async def returns(place: int, password: str, pin: str) -> Any:
         return results[place][1]
 
     given = {"password": _reference(), "pin": _reference("PLANTED_PIN")}
-    ids = shop.enqueue(*(returns.build_from({"place": place, **given}) for place in range(len(results))))
-    shop.drain()
+    ids = harness.enqueue(*(returns.build_from({"place": place, **given}) for place in range(len(results))))
+    harness.drain()
     for job_id, (where, _) in zip(ids, results, strict=True):
-        job = shop.get(job_id)
+        job = harness.get(job_id)
         name = "PLANTED_PIN" if where == "$.pin" else "PLANTED_PLAIN"
         assert (job.status, job.tries, job.result) == ("dead", 1, None)
         assert job.error == (
             f"the result holds the value of the secret {name}{where and ' at ' + where}, which is never stored: leave "
             f'it out, or give the reference {{"$secret": "{name}"}} to the job that needs it'
         )
-    _no_trace(shop, log, "which is never stored")
+    _no_trace(harness, log, "which is never stored")
 
 
-def test_a_machine_with_a_secret_in_what_it_stores_is_refused(shop: Workshop, quiet: io.StringIO) -> None:
-    @shop.job
+def test_a_machine_with_a_secret_in_what_it_stores_is_refused(harness: WorkerHarness, quiet: io.StringIO) -> None:
+    @harness.job
     async def child(value: str = "") -> str:
         return value
 
@@ -245,7 +245,7 @@ def test_a_machine_with_a_secret_in_what_it_stores_is_refused(shop: Workshop, qu
 
     handled: list[str] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine, max_attempts=9):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -261,33 +261,33 @@ def test_a_machine_with_a_secret_in_what_it_stores_is_refused(shop: Workshop, qu
             return Stop()
 
     hows = ("state", "child", "meta", "key", "replay", "awaits", "result")
-    ids = shop.enqueue(*(M.build(how=how) for how in hows))
-    shop.drain()
+    ids = harness.enqueue(*(M.build(how=how) for how in hows))
+    harness.drain()
     for job_id, how in zip(ids, hows, strict=True):
-        job = shop.get(job_id)
+        job = harness.get(job_id)
         assert (job.status, job.tries) == ("dead", 1), how
         assert "holds the value of the secret PLANTED_P" in (job.error or ""), how
         assert job.state in ({"how": how}, None), how
-        assert shop.children(job_id) == []
+        assert harness.children(job_id) == []
     assert handled == []
-    assert shop.find(kind="child") == []
-    _no_trace(shop, quiet, "holds the value")
+    assert harness.find(kind="child") == []
+    _no_trace(harness, quiet, "holds the value")
 
 
 def test_what_only_looks_like_a_secret_is_stored_as_it_is(
-    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SORT_KEY", "created_at")
     monkeypatch.setenv("WAREHOUSE_URL", "postgresql://etl:warehouse-7@db/x")
     kept = {"sort": "created_at", "created_at": ["by created_at", "warehouse-7"], "header": "token=abc"}
     seen: list[Any] = []
 
-    @shop.job
+    @harness.job
     async def child(value: Any) -> Any:
         seen.append(value)
         return value
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -300,22 +300,22 @@ def test_what_only_looks_like_a_secret_is_stored_as_it_is(
             seen.append(ctx.children[0].result)
             return Done(ctx.state)
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
     assert seen == [kept, kept]
-    job = shop.get(job_id)
+    job = harness.get(job_id)
     assert (job.status, job.result, job.state) == ("succeeded", kept, kept)
-    assert [attempt.state for attempt in shop.attempts(job_id)] == [kept, None]
-    (born,) = shop.find(kind="child")
+    assert [attempt.state for attempt in harness.attempts(job_id)] == [kept, None]
+    (born,) = harness.find(kind="child")
     assert (born.payload, born.meta, born.result) == ({"value": kept}, kept, kept)
     assert job.log_tail == "sorted by [redacted]"
-    _no_trace(shop, quiet, "created_at")
+    _no_trace(harness, quiet, "created_at")
 
 
-def test_a_machines_texts_tell_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
+def test_a_machines_texts_tell_no_secrets(harness: WorkerHarness, quiet: io.StringIO) -> None:
     """Neither those of a later step, which did not ask for it."""
 
-    @shop.machine
+    @harness.machine
     class M(Machine, max_attempts=1):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -333,19 +333,19 @@ def test_a_machines_texts_tell_no_secrets(shop: Workshop, quiet: io.StringIO) ->
         async def ends(self, ctx: Context) -> Outcomes:
             return Stop(f"stop-marker {BY_REFERENCE}")
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    assert shop.get(job_id).error == "stop-marker [redacted]"
-    _no_trace(shop, quiet, "machine-marker", "handled-marker", "stop-marker")
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    assert harness.get(job_id).error == "stop-marker [redacted]"
+    _no_trace(harness, quiet, "machine-marker", "handled-marker", "stop-marker")
 
 
 def test_one_tenant_neither_poisons_nor_learns_anothers_texts(
-    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANTED_PLACE", "over-there")
-    shop.vault = Vault()  # one app's, for all of its workers
+    harness.vault = Vault()  # one app's, for all of its workers
 
-    @shop.job
+    @harness.job
     async def echo(ctx: Context, text: str, secret: str = "") -> str:
         ctx.log(text)
         ctx.progress(0.5, text)
@@ -354,29 +354,29 @@ def test_one_tenant_neither_poisons_nor_learns_anothers_texts(
             raise Cancel(text)
         return text
 
-    (first,) = shop.enqueue(echo.build_from({"text": "a", "secret": _reference("PLANTED_PLACE")}))
-    shop.drain()
+    (first,) = harness.enqueue(echo.build_from({"text": "a", "secret": _reference("PLANTED_PLACE")}))
+    harness.drain()
     guess = f"over-there {BY_NAME}"
     acme = echo.using(tenant="acme")
-    fine, failing, own = shop.enqueue(acme.build(guess), acme.build(f"raise {guess}"), echo.build("over-there"))
-    shop.drain()
-    job = shop.get(fine)
+    fine, failing, own = harness.enqueue(acme.build(guess), acme.build(f"raise {guess}"), echo.build("over-there"))
+    harness.drain()
+    job = harness.get(fine)
     assert (job.result, job.log_tail, job.progress_note) == (guess, guess, guess)
-    assert shop.last(failing).error == f"raise {guess}"
+    assert harness.last(failing).error == f"raise {guess}"
     assert guess in quiet.getvalue()
-    assert shop.get(own).log_tail == "[redacted]"
-    assert shop.get(own).result == "over-there"
-    assert shop.get(first).status == "succeeded"
+    assert harness.get(own).log_tail == "[redacted]"
+    assert harness.get(own).result == "over-there"
+    assert harness.get(first).status == "succeeded"
 
 
-def test_another_tenants_reference_is_not_resolved_unless_declared(shop: Workshop, quiet: io.StringIO) -> None:
+def test_another_tenants_reference_is_not_resolved_unless_declared(harness: WorkerHarness, quiet: io.StringIO) -> None:
     seen: list[str] = []
 
-    @shop.job(max_attempts=2, backoff=lambda tries: 3_600)
+    @harness.job(max_attempts=2, backoff=lambda tries: 3_600)
     async def login(password: str) -> None:
         seen.append(password)
 
-    @shop.machine
+    @harness.machine
     class M(Machine, max_attempts=1):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -384,82 +384,82 @@ def test_another_tenants_reference_is_not_resolved_unless_declared(shop: Worksho
             return Done()
 
     given = {"password": _reference()}
-    job_id, machine = shop.enqueue(login.using(tenant="acme").build_from(given), M.using(tenant="acme").build())
-    shop.drain()
+    job_id, machine = harness.enqueue(login.using(tenant="acme").build_from(given), M.using(tenant="acme").build())
+    harness.drain()
     assert seen == []
-    assert (shop.get(job_id).status, shop.get(machine).status) == ("scheduled", "dead")
-    assert "the secret PLANTED_PLAIN is not given to login of tenant acme here" in (shop.last(job_id).error or "")
-    shop.vault = Vault(read({"PLANTED_*": {"kinds": ["login"], "tenants": ["acme"]}}, "headway.toml"))
-    shop.make_due(job_id)
-    shop.drain()
-    assert (shop.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
-    _no_trace(shop, quiet, "PLANTED_PLAIN")
+    assert (harness.get(job_id).status, harness.get(machine).status) == ("scheduled", "dead")
+    assert "the secret PLANTED_PLAIN is not given to login of tenant acme here" in (harness.last(job_id).error or "")
+    harness.vault = Vault(read({"PLANTED_*": {"kinds": ["login"], "tenants": ["acme"]}}, "headway.toml"))
+    harness.make_due(job_id)
+    harness.drain()
+    assert (harness.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
+    _no_trace(harness, quiet, "PLANTED_PLAIN")
 
 
-def test_a_machines_payload_is_not_resolved(shop: Workshop, quiet: io.StringIO) -> None:
+def test_a_machines_payload_is_not_resolved(harness: WorkerHarness, quiet: io.StringIO) -> None:
     seen: list[Any] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             seen.append((ctx.state["password"], ctx.secret(ctx.state["password"]["$secret"])))
             return Done() if len(seen) > 1 else Replay()
 
-    shop.enqueue(M.build(password=_reference()))
-    shop.drain()
+    harness.enqueue(M.build(password=_reference()))
+    harness.drain()
     assert seen == [(_reference(), BY_REFERENCE)] * 2
-    _no_trace(shop, quiet, "PLANTED_PLAIN")
+    _no_trace(harness, quiet, "PLANTED_PLAIN")
 
 
 def test_a_missing_secret_fails_the_attempt_and_is_tried_again(
-    shop: Workshop, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, quiet: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
-    @shop.job(retry_on=(ValueError,), backoff=lambda tries: 3_600)
+    @harness.job(retry_on=(ValueError,), backoff=lambda tries: 3_600)
     async def login(password: str) -> None:
         seen.append(password)
 
-    (job_id,) = shop.enqueue(login.build_from({"password": _reference("PLANTED_LATER")}))
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(login.build_from({"password": _reference("PLANTED_LATER")}))
+    harness.drain()
+    job = harness.get(job_id)
     assert (job.status, job.tries) == ("scheduled", 1)
-    assert shop.last(job_id).error == (
+    assert harness.last(job_id).error == (
         "the secret PLANTED_LATER is not set here: set the environment variable PLANTED_LATER for this worker "
         "and restart it"
     )
     monkeypatch.setenv("PLANTED_LATER", BY_REFERENCE)
-    shop.make_due(job_id)
-    shop.drain()
-    assert (shop.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
-    _no_trace(shop, quiet, "PLANTED_LATER")
+    harness.make_due(job_id)
+    harness.drain()
+    assert (harness.get(job_id).status, seen) == ("succeeded", [BY_REFERENCE])
+    _no_trace(harness, quiet, "PLANTED_LATER")
 
 
-def test_a_secret_that_does_not_fit_is_not_quoted(shop: Workshop, quiet: io.StringIO) -> None:
-    @shop.job(schema={"properties": {"password": {"type": "string", "maxLength": 3}}})
+def test_a_secret_that_does_not_fit_is_not_quoted(harness: WorkerHarness, quiet: io.StringIO) -> None:
+    @harness.job(schema={"properties": {"password": {"type": "string", "maxLength": 3}}})
     async def strict(password: str) -> None: ...
 
-    (job_id,) = shop.enqueue(strict.build_from({"password": _reference()}))
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(strict.build_from({"password": _reference()}))
+    harness.drain()
+    job = harness.get(job_id)
     assert job.status == "dead"
-    assert "[redacted]" in (shop.last(job_id).error or "")
-    _no_trace(shop, quiet)
+    assert "[redacted]" in (harness.last(job_id).error or "")
+    _no_trace(harness, quiet)
 
 
-def test_a_snooze_and_a_timeout_tell_no_secrets(shop: Workshop, quiet: io.StringIO) -> None:
-    @shop.job(delivery="at_most_once", max_attempts=1)
+def test_a_snooze_and_a_timeout_tell_no_secrets(harness: WorkerHarness, quiet: io.StringIO) -> None:
+    @harness.job(delivery="at_most_once", max_attempts=1)
     async def snoozes(password: str) -> None:
         raise Snooze("1h")
 
-    @shop.job(timeout="20ms", max_attempts=1)
+    @harness.job(timeout="20ms", max_attempts=1)
     async def dawdles(password: str) -> None:
         try:
             await asyncio.sleep(60)
         finally:
             raise RuntimeError(password)
 
-    shop.enqueue(*(kind.build_from({"password": _reference()}) for kind in (snoozes, dawdles)))
-    shop.drain()
-    _no_trace(shop, quiet)
+    harness.enqueue(*(kind.build_from({"password": _reference()}) for kind in (snoozes, dawdles)))
+    harness.drain()
+    _no_trace(harness, quiet)

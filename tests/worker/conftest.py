@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
-def shop(live_store: Any) -> Workshop:
-    return Workshop(live_store)
+def harness(live_store: Any) -> WorkerHarness:
+    return WorkerHarness(live_store)
 
 
 @pytest.fixture

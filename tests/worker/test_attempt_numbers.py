@@ -10,21 +10,21 @@ from headway import Context, Done, Machine, Next, Replay, Retry, Sleep, Snooze, 
 from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.outcome import Outcomes
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
-def drained(shop: Workshop, job_id: str) -> None:
+def drained(harness: WorkerHarness, job_id: str) -> None:
     """Until it is over, whatever it is scheduled for."""
-    while shop.get(job_id).finished_at is None:
-        if shop.get(job_id).status == "scheduled":
-            shop.make_due(job_id)
-        shop.drain()
+    while harness.get(job_id).finished_at is None:
+        if harness.get(job_id).status == "scheduled":
+            harness.make_due(job_id)
+        harness.drain()
 
 
-def test_it_counts_failures_snoozes_and_losses(shop: Workshop) -> None:
+def test_it_counts_failures_snoozes_and_losses(harness: WorkerHarness) -> None:
     seen: list[tuple[int, int, int]] = []
 
-    @shop.job
+    @harness.job
     async def job(ctx: Context) -> None:
         seen.append((ctx.attempt, ctx.tries, ctx.losses))
         match ctx.attempt:
@@ -33,21 +33,21 @@ def test_it_counts_failures_snoozes_and_losses(shop: Workshop) -> None:
             case 2:
                 raise Snooze(0)
 
-    (job_id,) = shop.enqueue(job.build())
-    drained(shop, job_id)
+    (job_id,) = harness.enqueue(job.build())
+    drained(harness, job_id)
     assert seen == [(1, 0, 0), (2, 1, 0), (3, 1, 0)]
-    shop.retry(job_id)
-    drained(shop, job_id)
+    harness.retry(job_id)
+    drained(harness, job_id)
     assert seen[3:] == [(1, 0, 0), (2, 1, 0), (3, 1, 0)], "an operator's retry begins anew"
-    assert shop.get(job_id).fence == 6
+    assert harness.get(job_id).fence == 6
 
 
 def test_a_lost_execution_counts_and_one_that_never_began_does_not(live_store: Any) -> None:
     run, ops = live_store.run, live_store.ops
-    shop = Workshop(live_store)
+    harness = WorkerHarness(live_store)
     worker_id = new_id()
-    run(ops.register(shop.worker()._describe(worker_id)))
-    (job_id,) = shop.enqueue(NewJob(id=new_id(), kind="k"))
+    run(ops.register(harness.worker()._describe(worker_id)))
+    (job_id,) = harness.enqueue(NewJob(id=new_id(), kind="k"))
 
     def claimed() -> Any:
         (claim,) = run(ops.claim(worker_id, "default", 5))
@@ -59,17 +59,17 @@ def test_a_lost_execution_counts_and_one_that_never_began_does_not(live_store: A
     assert (first.attempt, again.attempt, again.fence) == (1, 1, 2)
     run(ops.unregister(worker_id))  # what it held is reaped as lost
     worker_id = new_id()
-    run(ops.register(shop.worker()._describe(worker_id)))
+    run(ops.register(harness.worker()._describe(worker_id)))
     run(ops.reap([], limit=10))
-    shop.make_due(job_id)
+    harness.make_due(job_id)
     third = claimed()
     assert (third.attempt, third.losses, third.fence) == (2, 1, 3)
 
 
-def test_a_step_counts_its_own_executions(shop: Workshop) -> None:
+def test_a_step_counts_its_own_executions(harness: WorkerHarness) -> None:
     seen: list[tuple[str, int]] = []
 
-    @shop.machine
+    @harness.machine
     class Counts(Machine, name="counts", backoff=lambda _: 0):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -88,21 +88,21 @@ def test_a_step_counts_its_own_executions(shop: Workshop) -> None:
             seen.append(("end", ctx.attempt))
             return Done()
 
-    (job_id,) = shop.enqueue(Counts.build())
-    drained(shop, job_id)
+    (job_id,) = harness.enqueue(Counts.build())
+    drained(harness, job_id)
     assert seen == [("start", 1), ("start", 2), ("middle", 1), ("middle", 2), ("middle", 3), ("end", 1)]
 
 
 @pytest.mark.parametrize("fails", [Retry, Snooze])
-def test_an_at_most_once_chain_goes_on_counting(shop: Workshop, fails: Any) -> None:
+def test_an_at_most_once_chain_goes_on_counting(harness: WorkerHarness, fails: Any) -> None:
     seen: list[int] = []
 
-    @shop.job(delivery="at_most_once")
+    @harness.job(delivery="at_most_once")
     async def once(ctx: Context) -> None:
         seen.append(ctx.attempt)
         if ctx.attempt < 3:
             raise fails(0)
 
-    shop.enqueue(once.build())
-    shop.drain()
+    harness.enqueue(once.build())
+    harness.drain()
     assert seen == [1, 2, 3]

@@ -8,7 +8,7 @@ import pytest
 
 from headway.model.job import Claim
 from headway.worker import Summary, batch_size
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 MIB = 1_048_576
 BOUND = 4 * MIB
@@ -33,39 +33,39 @@ def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_size, "CLAIM_BYTES", BOUND)
 
 
-def test_large_jobs_come_in_small_claims(shop: Workshop) -> None:
-    store = Weighing(shop.store)
+def test_large_jobs_come_in_small_claims(harness: WorkerHarness) -> None:
+    store = Weighing(harness.store)
 
-    @shop.job
+    @harness.job
     async def reads(text: str) -> None: ...
 
-    shop.enqueue(*(reads.build("x" * (MIB - 100)) for _ in range(12)))
-    assert shop.drain(store=store, queues={"default": 1_000}) == Summary(succeeded=12)
+    harness.enqueue(*(reads.build("x" * (MIB - 100)) for _ in range(12)))
+    assert harness.drain(store=store, queues={"default": 1_000}) == Summary(succeeded=12)
     assert sum(store.brought) > 11 * MIB
     assert max(store.brought) <= BOUND
 
 
-def test_large_jobs_after_small_ones_are_noticed(shop: Workshop) -> None:
+def test_large_jobs_after_small_ones_are_noticed(harness: WorkerHarness) -> None:
     """One claim may bring too much; the next ones do not."""
-    store = Weighing(shop.store)
+    store = Weighing(harness.store)
 
-    @shop.job
+    @harness.job
     async def reads(text: str) -> None: ...
 
-    shop.enqueue(*(reads.build("x") for _ in range(100)))
-    shop.enqueue(*(reads.build("x" * (MIB // 4)) for _ in range(40)))
-    assert shop.drain(store=store, queues={"default": 24}) == Summary(succeeded=140)
+    harness.enqueue(*(reads.build("x") for _ in range(100)))
+    harness.enqueue(*(reads.build("x" * (MIB // 4)) for _ in range(40)))
+    assert harness.drain(store=store, queues={"default": 24}) == Summary(succeeded=140)
     sizes = store.brought
     first = next(place for place, size in enumerate(sizes) if size > BOUND // 2)
     assert max(sizes[first + 1 :]) <= BOUND
 
 
-def test_small_jobs_fill_the_slots(shop: Workshop) -> None:
-    store = Weighing(shop.store)
+def test_small_jobs_fill_the_slots(harness: WorkerHarness) -> None:
+    store = Weighing(harness.store)
 
-    @shop.job
+    @harness.job
     async def reads(text: str) -> None: ...
 
-    shop.enqueue(*(reads.build("x") for _ in range(500)))
-    assert shop.drain(store=store, queues={"default": 100}) == Summary(succeeded=500)
+    harness.enqueue(*(reads.build("x") for _ in range(500)))
+    assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=500)
     assert len(store.brought) < 30

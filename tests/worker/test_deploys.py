@@ -12,17 +12,17 @@ from headway import Await, Context, Done, Machine, Next, step
 from headway.define import Registry
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
-def other_release(shop: Workshop) -> Workshop:
+def other_release(harness: WorkerHarness) -> WorkerHarness:
     """The same database, seen by other code."""
-    other = Workshop(shop.store)
+    other = WorkerHarness(harness.store)
     assert isinstance(other.registry, Registry)
     return other
 
 
-def checkout(shop: Workshop, state: Any) -> type[Machine]:
+def checkout(harness: WorkerHarness, state: Any) -> type[Machine]:
     class Checkout(Machine, name="checkout"):
         State = state
 
@@ -43,7 +43,7 @@ def checkout(shop: Workshop, state: Any) -> type[Machine]:
         async def end(self, ctx: Context) -> Outcomes:
             return Done(ctx.state)
 
-    return shop.machine(Checkout)
+    return harness.machine(Checkout)
 
 
 class Line(msgspec.Struct):
@@ -66,27 +66,27 @@ class NewState(msgspec.Struct):
     coupon: str | None = None
 
 
-def test_an_old_worker_keeps_the_fields_of_a_newer_state(shop: Workshop) -> None:
-    new = other_release(shop)
-    checkout(shop, State)
+def test_an_old_worker_keeps_the_fields_of_a_newer_state(harness: WorkerHarness) -> None:
+    new = other_release(harness)
+    checkout(harness, State)
     newer = checkout(new, NewState)
-    (job_id,) = shop.enqueue(newer.build(order=7, lines=[NewLine("a", gift=True)], coupon="x"))
+    (job_id,) = harness.enqueue(newer.build(order=7, lines=[NewLine("a", gift=True)], coupon="x"))
     new.drain()
-    shop.signal(job_id, "paid")
-    shop.drain()
+    harness.signal(job_id, "paid")
+    harness.drain()
     whole = {"order": 8, "lines": [{"sku": "a", "gift": True}], "coupon": "x"}
-    assert shop.get(job_id).state == whole
-    shop.signal(job_id, "end")
+    assert harness.get(job_id).state == whole
+    harness.signal(job_id, "end")
     new.drain()
-    assert shop.get(job_id).result == whole
+    assert harness.get(job_id).result == whole
 
 
-def test_an_old_worker_that_runs_the_first_step_keeps_them_too(shop: Workshop) -> None:
-    new = other_release(shop)
-    checkout(shop, State)
-    (job_id,) = shop.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
-    shop.drain()
-    assert shop.get(job_id).state == {"order": 7, "lines": [], "coupon": "x"}
+def test_an_old_worker_that_runs_the_first_step_keeps_them_too(harness: WorkerHarness) -> None:
+    new = other_release(harness)
+    checkout(harness, State)
+    (job_id,) = harness.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
+    harness.drain()
+    assert harness.get(job_id).state == {"order": 7, "lines": [], "coupon": "x"}
 
 
 class StrictLine(msgspec.Struct, forbid_unknown_fields=True):
@@ -141,79 +141,81 @@ def takes_new_model(line: NewModel) -> list[Any]:
     ],
 )
 def test_a_job_of_another_release_is_given_back_to_a_worker_that_knows_it(
-    shop: Workshop, lines: Any, here: Any, there: Any, arguments: Any, named: str, result: Any
+    harness: WorkerHarness, lines: Any, here: Any, there: Any, arguments: Any, named: str, result: Any
 ) -> None:
-    shop.job(here, name="job", max_attempts=1)
-    other = other_release(shop)
-    ids = shop.enqueue(*(other.job(there, name="job", max_attempts=1).build(*arguments) for _ in range(3)))
-    assert shop.drain() == Summary()
+    harness.job(here, name="job", max_attempts=1)
+    other = other_release(harness)
+    ids = harness.enqueue(*(other.job(there, name="job", max_attempts=1).build(*arguments) for _ in range(3)))
+    assert harness.drain() == Summary()
     for job_id in ids:
-        job = shop.get(job_id)
-        assert (job.status, job.tries, job.losses, shop.attempts(job_id)) == ("scheduled", 0, 0, [])
-        shop.make_due(job_id)
+        job = harness.get(job_id)
+        assert (job.status, job.tries, job.losses, harness.attempts(job_id)) == ("scheduled", 0, 0, [])
+        harness.make_due(job_id)
     (warning,) = lines("another release")
     assert named in warning.getMessage()
     assert warning.levelname == "WARNING"
     assert other.drain() == Summary(succeeded=3)
-    assert [shop.get(job_id).result for job_id in ids] == [result] * 3
+    assert [harness.get(job_id).result for job_id in ids] == [result] * 3
 
 
-def test_unknown_fields_inside_an_argument_are_no_reason_to_wait(shop: Workshop) -> None:
-    shop.job(takes_line, name="job")
-    (job_id,) = shop.enqueue(other_release(shop).job(takes_new_line, name="job").build(NewLine("a", gift=True)))
-    shop.drain()
-    assert shop.get(job_id).result == "a"
+def test_unknown_fields_inside_an_argument_are_no_reason_to_wait(harness: WorkerHarness) -> None:
+    harness.job(takes_line, name="job")
+    (job_id,) = harness.enqueue(other_release(harness).job(takes_new_line, name="job").build(NewLine("a", gift=True)))
+    harness.drain()
+    assert harness.get(job_id).result == "a"
 
 
-def test_an_at_most_once_job_of_another_release_has_not_been_executed(shop: Workshop) -> None:
-    shop.job(takes_user, name="job", delivery="at_most_once")
-    other = other_release(shop)
-    (job_id,) = shop.enqueue(other.job(takes_locale, name="job", delivery="at_most_once").build(7, "de"))
-    shop.drain()
-    shop.make_due(job_id)
+def test_an_at_most_once_job_of_another_release_has_not_been_executed(harness: WorkerHarness) -> None:
+    harness.job(takes_user, name="job", delivery="at_most_once")
+    other = other_release(harness)
+    (job_id,) = harness.enqueue(other.job(takes_locale, name="job", delivery="at_most_once").build(7, "de"))
+    harness.drain()
+    harness.make_due(job_id)
     other.drain()
-    assert shop.get(job_id).result == "7 de"
+    assert harness.get(job_id).result == "7 de"
 
 
-def test_a_schema_that_allows_no_more_properties_waits_for_a_newer_worker(shop: Workshop) -> None:
+def test_a_schema_that_allows_no_more_properties_waits_for_a_newer_worker(harness: WorkerHarness) -> None:
     old = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     new = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "additionalProperties": False}
 
     def job(**fields: Any) -> Any:
         return fields
 
-    shop.job(job, schema=old)
-    other = other_release(shop)
+    harness.job(job, schema=old)
+    other = other_release(harness)
     newer = other.job(job, schema=new)
-    waits, wrong = shop.enqueue(newer.build(a=1, b=2), msgspec.structs.replace(newer.build(a=1), payload='{"a":"x"}'))
-    assert shop.drain() == Summary(dead=1)
-    assert (shop.get(waits).status, shop.get(wrong).status) == ("scheduled", "dead")
+    waits, wrong = harness.enqueue(
+        newer.build(a=1, b=2), msgspec.structs.replace(newer.build(a=1), payload='{"a":"x"}')
+    )
+    assert harness.drain() == Summary(dead=1)
+    assert (harness.get(waits).status, harness.get(wrong).status) == ("scheduled", "dead")
 
 
-def test_only_jobs_that_are_not_given_back_unread_count_as_started(shop: Workshop) -> None:
+def test_only_jobs_that_are_not_given_back_unread_count_as_started(harness: WorkerHarness) -> None:
     told: list[tuple[str, str | None]] = []
     for name in ("job.started", "job.settled"):
-        shop.hooks.on(name, lambda event: told.append((event.name, event.job_id)))
-    other = other_release(shop)
-    shop.job(takes_user, name="mismatched")
-    known = shop.job(takes_user, name="known")
+        harness.hooks.on(name, lambda event: told.append((event.name, event.job_id)))
+    other = other_release(harness)
+    harness.job(takes_user, name="mismatched")
+    known = harness.job(takes_user, name="known")
     broken = msgspec.structs.replace(known.build(7), payload='{"user_id":"x"}')
-    fine, wrong, *_ = shop.enqueue(
+    fine, wrong, *_ = harness.enqueue(
         known.build(7),
         broken,
         other.job(takes_locale, name="mismatched").build(7, "de"),
         other.job(takes_user, name="unknown").build(7),
     )
-    assert shop.drain() == Summary(succeeded=1, dead=1)
+    assert harness.drain() == Summary(succeeded=1, dead=1)
     assert sorted(told) == sorted((name, job_id) for name in ("job.started", "job.settled") for job_id in (fine, wrong))
 
 
-def test_a_state_that_forbids_unknown_fields_waits_for_a_newer_worker(shop: Workshop) -> None:
-    new = other_release(shop)
-    checkout(shop, msgspec.defstruct("Strict", [("order", int)], forbid_unknown_fields=True))
-    (job_id,) = shop.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
-    assert shop.drain() == Summary()
-    assert shop.get(job_id).status == "scheduled"
-    shop.make_due(job_id)
+def test_a_state_that_forbids_unknown_fields_waits_for_a_newer_worker(harness: WorkerHarness) -> None:
+    new = other_release(harness)
+    checkout(harness, msgspec.defstruct("Strict", [("order", int)], forbid_unknown_fields=True))
+    (job_id,) = harness.enqueue(checkout(new, NewState).build(order=7, coupon="x"))
+    assert harness.drain() == Summary()
+    assert harness.get(job_id).status == "scheduled"
+    harness.make_due(job_id)
     new.drain()
-    assert shop.get(job_id).status == "waiting"
+    assert harness.get(job_id).status == "waiting"

@@ -16,61 +16,61 @@ from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
 from headway.worker import Event, Summary, host
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 
-def test_outcomes_are_kept_while_the_database_is_away(shop: Workshop, lines: Any) -> None:
-    store = FaultyStore(shop.store)
+def test_outcomes_are_kept_while_the_database_is_away(harness: WorkerHarness, lines: Any) -> None:
+    store = FaultyStore(harness.store)
     started, finish = asyncio.Event(), asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def works() -> str:
         started.set()
         await finish.wait()
         return "kept"
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(works.build())
+        (job_id,) = harness.enqueue(works.build())
         await started.wait()
         store.away = True
         finish.set()
-        await shop.until(lambda: bool(lines("cannot be reached")))
-        assert shop.get(job_id).status == "running"
+        await harness.until(lambda: bool(lines("cannot be reached")))
+        assert harness.get(job_id).status == "running"
         store.away = False
-        await shop.until_status(job_id, "succeeded")
+        await harness.until_status(job_id, "succeeded")
         return job_id
 
-    job_id, summary = shop.while_working(shop.worker(store=store), story)
-    assert shop.get(job_id).result == "kept"
-    assert len(shop.attempts(job_id)) == 1
+    job_id, summary = harness.while_working(harness.worker(store=store), story)
+    assert harness.get(job_id).result == "kept"
+    assert len(harness.attempts(job_id)) == 1
     assert summary == Summary(succeeded=1)
     assert len(lines("cannot be reached")) == 1
     assert len(lines("the database is back")) == 1
 
 
-def test_jobs_of_a_claim_whose_answer_was_lost_are_run_once(shop: Workshop) -> None:
-    store = FaultyStore(shop.store)
+def test_jobs_of_a_claim_whose_answer_was_lost_are_run_once(harness: WorkerHarness) -> None:
+    store = FaultyStore(harness.store)
     calls: list[int] = []
 
-    @shop.job
+    @harness.job
     async def works(number: int) -> None:
         calls.append(number)
 
     cut = iter([True])
     # the only op that may not be repeated
     store.loses_answer = lambda op: not op.repeatable and next(cut, False)
-    ids = shop.enqueue(*(works.build(number=number) for number in range(5)))
-    assert shop.drain(store=store) == Summary(succeeded=5)
+    ids = harness.enqueue(*(works.build(number=number) for number in range(5)))
+    assert harness.drain(store=store) == Summary(succeeded=5)
     assert sorted(calls) == list(range(5))
     for job_id in ids:
-        job = shop.get(job_id)
-        assert (job.tries, job.losses, job.fence, len(shop.attempts(job_id))) == (0, 0, 2, 1)
+        job = harness.get(job_id)
+        assert (job.tries, job.losses, job.fence, len(harness.attempts(job_id))) == (0, 0, 2, 1)
 
 
 def test_an_outcome_that_the_store_refuses_ends_its_job_and_no_other(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = FaultyStore(shop.store)
+    store = FaultyStore(harness.store)
     settling: dict[int, list[Settlement]] = {}
     settle = store.ops.settle
 
@@ -87,20 +87,20 @@ def test_an_outcome_that_the_store_refuses_ends_its_job_and_no_other(
 
     store.refuses = refuse
 
-    @shop.job
+    @harness.job
     async def gives(what: str) -> str:
         return what
 
-    ids = shop.enqueue(*(gives.build("poison" if number == 6 else "fine") for number in range(10)))
-    assert shop.drain(store=store) == Summary(succeeded=9, dead=1)
-    assert [shop.get(job_id).status for job_id in ids] == ["succeeded"] * 6 + ["dead"] + ["succeeded"] * 3
-    assert "StoreError: violates a constraint" in (shop.get(ids[6]).error or "")
+    ids = harness.enqueue(*(gives.build("poison" if number == 6 else "fine") for number in range(10)))
+    assert harness.drain(store=store) == Summary(succeeded=9, dead=1)
+    assert [harness.get(job_id).status for job_id in ids] == ["succeeded"] * 6 + ["dead"] + ["succeeded"] * 3
+    assert "StoreError: violates a constraint" in (harness.get(ids[6]).error or "")
 
 
 def test_an_outcome_that_the_store_will_not_take_is_kept_and_its_job_not_run_again(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = FaultyStore(shop.store)
+    store = FaultyStore(harness.store)
     settle, stubborn, refusals = store.ops.settle, [], []
 
     def remember(worker_id: str, settlements: list[Settlement]) -> Any:
@@ -120,24 +120,24 @@ def test_an_outcome_that_the_store_will_not_take_is_kept_and_its_job_not_run_aga
     store.refuses = refuse
     runs: list[int] = []
 
-    @shop.job(delivery="at_most_once")
+    @harness.job(delivery="at_most_once")
     async def works(number: int) -> None:
         runs.append(number)
 
     jobs = [works.build(number) for number in range(6)]
     ids = [job.id for job in jobs]
-    shop.enqueue(*jobs)
-    assert shop.drain(store=store).succeeded + shop.drain().succeeded >= 5
+    harness.enqueue(*jobs)
+    assert harness.drain(store=store).succeeded + harness.drain().succeeded >= 5
     assert sorted(runs) == [0, 1, 2, 3, 4, 5]
     assert len(refusals) == 12
-    assert [len(shop.store.run(shop.store.ops.attempts(job_id, tenant_id=None))) for job_id in ids] == [1] * 6
+    assert [len(harness.store.run(harness.store.ops.attempts(job_id, tenant_id=None))) for job_id in ids] == [1] * 6
 
 
-def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(shop: Workshop, lines: Any) -> None:
+def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(harness: WorkerHarness, lines: Any) -> None:
     started = asyncio.Event()
     cancelled: list[int] = []
 
-    @shop.job(backoff="0s")
+    @harness.job(backoff="0s")
     async def works() -> str:
         if cancelled:
             return "second"
@@ -148,49 +148,49 @@ def test_a_worker_that_was_reaped_starts_over_and_nothing_it_did_is_written(shop
             cancelled.append(1)
         return "first"
 
-    worker = shop.worker()
+    worker = harness.worker()
 
     async def story() -> tuple[str, str, str]:
-        (job_id,) = shop.enqueue(works.build())
+        (job_id,) = harness.enqueue(works.build())
         await started.wait()
         before = worker.worker_id
-        shop.store.run(shop.store.ops.reap([before], limit=10))
-        await shop.until(lambda: worker.worker_id != before)
-        await shop.until_status(job_id, "succeeded")
+        harness.store.run(harness.store.ops.reap([before], limit=10))
+        await harness.until(lambda: worker.worker_id != before)
+        await harness.until_status(job_id, "succeeded")
         return job_id, before, worker.worker_id
 
-    (job_id, before, after), summary = shop.while_working(worker, story)
-    first, second = shop.attempts(job_id)
+    (job_id, before, after), summary = harness.while_working(worker, story)
+    first, second = harness.attempts(job_id)
     assert (first.status, first.worker_id) == ("lost", before)
-    assert (second.status, second.worker_id, shop.get(job_id).result) == ("succeeded", after, "second")
+    assert (second.status, second.worker_id, harness.get(job_id).result) == ("succeeded", after, "second")
     assert summary == Summary(succeeded=1, lost=1)
     (line,) = lines("the lease was lost")
     assert line.exc_info is None
 
 
-def test_the_outcome_of_a_reaped_job_is_a_warning_and_not_written(shop: Workshop, lines: Any) -> None:
+def test_the_outcome_of_a_reaped_job_is_a_warning_and_not_written(harness: WorkerHarness, lines: Any) -> None:
     started, finish = asyncio.Event(), asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def works() -> str:
         started.set()
         await finish.wait()
         return "stale"
 
     # no beat comes before the outcome, so that the settle is what finds out
-    worker = shop.worker(settings={"heartbeat_ms": 10**6, "pace_ms": 10**6, "idle_pace_ms": 10**6})
+    worker = harness.worker(settings={"heartbeat_ms": 10**6, "pace_ms": 10**6, "idle_pace_ms": 10**6})
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(works.build())
+        (job_id,) = harness.enqueue(works.build())
         await started.wait()
-        shop.store.run(shop.store.ops.reap([worker.worker_id], limit=10))
+        harness.store.run(harness.store.ops.reap([worker.worker_id], limit=10))
         finish.set()
-        await shop.until(lambda: bool(lines("lost claims were not written")))
+        await harness.until(lambda: bool(lines("lost claims were not written")))
         return job_id
 
-    job_id, summary = shop.while_working(worker, story)
-    assert [attempt.status for attempt in shop.attempts(job_id)] == ["lost"]
-    assert shop.get(job_id).result is None
+    job_id, summary = harness.while_working(worker, story)
+    assert [attempt.status for attempt in harness.attempts(job_id)] == ["lost"]
+    assert harness.get(job_id).result is None
     assert summary.lost == 1
 
 
@@ -203,7 +203,7 @@ def _dead_process() -> tuple[int, str]:
     return process.pid, started
 
 
-def _register(shop: Workshop, pid: int, started: str | None) -> str:
+def _register(harness: WorkerHarness, pid: int, started: str | None) -> str:
     worker = NewWorker(
         id=new_id(),
         hostname=host.hostname(),
@@ -216,55 +216,55 @@ def _register(shop: Workshop, pid: int, started: str | None) -> str:
         concurrency=1,
         lease_ms=3_600_000,
     )
-    shop.store.run(shop.store.ops.register(worker))
+    harness.store.run(harness.store.ops.register(worker))
     return worker.id
 
 
 @pytest.mark.skipif(host.machine() is None, reason="needs /proc")
-def test_a_starting_worker_reaps_the_dead_of_its_machine_and_nobody_else(shop: Workshop) -> None:
+def test_a_starting_worker_reaps_the_dead_of_its_machine_and_nobody_else(harness: WorkerHarness) -> None:
     reaped: list[Event] = []
-    shop.hooks.on("worker.reaped", reaped.append)
+    harness.hooks.on("worker.reaped", reaped.append)
 
-    @shop.job(backoff="0s")
+    @harness.job(backoff="0s")
     async def works() -> None:
         pass
 
     pid, started = _dead_process()
-    gone = _register(shop, pid, started)
-    alive = _register(shop, pid, None)  # may be anywhere
-    first, second = shop.enqueue(works.build(), works.build())
-    shop.store.run(shop.store.ops.claim(gone, "default", 1))
-    shop.store.run(shop.store.ops.claim(alive, "default", 1))
+    gone = _register(harness, pid, started)
+    alive = _register(harness, pid, None)  # may be anywhere
+    first, second = harness.enqueue(works.build(), works.build())
+    harness.store.run(harness.store.ops.claim(gone, "default", 1))
+    harness.store.run(harness.store.ops.claim(alive, "default", 1))
 
     async def story() -> None:
-        await shop.until_status(first, "succeeded")
+        await harness.until_status(first, "succeeded")
 
-    shop.while_working(shop.worker(), story)
-    assert [attempt.status for attempt in shop.attempts(first)] == ["lost", "succeeded"]
-    assert shop.get(second).status == "running"
+    harness.while_working(harness.worker(), story)
+    assert [attempt.status for attempt in harness.attempts(first)] == ["lost", "succeeded"]
+    assert harness.get(second).status == "running"
     (event,) = reaped
     assert (event.worker_id, [each.job_id for each in event.reaped]) == (gone, [first])
 
 
 @pytest.mark.skipif(host.machine() is None, reason="needs /proc")
-def test_it_has_reaped_them_when_it_claims_for_the_first_time(shop: Workshop) -> None:
+def test_it_has_reaped_them_when_it_claims_for_the_first_time(harness: WorkerHarness) -> None:
     """Who is killed as soon as it runs something must have done that much."""
     seen: list[str] = []
 
-    @shop.job(backoff="1h")
+    @harness.job(backoff="1h")
     def looks() -> None:
-        seen.append(shop.get(first).status)
+        seen.append(harness.get(first).status)
 
-    gone = _register(shop, *_dead_process())
-    (first,) = shop.enqueue(looks.build())
-    shop.store.run(shop.store.ops.claim(gone, "default", 1))
-    shop.enqueue(*(looks.build() for _ in range(5)))
-    shop.drain()
+    gone = _register(harness, *_dead_process())
+    (first,) = harness.enqueue(looks.build())
+    harness.store.run(harness.store.ops.claim(gone, "default", 1))
+    harness.enqueue(*(looks.build() for _ in range(5)))
+    harness.drain()
     assert seen == ["scheduled"] * 5
 
 
-def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: Workshop) -> None:
-    @shop.job(backoff="0s")
+def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(harness: WorkerHarness) -> None:
+    @harness.job(backoff="0s")
     async def works() -> None:
         pass
 
@@ -280,24 +280,24 @@ def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(shop: 
         concurrency=1,
         lease_ms=1,
     )
-    (job_id,) = shop.enqueue(works.build())
-    shop.store.run(shop.store.ops.register(short))
-    shop.store.run(shop.store.ops.claim(short.id, "default", 1))
+    (job_id,) = harness.enqueue(works.build())
+    harness.store.run(harness.store.ops.register(short))
+    harness.store.run(harness.store.ops.claim(short.id, "default", 1))
 
     async def story() -> datetime:
-        await shop.until_status(job_id, "succeeded")
-        (worker,) = shop.store.run(shop.store.ops.workers())
+        await harness.until_status(job_id, "succeeded")
+        (worker,) = harness.store.run(harness.store.ops.workers())
         return worker.started_at
 
-    began, _ = shop.while_working(shop.worker(settings={"lease_ms": 400}), story)
-    lost = shop.attempts(job_id)[0]
+    began, _ = harness.while_working(harness.worker(settings={"lease_ms": 400}), story)
+    lost = harness.attempts(job_id)[0]
     assert (lost.status, lost.finished_at is not None and lost.finished_at >= began + timedelta(seconds=0.4)) == (
         "lost",
         True,
     )
 
 
-def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
+def test_a_process_is_gone_only_if_that_can_be_proved(harness: WorkerHarness) -> None:
     import os
 
     if host.machine() is None:
@@ -305,39 +305,39 @@ def test_a_process_is_gone_only_if_that_can_be_proved(shop: Workshop) -> None:
     pid, started = _dead_process()
     here = host.process_started(os.getpid())
     ids = {
-        _register(shop, pid, started): True,
-        _register(shop, os.getpid(), here): False,
-        _register(shop, os.getpid(), "1"): True,  # the pid was given to another process
-        _register(shop, pid, None): None,
+        _register(harness, pid, started): True,
+        _register(harness, os.getpid(), here): False,
+        _register(harness, os.getpid(), "1"): True,  # the pid was given to another process
+        _register(harness, pid, None): None,
     }
-    workers = shop.store.run(shop.store.ops.workers())
+    workers = harness.store.run(harness.store.ops.workers())
     assert {worker.id: host.is_gone(worker) for worker in workers} == ids
 
 
-def test_what_is_older_than_its_retention_is_pruned(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_older_than_its_retention_is_pruned(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.worker.maintenance.PRUNE_EVERY_S", 0.01)
 
-    @shop.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     async def works(*, well: bool) -> None:
         if not well:
             raise ValueError
 
     async def story() -> tuple[str, str]:
-        good, bad = shop.enqueue(works.build(well=True), works.build(well=False))
-        await shop.until_status(bad, "dead")
-        await shop.until(lambda: not shop.store.run(shop.store.ops.get([good], tenant_id=None)))
+        good, bad = harness.enqueue(works.build(well=True), works.build(well=False))
+        await harness.until_status(bad, "dead")
+        await harness.until(lambda: not harness.store.run(harness.store.ops.get([good], tenant_id=None)))
         return good, bad
 
     retention = {"succeeded": 0, "dead": 3_600_000}
-    (_, bad), _ = shop.while_working(shop.worker(settings={"retention_ms": retention}), story)
-    assert shop.get(bad).status == "dead"
+    (_, bad), _ = harness.while_working(harness.worker(settings={"retention_ms": retention}), story)
+    assert harness.get(bad).status == "dead"
 
 
-def test_a_transaction_that_holds_one_running_job_holds_up_no_other(shop: Workshop) -> None:
+def test_a_transaction_that_holds_one_running_job_holds_up_no_other(harness: WorkerHarness) -> None:
     """As after `begin; select headway.cancel(…)`. On SQLite, where a writer holds all, it reads."""
     started, finish = asyncio.Event(), asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def held(ctx: Context) -> str:
         ctx.log("begun")
         ctx.progress(0.5)
@@ -346,35 +346,37 @@ def test_a_transaction_that_holds_one_running_job_holds_up_no_other(shop: Worksh
         ctx.log("done")
         return "kept"
 
-    @shop.job
+    @harness.job
     async def quick(ctx: Context) -> None:
         ctx.log("quick")
 
     async def story() -> None:
-        (job_id,) = shop.enqueue(held.build())
+        (job_id,) = harness.enqueue(held.build())
         await started.wait()
-        with shop.transaction("select from headway.jobs where id = %s for update", job_id) as other:
+        with harness.transaction("select from headway.jobs where id = %s for update", job_id) as other:
             finish.set()
             for _ in range(3):
-                for quick_id in shop.enqueue(*(quick.build() for _ in range(5))):
-                    await shop.until_status(quick_id, "succeeded")
-                    assert shop.last(quick_id).stdout_tail == "quick"
+                for quick_id in harness.enqueue(*(quick.build() for _ in range(5))):
+                    await harness.until_status(quick_id, "succeeded")
+                    assert harness.last(quick_id).stdout_tail == "quick"
             if other == "holds":
-                assert shop.get(job_id).status == "running"
-        job = await shop.until_status(job_id, "succeeded")
-        assert (job.result, shop.last(job_id).stdout_tail) == ("kept", "begun\ndone")
+                assert harness.get(job_id).status == "running"
+        job = await harness.until_status(job_id, "succeeded")
+        assert (job.result, harness.last(job_id).stdout_tail) == ("kept", "begun\ndone")
 
-    _, summary = shop.while_working(shop.worker(), story)
+    _, summary = harness.while_working(harness.worker(), story)
     assert summary == Summary(succeeded=16)
 
 
-def test_a_worker_starts_beside_rows_that_nobody_can_read(shop: Workshop) -> None:
-    @shop.job
+def test_a_worker_starts_beside_rows_that_nobody_can_read(harness: WorkerHarness) -> None:
+    @harness.job
     async def works() -> None: ...
 
-    bad, good = shop.enqueue(works.build(), works.build())
-    worst = "-infinity" if shop.store.dialect == "postgres" else -(2**62)
-    shop.sql("update {}jobs set payload = ?, created_at = ?, queued_at = ? where id = ?", "[1e999]", worst, worst, bad)
-    summary = shop.drain()
-    assert (summary.succeeded, shop.get(good).status) == (1, "succeeded")
-    assert shop.get(bad).payload.startswith("unreadable: ")
+    bad, good = harness.enqueue(works.build(), works.build())
+    worst = "-infinity" if harness.store.dialect == "postgres" else -(2**62)
+    harness.sql(
+        "update {}jobs set payload = ?, created_at = ?, queued_at = ? where id = ?", "[1e999]", worst, worst, bad
+    )
+    summary = harness.drain()
+    assert (summary.succeeded, harness.get(good).status) == (1, "succeeded")
+    assert harness.get(bad).payload.startswith("unreadable: ")

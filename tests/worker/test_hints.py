@@ -15,7 +15,7 @@ import pytest
 
 from headway import Headway
 from headway.worker.hints import HintListener, Hints, folder_of
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}
 """A worker that looks once and then waits to be told."""
@@ -155,27 +155,27 @@ def test_what_a_stranger_sends_changes_nothing(folder: str) -> None:
 
 
 def test_a_worker_hears_of_a_job_of_another_process(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, folder: str
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("HEADWAY_RUNTIME_DIR", os.path.dirname(folder))
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
-    worker = shop.worker(settings=SELDOM)
-    store = shop.store
+    worker = harness.worker(settings=SELDOM)
+    store = harness.store
     url = store.url if store.dialect == "postgres" else f"sqlite:///{store.path}"
 
     async def story() -> str:
-        await shop.until(lambda: bool(shop.wake._listeners))
-        await shop.until(lambda: all(queue.poll_at for queue in worker._fetcher._queues.values()))
+        await harness.until(lambda: bool(harness.wake._listeners))
+        await harness.until(lambda: all(queue.poll_at for queue in worker._fetcher._queues.values()))
         script = f"from headway import Headway; print(Headway({url!r}).enqueue('works').id)"
         done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], capture_output=True, check=True)
         job_id = done.stdout.decode().strip()
-        await shop.until_status(job_id, "succeeded")
+        await harness.until_status(job_id, "succeeded")
         return job_id
 
-    shop.while_working(worker, story)
+    harness.while_working(worker, story)
 
 
 def test_hints_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

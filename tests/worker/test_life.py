@@ -14,44 +14,44 @@ from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
 from headway.model.job import Filter
 from headway.worker import Event, Summary, Worker
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
-def test_a_job_enqueued_in_this_process_does_not_wait_for_a_poll(shop: Workshop) -> None:
-    @shop.job
+def test_a_job_enqueued_in_this_process_does_not_wait_for_a_poll(harness: WorkerHarness) -> None:
+    @harness.job
     async def quick() -> None:
         pass
 
     async def story() -> None:
-        (first,) = await asyncio.to_thread(shop.enqueue, quick.build())
-        await shop.until_status(first, "succeeded")
-        (second,) = shop.enqueue(quick.build())
-        await shop.until_status(second, "succeeded")
+        (first,) = await asyncio.to_thread(harness.enqueue, quick.build())
+        await harness.until_status(first, "succeeded")
+        (second,) = harness.enqueue(quick.build())
+        await harness.until_status(second, "succeeded")
 
     # nobody would live to see the next poll
     never = {"pace_ms": 10**9, "idle_pace_ms": 10**9, "promote_every_ms": 10**9}
-    shop.while_working(shop.worker(settings=never), story)
+    harness.while_working(harness.worker(settings=never), story)
 
 
-def test_a_job_enqueued_elsewhere_is_found_by_polling(shop: Workshop) -> None:
-    @shop.job
+def test_a_job_enqueued_elsewhere_is_found_by_polling(harness: WorkerHarness) -> None:
+    @harness.job
     async def quick() -> None:
         pass
 
     async def story() -> None:
         job = quick.build()
-        shop.store.run(shop.store.ops.enqueue([job]))
-        await shop.until_status(job.id, "succeeded")
+        harness.store.run(harness.store.ops.enqueue([job]))
+        await harness.until_status(job.id, "succeeded")
 
-    shop.while_working(shop.worker(), story)
+    harness.while_working(harness.worker(), story)
 
 
-def test_slots_are_never_exceeded_neither_of_a_queue_nor_in_all(shop: Workshop) -> None:
+def test_slots_are_never_exceeded_neither_of_a_queue_nor_in_all(harness: WorkerHarness) -> None:
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
     full = asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def counts(ctx: Context) -> None:
         for key in (ctx.queue, "all"):
             now[key] += 1
@@ -62,97 +62,97 @@ def test_slots_are_never_exceeded_neither_of_a_queue_nor_in_all(shop: Workshop) 
         for key in (ctx.queue, "all"):
             now[key] -= 1
 
-    shop.enqueue(*(counts.using(queue=queue).build() for queue in ("mail", "slow") for _ in range(60)))
-    assert shop.drain(queues={"mail": 5, "slow": 2}, concurrency=6) == Summary(succeeded=120)
+    harness.enqueue(*(counts.using(queue=queue).build() for queue in ("mail", "slow") for _ in range(60)))
+    assert harness.drain(queues={"mail": 5, "slow": 2}, concurrency=6) == Summary(succeeded=120)
     assert most["mail"] <= 5
     assert most["slow"] <= 2
     assert most["all"] == 6
 
 
-def test_no_queue_starves_behind_another_queues_backlog(shop: Workshop) -> None:
+def test_no_queue_starves_behind_another_queues_backlog(harness: WorkerHarness) -> None:
     order: list[str] = []
 
-    @shop.job
+    @harness.job
     async def notes(ctx: Context) -> None:
         order.append(ctx.queue)
 
-    shop.enqueue(*(notes.using(queue="long").build() for _ in range(40)))
-    shop.enqueue(*(notes.using(queue="short").build() for _ in range(3)))
-    shop.drain(queues={"long": 2, "short": 2}, concurrency=2)
+    harness.enqueue(*(notes.using(queue="long").build() for _ in range(40)))
+    harness.enqueue(*(notes.using(queue="short").build() for _ in range(3)))
+    harness.drain(queues={"long": 2, "short": 2}, concurrency=2)
     assert order.index("short") < 10
 
 
-def test_a_retry_that_is_due_soon_is_run_without_waiting_for_the_usual_round(shop: Workshop) -> None:
-    @shop.job(backoff=lambda tries: 0.05)
+def test_a_retry_that_is_due_soon_is_run_without_waiting_for_the_usual_round(harness: WorkerHarness) -> None:
+    @harness.job(backoff=lambda tries: 0.05)
     async def second_time(ctx: Context) -> None:
         if not ctx.tries:
             raise OSError("not yet")
 
     async def story() -> None:
-        (job_id,) = shop.enqueue(second_time.build())
-        await shop.until_status(job_id, "succeeded")
+        (job_id,) = harness.enqueue(second_time.build())
+        await harness.until_status(job_id, "succeeded")
 
-    shop.while_working(shop.worker(settings={"promote_every_ms": 60_000}), story)
+    harness.while_working(harness.worker(settings={"promote_every_ms": 60_000}), story)
 
 
-def test_until_idle_does_not_wait_for_what_is_due_later(shop: Workshop) -> None:
-    @shop.job
+def test_until_idle_does_not_wait_for_what_is_due_later(harness: WorkerHarness) -> None:
+    @harness.job
     async def quick() -> None:
         pass
 
-    later, now = shop.enqueue(quick.using(delay="1h").build(), quick.build())
-    assert shop.drain() == Summary(succeeded=1)
-    assert (shop.get(later).status, shop.get(now).status) == ("scheduled", "succeeded")
+    later, now = harness.enqueue(quick.using(delay="1h").build(), quick.build())
+    assert harness.drain() == Summary(succeeded=1)
+    assert (harness.get(later).status, harness.get(now).status) == ("scheduled", "succeeded")
 
 
-def test_until_idle_runs_what_its_jobs_enqueue(shop: Workshop) -> None:
-    @shop.job
+def test_until_idle_runs_what_its_jobs_enqueue(harness: WorkerHarness) -> None:
+    @harness.job
     def grows(depth: int) -> None:
         if depth:
-            shop.enqueue(grows.build(depth=depth - 1), grows.build(depth=depth - 1))
+            harness.enqueue(grows.build(depth=depth - 1), grows.build(depth=depth - 1))
 
-    shop.enqueue(grows.build(depth=4))
-    assert shop.drain() == Summary(succeeded=31)
+    harness.enqueue(grows.build(depth=4))
+    assert harness.drain() == Summary(succeeded=31)
 
 
-def test_a_paused_queue_is_left_alone(shop: Workshop) -> None:
-    @shop.job
+def test_a_paused_queue_is_left_alone(harness: WorkerHarness) -> None:
+    @harness.job
     async def quick() -> None:
         pass
 
-    (job_id,) = shop.enqueue(quick.build())
-    shop.store.run(shop.store.ops.pause("default", actor=None))
-    assert shop.drain() == Summary()
-    assert shop.get(job_id).status == "queued"
+    (job_id,) = harness.enqueue(quick.build())
+    harness.store.run(harness.store.ops.pause("default", actor=None))
+    assert harness.drain() == Summary()
+    assert harness.get(job_id).status == "queued"
 
 
 # cancel
 
 
-def test_an_async_handler_is_cancelled_on_request(shop: Workshop) -> None:
+def test_an_async_handler_is_cancelled_on_request(harness: WorkerHarness) -> None:
     started = asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def endless() -> None:
         started.set()
         await asyncio.Event().wait()
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(endless.build())
+        (job_id,) = harness.enqueue(endless.build())
         await started.wait()
-        shop.store.run(shop.store.ops.cancel([job_id], tenant_id=None, reason="too late", actor="ann"))
-        await shop.until_status(job_id, "canceled")
+        harness.store.run(harness.store.ops.cancel([job_id], tenant_id=None, reason="too late", actor="ann"))
+        await harness.until_status(job_id, "canceled")
         return job_id
 
-    job_id, summary = shop.while_working(shop.worker(), story)
-    assert (shop.last(job_id).status, shop.get(job_id).error) == ("canceled", "too late")
+    job_id, summary = harness.while_working(harness.worker(), story)
+    assert (harness.last(job_id).status, harness.get(job_id).error) == ("canceled", "too late")
     assert summary == Summary(canceled=1)
 
 
-def test_a_sync_handler_sees_that_it_was_canceled(shop: Workshop) -> None:
+def test_a_sync_handler_sees_that_it_was_canceled(harness: WorkerHarness) -> None:
     started = threading.Event()
 
-    @shop.job
+    @harness.job
     def patient(ctx: Context) -> None:
         from headway.define import Cancel
 
@@ -162,48 +162,48 @@ def test_a_sync_handler_sees_that_it_was_canceled(shop: Workshop) -> None:
         raise Cancel
 
     async def story() -> None:
-        (job_id,) = shop.enqueue(patient.build())
+        (job_id,) = harness.enqueue(patient.build())
         await asyncio.to_thread(started.wait, 20)
-        shop.store.run(shop.store.ops.cancel([job_id], tenant_id=None, reason=None, actor=None))
-        await shop.until_status(job_id, "canceled")
+        harness.store.run(harness.store.ops.cancel([job_id], tenant_id=None, reason=None, actor=None))
+        await harness.until_status(job_id, "canceled")
 
-    shop.while_working(shop.worker(), story)
+    harness.while_working(harness.worker(), story)
 
 
 # stopping
 
 
-def test_a_stopping_worker_lets_its_jobs_finish(shop: Workshop) -> None:
+def test_a_stopping_worker_lets_its_jobs_finish(harness: WorkerHarness) -> None:
     started, finish = asyncio.Event(), asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def works() -> str:
         started.set()
         await finish.wait()
         return "done"
 
-    worker = shop.worker()
+    worker = harness.worker()
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(works.build())
+        (job_id,) = harness.enqueue(works.build())
         await started.wait()
         worker.stop()
-        (late,) = shop.enqueue(works.build())
+        (late,) = harness.enqueue(works.build())
         finish.set()
-        assert shop.get(late).status == "queued"
+        assert harness.get(late).status == "queued"
         return job_id
 
-    job_id, summary = shop.while_working(worker, story, stop=False)
-    assert shop.get(job_id).result == "done"
+    job_id, summary = harness.while_working(worker, story, stop=False)
+    assert harness.get(job_id).result == "done"
     assert summary == Summary(succeeded=1)
-    assert shop.store.run(shop.store.ops.workers()) == []
+    assert harness.store.run(harness.store.ops.workers()) == []
 
 
-def test_after_the_grace_jobs_are_given_back_without_a_charge(shop: Workshop) -> None:
+def test_after_the_grace_jobs_are_given_back_without_a_charge(harness: WorkerHarness) -> None:
     started: list[str] = []
     cleaned: list[str] = []
 
-    @shop.job
+    @harness.job
     async def endless(ctx: Context) -> None:
         started.append(ctx.job_id)
         try:
@@ -211,7 +211,7 @@ def test_after_the_grace_jobs_are_given_back_without_a_charge(shop: Workshop) ->
         finally:
             cleaned.append(ctx.job_id)
 
-    @shop.job
+    @harness.job
     def looks(ctx: Context) -> None:
         started.append(ctx.job_id)
         try:
@@ -220,31 +220,31 @@ def test_after_the_grace_jobs_are_given_back_without_a_charge(shop: Workshop) ->
         finally:
             cleaned.append(ctx.job_id)
 
-    @shop.job(delivery="at_most_once")
+    @harness.job(delivery="at_most_once")
     async def once(ctx: Context) -> None:
         started.append(ctx.job_id)
         await asyncio.Event().wait()
 
     async def story() -> list[str]:
-        ids = shop.enqueue(endless.build(), looks.build(), once.build())
-        await shop.until(lambda: len(started) == 3)
+        ids = harness.enqueue(endless.build(), looks.build(), once.build())
+        await harness.until(lambda: len(started) == 3)
         return ids
 
-    ids, summary = shop.while_working(shop.worker(settings={"grace_ms": 0}), story)
-    assert [shop.get(job_id).status for job_id in ids] == ["queued", "queued", "failed"]
-    assert [shop.get(job_id).tries for job_id in ids[:2]] == [0, 0]
-    assert [shop.last(job_id).status for job_id in ids] == ["released"] * 3
+    ids, summary = harness.while_working(harness.worker(settings={"grace_ms": 0}), story)
+    assert [harness.get(job_id).status for job_id in ids] == ["queued", "queued", "failed"]
+    assert [harness.get(job_id).tries for job_id in ids[:2]] == [0, 0]
+    assert [harness.last(job_id).status for job_id in ids] == ["released"] * 3
     assert sorted(cleaned) == sorted(ids[:2])
     assert summary == Summary(released=3)
     # it had begun and may not run again under its own id
-    (again,) = shop.store.run(shop.store.ops.find(Filter(retry_of=ids[2]), limit=5, before_id=None))
+    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=ids[2]), limit=5, before_id=None))
     assert again.status == "queued"
 
 
-def test_a_second_stop_ends_at_once_and_gives_the_jobs_back(shop: Workshop) -> None:
+def test_a_second_stop_ends_at_once_and_gives_the_jobs_back(harness: WorkerHarness) -> None:
     started = asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def stubborn() -> None:
         started.set()
         while True:
@@ -254,49 +254,49 @@ def test_a_second_stop_ends_at_once_and_gives_the_jobs_back(shop: Workshop) -> N
                 if asyncio.current_task().cancelling() > 1:  # type: ignore[union-attr]
                     raise
 
-    worker = shop.worker(settings={"grace_ms": 10**9})
+    worker = harness.worker(settings={"grace_ms": 10**9})
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(stubborn.build())
+        (job_id,) = harness.enqueue(stubborn.build())
         await started.wait()
         worker.stop()
         worker.stop()
         return job_id
 
-    job_id, _ = shop.while_working(worker, story, stop=False)
-    assert (shop.get(job_id).status, shop.get(job_id).losses) == ("queued", 0)
-    assert shop.store.run(shop.store.ops.workers()) == []
+    job_id, _ = harness.while_working(worker, story, stop=False)
+    assert (harness.get(job_id).status, harness.get(job_id).losses) == ("queued", 0)
+    assert harness.store.run(harness.store.ops.workers()) == []
 
 
-def test_a_worker_whose_task_is_cancelled_gives_its_jobs_back(shop: Workshop) -> None:
+def test_a_worker_whose_task_is_cancelled_gives_its_jobs_back(harness: WorkerHarness) -> None:
     started = asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def endless() -> None:
         started.set()
         await asyncio.Event().wait()
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(endless.build())
-        task = asyncio.create_task(shop.worker().run())
+        (job_id,) = harness.enqueue(endless.build())
+        task = asyncio.create_task(harness.worker().run())
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         return job_id
 
-    job_id = shop.run(story())
-    assert (shop.get(job_id).status, shop.get(job_id).losses) == ("queued", 0)
+    job_id = harness.run(story())
+    assert (harness.get(job_id).status, harness.get(job_id).losses) == ("queued", 0)
 
 
 # hooks and lifespan
 
 
-def test_hooks_are_told_after_the_commit_and_their_errors_go_nowhere(shop: Workshop, lines: Any) -> None:
+def test_hooks_are_told_after_the_commit_and_their_errors_go_nowhere(harness: WorkerHarness, lines: Any) -> None:
     told: list[tuple[str, str | None, str | None]] = []
 
     def note(event: Event) -> None:
-        told.append((event.name, event.kind, event.job_id and shop.get(event.job_id).status))
+        told.append((event.name, event.kind, event.job_id and harness.get(event.job_id).status))
 
     async def note_later(event: Event) -> None:
         await asyncio.sleep(0)
@@ -306,22 +306,22 @@ def test_hooks_are_told_after_the_commit_and_their_errors_go_nowhere(shop: Works
         raise ValueError("a hook's own fault")
 
     for name in ("worker.started", "job.started", "job.succeeded", "job.dead", "job.retried", "worker.stopped"):
-        shop.hooks.on(name, note)
-    shop.hooks.on("job.settled", note_later)
-    shop.hooks.on("job.settled", fails)
+        harness.hooks.on(name, note)
+    harness.hooks.on("job.settled", note_later)
+    harness.hooks.on("job.settled", fails)
 
-    @shop.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     async def dies() -> None:
         raise ValueError
 
-    @shop.job
+    @harness.job
     async def lives() -> None:
         pass
 
-    shop.enqueue(dies.build())
-    shop.drain()
-    shop.enqueue(lives.build())
-    shop.drain()
+    harness.enqueue(dies.build())
+    harness.drain()
+    harness.enqueue(lives.build())
+    harness.drain()
     assert [each for each in told if each[0] != "job.settled"] == [
         ("worker.started", None, None),
         ("job.started", "dies", "running"),
@@ -339,12 +339,12 @@ def test_hooks_are_told_after_the_commit_and_their_errors_go_nowhere(shop: Works
     assert len(lines("a hook failed")) == 2
 
 
-def test_an_unknown_event_is_refused(shop: Workshop) -> None:
+def test_an_unknown_event_is_refused(harness: WorkerHarness) -> None:
     with pytest.raises(ConfigError, match=r"job\.finished.*job\.settled"):
-        shop.hooks.on("job.finished", print)
+        harness.hooks.on("job.finished", print)
 
 
-def test_startup_and_shutdown_surround_the_work(shop: Workshop) -> None:
+def test_startup_and_shutdown_surround_the_work(harness: WorkerHarness) -> None:
     order: list[str] = []
 
     async def open_pool() -> None:
@@ -353,49 +353,49 @@ def test_startup_and_shutdown_surround_the_work(shop: Workshop) -> None:
     def close_pool() -> None:
         order.append("shutdown")
 
-    @shop.job
+    @harness.job
     async def works() -> None:
         order.append("job")
 
-    shop.enqueue(works.build())
-    shop.drain(startup=[open_pool], shutdown=[close_pool])
+    harness.enqueue(works.build())
+    harness.drain(startup=[open_pool], shutdown=[close_pool])
     assert order == ["startup", "job", "shutdown"]
 
 
-def test_a_startup_error_ends_the_worker_before_it_claims(shop: Workshop) -> None:
+def test_a_startup_error_ends_the_worker_before_it_claims(harness: WorkerHarness) -> None:
     def open_pool() -> None:
         raise OSError("no route")
 
-    @shop.job
+    @harness.job
     async def works() -> None:
         pass
 
-    (job_id,) = shop.enqueue(works.build())
+    (job_id,) = harness.enqueue(works.build())
     with pytest.raises(HeadwayError, match=r"open_pool raised OSError: no route"):
-        shop.drain(startup=[open_pool])
-    assert shop.get(job_id).status == "queued"
+        harness.drain(startup=[open_pool])
+    assert harness.get(job_id).status == "queued"
 
 
-def test_a_worker_introduces_itself(shop: Workshop) -> None:
+def test_a_worker_introduces_itself(harness: WorkerHarness) -> None:
     import os
 
-    @shop.job
+    @harness.job
     async def works() -> None:
         pass
 
-    worker: Worker = shop.worker(queues={"mail": 5, "default": 20})
+    worker: Worker = harness.worker(queues={"mail": 5, "default": 20})
 
     async def story() -> Any:
-        await shop.until(lambda: len(shop.store.run(shop.store.ops.workers())) == 1)
-        return shop.store.run(shop.store.ops.workers())[0]
+        await harness.until(lambda: len(harness.store.run(harness.store.ops.workers())) == 1)
+        return harness.store.run(harness.store.ops.workers())[0]
 
-    row, _ = shop.while_working(worker, story)
+    row, _ = harness.while_working(worker, story)
     assert (row.id, row.pid, row.version) == (worker.worker_id, os.getpid(), "1.2.3")
     assert (row.queues, row.kinds, row.concurrency) == ({"mail": 5, "default": 20}, ("works",), 25)
 
 
 def test_the_event_loop_standing_still_is_told_with_whose_code(
-    shop: Workshop, lines: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, lines: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headway.worker.watchdog.BLOCKED_S", 0.02)
     monkeypatch.setattr("headway.worker.watchdog.TICK_S", 0.01)
@@ -404,15 +404,15 @@ def test_the_event_loop_standing_still_is_told_with_whose_code(
         """On a busy machine the loop is late without any job, too."""
         return [record for record in lines("is blocked") if "kind" in record.headway]
 
-    @shop.job
+    @harness.job
     async def blocks() -> None:
         for _ in range(1_000):
             threading.Event().wait(0.01)
             if named():
                 return
 
-    (job_id,) = shop.enqueue(blocks.build())
-    shop.drain()
+    (job_id,) = harness.enqueue(blocks.build())
+    harness.drain()
     record = named()[0]
     assert (record.headway["kind"], record.headway["job_id"]) == ("blocks", job_id)
     assert "threading.py" in record.headway["at"]

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from headway import logs
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def configured() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
 
 
-def test_lines_of_any_library_carry_the_fields_of_their_job(shop: Workshop, configured: io.StringIO) -> None:
-    @shop.job
+def test_lines_of_any_library_carry_the_fields_of_their_job(harness: WorkerHarness, configured: io.StringIO) -> None:
+    @harness.job
     async def through_stdlib() -> None:
         logging.getLogger("some.library").warning("from %s", "stdlib")
 
-    @shop.job
+    @harness.job
     def through_structlog_in_a_thread() -> None:
         structlog.get_logger("other.library").info("from structlog", flavour="plain")
 
-    @shop.job(max_attempts=1)
+    @harness.job(max_attempts=1)
     async def dies() -> None:
         raise ValueError("the reason")
 
@@ -46,8 +46,8 @@ def test_lines_of_any_library_carry_the_fields_of_their_job(shop: Workshop, conf
         through_structlog_in_a_thread.build(),
         dies.build(),
     ]
-    shop.enqueue(*jobs)
-    shop.drain()
+    harness.enqueue(*jobs)
+    harness.drain()
     lines = [json.loads(line) for line in configured.getvalue().splitlines()]
 
     def line(event: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_lines_of_any_library_carry_the_fields_of_their_job(shop: Workshop, conf
         "kind": "through_stdlib",
         "attempt": 1,
         "worker_id": worker_id,
-        "tenant_id": shop.get(jobs[0].id).tenant_id,
+        "tenant_id": harness.get(jobs[0].id).tenant_id,
         "trace_id": "t1",
     }
     assert (stdlib["level"], stdlib["logger"]) == ("warning", "some.library")
@@ -81,7 +81,7 @@ def test_unconfigured_lines_are_plain_stdlib_records(caplog: pytest.LogCaptureFi
     assert (record.name, record.getMessage()) == ("headway.test", "100 % done  jobs=3")
 
 
-def test_a_terminal_line_is_short(shop: Workshop) -> None:
+def test_a_terminal_line_is_short(harness: WorkerHarness) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

@@ -7,17 +7,17 @@ from typing import Any
 from headway import Await, Context, Done, Machine, Next, Replay, Spawn, step
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
-def test_children_come_back_with_results_and_errors_in_their_order(shop: Workshop) -> None:
-    @shop.job(max_attempts=1)
+def test_children_come_back_with_results_and_errors_in_their_order(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     async def work(n: int) -> int:
         if n == 2:
             raise ValueError("two")
         return n * 10
 
-    @shop.machine
+    @harness.machine
     class Inner(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -27,7 +27,7 @@ def test_children_come_back_with_results_and_errors_in_their_order(shop: Worksho
         async def end(self, ctx: Context) -> Outcomes:
             return Done("inner")
 
-    @shop.machine
+    @harness.machine
     class Outer(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -39,9 +39,9 @@ def test_children_come_back_with_results_and_errors_in_their_order(shop: Worksho
             told = [(child.kind, child.status, child.result, str(child.error).split("\n")[0]) for child in ctx.children]
             return Done([told, ctx.state])
 
-    (job_id,) = shop.enqueue(Outer.build())
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(Outer.build())
+    harness.drain()
+    job = harness.get(job_id)
     assert job.status == "succeeded"
     assert job.result == [
         [
@@ -52,19 +52,19 @@ def test_children_come_back_with_results_and_errors_in_their_order(shop: Worksho
         ],
         {"spawned": True},
     ]
-    assert [child.kind for child in shop.children(job_id, fence=1)] == ["work", "work", "inner", "work"]
-    assert {each.parent_id for each in shop.find(parent_id=job_id)} == {job_id}
-    assert [attempt.woken for attempt in shop.attempts(job_id)] == [None, "children"]
+    assert [child.kind for child in harness.children(job_id, fence=1)] == ["work", "work", "inner", "work"]
+    assert {each.parent_id for each in harness.find(parent_id=job_id)} == {job_id}
+    assert [attempt.woken for attempt in harness.attempts(job_id)] == [None, "children"]
 
 
-def test_a_retried_step_after_a_spawn_sees_its_children_again(shop: Workshop) -> None:
+def test_a_retried_step_after_a_spawn_sees_its_children_again(harness: WorkerHarness) -> None:
     seen: list[Any] = []
 
-    @shop.job
+    @harness.job
     async def work() -> int:
         return 7
 
-    @shop.machine
+    @harness.machine
     class Outer(Machine, backoff=lambda tries: 0):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -81,14 +81,14 @@ def test_a_retried_step_after_a_spawn_sees_its_children_again(shop: Workshop) ->
         async def end(self, ctx: Context) -> Outcomes:
             return Done(len(ctx.children))
 
-    (job_id,) = shop.enqueue(Outer.build())
-    shop.drain()
+    (job_id,) = harness.enqueue(Outer.build())
+    harness.drain()
     assert seen == [[7], [7], [7]]
-    assert shop.get(job_id).result == 0
+    assert harness.get(job_id).result == 0
 
 
-def test_an_empty_spawn_goes_on_at_once(shop: Workshop) -> None:
-    @shop.machine
+def test_an_empty_spawn_goes_on_at_once(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -98,20 +98,20 @@ def test_an_empty_spawn_goes_on_at_once(shop: Workshop) -> None:
         async def end(self, ctx: Context) -> Outcomes:
             return Done(len(ctx.children))
 
-    (job_id,) = shop.enqueue(M.build())
-    assert shop.drain() == Summary(stepped=1, succeeded=1)
-    assert shop.get(job_id).result == 0
+    (job_id,) = harness.enqueue(M.build())
+    assert harness.drain() == Summary(stepped=1, succeeded=1)
+    assert harness.get(job_id).result == 0
 
 
-def test_the_first_child_that_fails_may_cancel_the_others(shop: Workshop) -> None:
-    @shop.job(max_attempts=1)
+def test_the_first_child_that_fails_may_cancel_the_others(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     async def fails() -> None:
         raise ValueError("no")
 
-    @shop.job
+    @harness.job
     async def later() -> None: ...
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -122,34 +122,34 @@ def test_the_first_child_that_fails_may_cancel_the_others(shop: Workshop) -> Non
         async def gather(self, ctx: Context) -> Outcomes:
             return Done([child.status for child in ctx.children])
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    assert shop.get(job_id).result == ["canceled", "dead"]
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    assert harness.get(job_id).result == ["canceled", "dead"]
 
 
-def test_children_of_a_canceled_machine_are_canceled(shop: Workshop) -> None:
-    @shop.job
+def test_children_of_a_canceled_machine_are_canceled(harness: WorkerHarness) -> None:
+    @harness.job
     async def later() -> None: ...
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Spawn([later.using(delay="1h").build(), later.using(delay="2h").build()])
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    shop.cancel(job_id)
-    shop.drain()
-    assert shop.get(job_id).status == "canceled"
-    assert [child.status for child in shop.children(job_id, fence=1)] == ["canceled", "canceled"]
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    harness.cancel(job_id)
+    harness.drain()
+    assert harness.get(job_id).status == "canceled"
+    assert [child.status for child in harness.children(job_id, fence=1)] == ["canceled", "canceled"]
 
 
-def test_a_spawn_that_the_store_refuses_is_a_failed_step(shop: Workshop) -> None:
-    @shop.job
+def test_a_spawn_that_the_store_refuses_is_a_failed_step(harness: WorkerHarness) -> None:
+    @harness.job
     async def work() -> None: ...
 
-    @shop.machine
+    @harness.machine
     class M(Machine, max_attempts=2, backoff=lambda tries: 0):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -160,30 +160,30 @@ def test_a_spawn_that_the_store_refuses_is_a_failed_step(shop: Workshop) -> None
         async def end(self, ctx: Context) -> Outcomes:
             return Done()
 
-    shop.enqueue(work.using(unique_key="one", delay="1h").build())
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    _until_over(shop, job_id)
-    job = shop.get(job_id)
+    harness.enqueue(work.using(unique_key="one", delay="1h").build())
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    _until_over(harness, job_id)
+    job = harness.get(job_id)
     assert (job.status, job.step, job.tries) == ("dead", "start", 2)
     assert "Duplicate" in str(job.error)
-    assert shop.find(parent_id=job_id) == []
+    assert harness.find(parent_id=job_id) == []
 
 
-def _until_over(shop: Workshop, job_id: str) -> None:
+def _until_over(harness: WorkerHarness, job_id: str) -> None:
     for _ in range(5):
-        if shop.get(job_id).status != "scheduled":
+        if harness.get(job_id).status != "scheduled":
             return
-        shop.make_due(job_id)
-        shop.drain()
+        harness.make_due(job_id)
+        harness.drain()
 
 
-def test_a_child_that_met_an_existing_job_waits_for_that(shop: Workshop) -> None:
-    @shop.job
+def test_a_child_that_met_an_existing_job_waits_for_that(harness: WorkerHarness) -> None:
+    @harness.job
     async def work(n: int) -> int:
         return n
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -193,14 +193,14 @@ def test_a_child_that_met_an_existing_job_waits_for_that(shop: Workshop) -> None
         async def end(self, ctx: Context) -> Outcomes:
             return Done([child.result for child in ctx.children])
 
-    shop.enqueue(work.using(unique_key="one", priority=200).build(n=1))
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain(queues={"default": 1})
-    assert shop.get(job_id).result == [1]
+    harness.enqueue(work.using(unique_key="one", priority=200).build(n=1))
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain(queues={"default": 1})
+    assert harness.get(job_id).result == [1]
 
 
-def nest(shop: Workshop, ending: Any) -> type[Machine]:
-    @shop.machine
+def nest(harness: WorkerHarness, ending: Any) -> type[Machine]:
+    @harness.machine
     class Nest(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -214,30 +214,30 @@ def nest(shop: Workshop, ending: Any) -> type[Machine]:
     return Nest
 
 
-def test_machines_spawn_machines_that_spawn_machines(shop: Workshop) -> None:
-    (job_id,) = shop.enqueue(nest(shop, Done(1)).build(depth=5))
-    shop.drain()
-    assert shop.get(job_id).result == 63
+def test_machines_spawn_machines_that_spawn_machines(harness: WorkerHarness) -> None:
+    (job_id,) = harness.enqueue(nest(harness, Done(1)).build(depth=5))
+    harness.drain()
+    assert harness.get(job_id).result == 63
 
 
-def test_a_canceled_machine_takes_its_whole_tree_along(shop: Workshop) -> None:
-    (job_id,) = shop.enqueue(nest(shop, Await("never")).build(depth=3))
-    shop.drain()
-    assert len(shop.find(status="waiting")) == 15
-    shop.cancel(job_id)
-    shop.drain()
-    assert len(shop.find(status="canceled")) == 15
+def test_a_canceled_machine_takes_its_whole_tree_along(harness: WorkerHarness) -> None:
+    (job_id,) = harness.enqueue(nest(harness, Await("never")).build(depth=3))
+    harness.drain()
+    assert len(harness.find(status="waiting")) == 15
+    harness.cancel(job_id)
+    harness.drain()
+    assert len(harness.find(status="canceled")) == 15
 
 
-def test_children_may_wait_for_each_other(shop: Workshop) -> None:
+def test_children_may_wait_for_each_other(harness: WorkerHarness) -> None:
     ran: list[int] = []
 
-    @shop.job
+    @harness.job
     async def work(n: int) -> int:
         ran.append(n)
         return n
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -249,21 +249,21 @@ def test_children_may_wait_for_each_other(shop: Workshop) -> None:
         async def end(self, ctx: Context) -> Outcomes:
             return Done([child.result for child in ctx.children])
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.while_working(shop.worker(), lambda: shop.until_status(job_id, "succeeded"))
-    assert shop.get(job_id).result == [2, 1, 3, 4]
+    (job_id,) = harness.enqueue(M.build())
+    harness.while_working(harness.worker(), lambda: harness.until_status(job_id, "succeeded"))
+    assert harness.get(job_id).result == [2, 1, 3, 4]
     assert ran.index(1) < ran.index(2)
     assert ran.index(3) < ran.index(4)
 
 
-def test_the_job_that_goes_on_for_an_at_most_once_machine_sees_its_children(shop: Workshop) -> None:
+def test_the_job_that_goes_on_for_an_at_most_once_machine_sees_its_children(harness: WorkerHarness) -> None:
     seen: list[Any] = []
 
-    @shop.job
+    @harness.job
     async def work() -> int:
         return 5
 
-    @shop.machine
+    @harness.machine
     class M(Machine, delivery="at_most_once", backoff=lambda tries: 0):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -276,7 +276,7 @@ def test_the_job_that_goes_on_for_an_at_most_once_machine_sees_its_children(shop
                 raise ValueError("once")
             return Done()
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    (again,) = shop.find(retry_of=job_id)
-    assert (shop.get(job_id).status, again.status, seen) == ("failed", "succeeded", [[5], [5]])
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    (again,) = harness.find(retry_of=job_id)
+    assert (harness.get(job_id).status, again.status, seen) == ("failed", "succeeded", [[5], [5]])

@@ -15,29 +15,29 @@ from headway.errors import StoreUnavailable
 from headway.model.job import Job
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 
-def test_a_machine_that_waits_or_sleeps_is_canceled_at_once(shop: Workshop) -> None:
-    @shop.machine
+def test_a_machine_that_waits_or_sleeps_is_canceled_at_once(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Await("go") if ctx.state["how"] == "wait" else Sleep("1d")
 
-    ids = shop.enqueue(M.build(how="wait"), M.build(how="sleep"))
-    shop.drain()
-    shop.cancel(*ids)
-    assert [shop.get(job_id).status for job_id in ids] == ["canceled", "canceled"]
-    assert shop.drain() == Summary()
+    ids = harness.enqueue(M.build(how="wait"), M.build(how="sleep"))
+    harness.drain()
+    harness.cancel(*ids)
+    assert [harness.get(job_id).status for job_id in ids] == ["canceled", "canceled"]
+    assert harness.drain() == Summary()
 
 
 @pytest.mark.parametrize("outcome", [Next("end"), Await("go", then="end"), Sleep("1h", then="end"), Replay(delay="1h")])
-def test_a_machine_asked_to_cancel_while_it_runs_goes_no_further(shop: Workshop, outcome: Any) -> None:
+def test_a_machine_asked_to_cancel_while_it_runs_goes_no_further(harness: WorkerHarness, outcome: Any) -> None:
     began, asked = threading.Event(), threading.Event()
     ran: list[str] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         def start(self, ctx: Context) -> Outcomes:
@@ -50,24 +50,24 @@ def test_a_machine_asked_to_cancel_while_it_runs_goes_no_further(shop: Workshop,
             ran.append("end")
             return Done()
 
-    (job_id,) = shop.enqueue(M.build())
+    (job_id,) = harness.enqueue(M.build())
 
     async def story() -> Job:
         await asyncio.to_thread(began.wait, 10)
-        await asyncio.to_thread(shop.cancel, job_id)
+        await asyncio.to_thread(harness.cancel, job_id)
         asked.set()
-        return await shop.until_status(job_id, "canceled", "succeeded", "waiting", "scheduled")
+        return await harness.until_status(job_id, "canceled", "succeeded", "waiting", "scheduled")
 
     # no heartbeat tells the worker in time: the store itself must see that it was asked
-    job, _ = shop.while_working(shop.worker(settings={"heartbeat_ms": 20_000}), story)
+    job, _ = harness.while_working(harness.worker(settings={"heartbeat_ms": 20_000}), story)
     assert (job.status, ran) == ("canceled", [])
 
 
-def test_a_worker_that_stops_between_steps_leaves_the_machine_for_the_next(shop: Workshop) -> None:
+def test_a_worker_that_stops_between_steps_leaves_the_machine_for_the_next(harness: WorkerHarness) -> None:
     ran: list[tuple[str, int]] = []
     stop: list[Any] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -82,23 +82,23 @@ def test_a_worker_that_stops_between_steps_leaves_the_machine_for_the_next(shop:
             ran.append(("end", ctx.losses))
             return Done()
 
-    (job_id,) = shop.enqueue(M.build())
-    worker = shop.worker()
+    (job_id,) = harness.enqueue(M.build())
+    worker = harness.worker()
     stop.append(worker)
-    shop.run(worker.run())
-    job = shop.get(job_id)
+    harness.run(worker.run())
+    job = harness.get(job_id)
     assert (job.status, job.step, job.worker_id) == ("queued", "end", None)
-    shop.drain()
+    harness.drain()
     assert ran == [("start", 1), ("end", 0)]
-    assert shop.get(job_id).status == "succeeded"
+    assert harness.get(job_id).status == "succeeded"
 
 
-def test_a_worker_that_stops_while_a_step_is_being_committed_gives_the_machine_back(shop: Workshop) -> None:
+def test_a_worker_that_stops_while_a_step_is_being_committed_gives_the_machine_back(harness: WorkerHarness) -> None:
     ran: list[str] = []
-    faulty = FaultyStore(shop.store)
+    faulty = FaultyStore(harness.store)
     workers: list[Any] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -110,7 +110,7 @@ def test_a_worker_that_stops_while_a_step_is_being_committed_gives_the_machine_b
             ran.append("end")
             return Done()
 
-    (job_id,) = shop.enqueue(M.build())
+    (job_id,) = harness.enqueue(M.build())
     run_op = faulty.arun
 
     async def arun(op: Any, **options: Any) -> Any:
@@ -122,22 +122,22 @@ def test_a_worker_that_stops_while_a_step_is_being_committed_gives_the_machine_b
         return answer
 
     faulty.arun = arun  # type: ignore[method-assign]
-    workers.append(shop.worker(store=faulty))
-    shop.run(workers[0].run())
-    job = shop.get(job_id)
+    workers.append(harness.worker(store=faulty))
+    harness.run(workers[0].run())
+    job = harness.get(job_id)
     assert (job.status, job.step, job.worker_id, job.losses) == ("queued", "end", None, 0)
     assert ran == ["start"]
-    shop.drain()
+    harness.drain()
     assert ran == ["start", "end"]
-    assert shop.get(job_id).status == "succeeded"
+    assert harness.get(job_id).status == "succeeded"
 
 
-def test_a_lost_answer_of_a_settle_runs_no_step_twice(shop: Workshop) -> None:
+def test_a_lost_answer_of_a_settle_runs_no_step_twice(harness: WorkerHarness) -> None:
     ran: list[str] = []
-    faulty = FaultyStore(shop.store)
+    faulty = FaultyStore(harness.store)
     lost: list[int] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -164,10 +164,12 @@ def test_a_lost_answer_of_a_settle_runs_no_step_twice(shop: Workshop) -> None:
         return answer
 
     faulty.arun = arun  # type: ignore[method-assign]
-    (job_id,) = shop.enqueue(M.build())
-    job, _ = shop.while_working(shop.worker(store=faulty), lambda: shop.until_status(job_id, "succeeded", "dead"))
+    (job_id,) = harness.enqueue(M.build())
+    job, _ = harness.while_working(
+        harness.worker(store=faulty), lambda: harness.until_status(job_id, "succeeded", "dead")
+    )
     assert (ran, job.result, len(lost)) == (["start", "middle", "end"], 3, 2)
-    assert shop.outcomes(job_id) == [("start", "next"), ("middle", "next"), ("end", "done")]
+    assert harness.outcomes(job_id) == [("start", "next"), ("middle", "next"), ("end", "done")]
 
 
 PROGRAM = """
@@ -189,16 +191,16 @@ app.run(until_idle=True)
 """
 
 
-def test_sigterm_between_two_steps_loses_none_and_repeats_none(shop: Workshop) -> None:
-    url = getattr(shop.store, "url", None) or f"sqlite:///{shop.store.path}"
+def test_sigterm_between_two_steps_loses_none_and_repeats_none(harness: WorkerHarness) -> None:
+    url = getattr(harness.store, "url", None) or f"sqlite:///{harness.store.path}"
 
-    @shop.machine
+    @harness.machine
     class Count(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Done()
 
-    (job_id,) = shop.enqueue(Count.build(n=0))
+    (job_id,) = harness.enqueue(Count.build(n=0))
     counted: list[int] = []
     for stop_at in (10, 25, 61):
         with subprocess.Popen([sys.executable, "-c", PROGRAM, url], stdout=subprocess.PIPE, text=True) as process:
@@ -208,7 +210,7 @@ def test_sigterm_between_two_steps_loses_none_and_repeats_none(shop: Workshop) -
                 if counted[-1] == stop_at:
                     process.terminate()
         assert process.returncode == 0
-        job = shop.get(job_id)
+        job = harness.get(job_id)
         assert (job.status, job.losses, job.worker_id) == ("queued" if stop_at < 60 else "succeeded", 0, None)
     assert counted == list(range(1, 61))
-    assert {attempt.outcome for attempt in shop.attempts(job_id)} == {"next", "done"}
+    assert {attempt.outcome for attempt in harness.attempts(job_id)} == {"next", "done"}

@@ -9,15 +9,15 @@ from headway import Await, Context, Done, Headway, Machine, Next, step
 from headway.define.groups import grouped
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 # queues, partitions, order
 
 
-def test_a_step_runs_in_its_own_queue_and_the_next_one_at_home(shop: Workshop) -> None:
+def test_a_step_runs_in_its_own_queue_and_the_next_one_at_home(harness: WorkerHarness) -> None:
     seen: list[tuple[str, str]] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine, queue="home", partition="p_{order}"):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -34,13 +34,13 @@ def test_a_step_runs_in_its_own_queue_and_the_next_one_at_home(shop: Workshop) -
             seen.append(("back", ctx.queue))
             return Done()
 
-    (job_id,) = shop.enqueue(M.build(order=7))
-    shop.drain(queues={"home": 1})
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(M.build(order=7))
+    harness.drain(queues={"home": 1})
+    job = harness.get(job_id)
     assert (job.status, job.step, job.queue, job.partition) == ("queued", "away", "away", "q_7")
     assert (job.home_queue, job.home_partition) == ("home", "p_7")
-    shop.drain(queues={"away": 1})
-    job = shop.get(job_id)
+    harness.drain(queues={"away": 1})
+    job = harness.get(job_id)
     # it waits where its next step will run
     assert (job.status, job.queue, job.partition, job.home_queue, job.home_partition) == (
         "waiting",
@@ -49,16 +49,16 @@ def test_a_step_runs_in_its_own_queue_and_the_next_one_at_home(shop: Workshop) -
         None,
         None,
     )
-    shop.signal(job_id, "go")
-    shop.drain(queues={"away": 1})
-    assert shop.get(job_id).status == "queued"
-    shop.drain(queues={"home": 1})
-    assert shop.get(job_id).status == "succeeded"
+    harness.signal(job_id, "go")
+    harness.drain(queues={"away": 1})
+    assert harness.get(job_id).status == "queued"
+    harness.drain(queues={"home": 1})
+    assert harness.get(job_id).status == "succeeded"
     assert seen == [("start", "home"), ("away", "away"), ("back", "home")]
 
 
-def test_one_worker_of_both_queues_goes_all_the_way(shop: Workshop) -> None:
-    @shop.machine
+def test_one_worker_of_both_queues_goes_all_the_way(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine, queue="home"):
         @step(queue="away")
         async def start(self, ctx: Context) -> Outcomes:
@@ -68,16 +68,16 @@ def test_one_worker_of_both_queues_goes_all_the_way(shop: Workshop) -> None:
         async def end(self, ctx: Context) -> Outcomes:
             return Done(ctx.queue)
 
-    ids = shop.enqueue(*(M.build() for _ in range(20)))
-    assert shop.drain(queues={"home": 2, "away": 2}) == Summary(stepped=20, succeeded=20)
-    assert {shop.get(job_id).result for job_id in ids} == {"home"}
+    ids = harness.enqueue(*(M.build() for _ in range(20)))
+    assert harness.drain(queues={"home": 2, "away": 2}) == Summary(stepped=20, succeeded=20)
+    assert {harness.get(job_id).result for job_id in ids} == {"home"}
 
 
-def test_steps_of_one_partition_never_run_at_the_same_time(shop: Workshop) -> None:
+def test_steps_of_one_partition_never_run_at_the_same_time(harness: WorkerHarness) -> None:
     running: list[str] = []
     most: list[int] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -95,15 +95,15 @@ def test_steps_of_one_partition_never_run_at_the_same_time(shop: Workshop) -> No
         async def end(self, ctx: Context) -> Outcomes:
             return Done()
 
-    shop.enqueue(*(M.build() for _ in range(10)))
-    assert shop.drain().succeeded == 10
+    harness.enqueue(*(M.build() for _ in range(10)))
+    assert harness.drain().succeeded == 10
     assert max(most) == 1
 
 
-def test_a_machine_is_one_car_of_its_train_until_it_is_over(shop: Workshop) -> None:
+def test_a_machine_is_one_car_of_its_train_until_it_is_over(harness: WorkerHarness) -> None:
     seen: list[tuple[int, str]] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine, train="t"):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -115,18 +115,18 @@ def test_a_machine_is_one_car_of_its_train_until_it_is_over(shop: Workshop) -> N
             seen.append((ctx.state["n"], "end"))
             return Done()
 
-    first, second = shop.enqueue(M.build(n=1), M.build(n=2))
-    shop.drain()
-    assert (shop.get(first).status, shop.get(second).status) == ("waiting", "held")
-    shop.signal(second, "go")
-    shop.signal(first, "go")
-    shop.drain()
-    assert (shop.get(first).status, shop.get(second).status) == ("succeeded", "succeeded")
+    first, second = harness.enqueue(M.build(n=1), M.build(n=2))
+    harness.drain()
+    assert (harness.get(first).status, harness.get(second).status) == ("waiting", "held")
+    harness.signal(second, "go")
+    harness.signal(first, "go")
+    harness.drain()
+    assert (harness.get(first).status, harness.get(second).status) == ("succeeded", "succeeded")
     assert seen == [(1, "start"), (1, "end"), (2, "start"), (2, "end")]
 
 
-def test_a_machine_that_waits_takes_no_room_of_its_limit(shop: Workshop) -> None:
-    @shop.machine
+def test_a_machine_that_waits_takes_no_room_of_its_limit(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine, concurrency=1):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -136,19 +136,19 @@ def test_a_machine_that_waits_takes_no_room_of_its_limit(shop: Workshop) -> None
         async def end(self, ctx: Context) -> Outcomes:
             return Done()
 
-    ids = shop.enqueue(*(M.build() for _ in range(3)))
-    shop.drain()
-    assert {shop.get(job_id).status for job_id in ids} == {"waiting"}
+    ids = harness.enqueue(*(M.build() for _ in range(3)))
+    harness.drain()
+    assert {harness.get(job_id).status for job_id in ids} == {"waiting"}
     for job_id in ids:
-        shop.signal(job_id, "go")
-    assert shop.drain() == Summary(succeeded=3)
+        harness.signal(job_id, "go")
+    assert harness.drain() == Summary(succeeded=3)
 
 
-def test_a_machine_holds_its_limit_through_steps_that_follow_at_once(shop: Workshop) -> None:
+def test_a_machine_holds_its_limit_through_steps_that_follow_at_once(harness: WorkerHarness) -> None:
     inside: set[str] = set()
     most: list[int] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine, concurrency=2):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -161,56 +161,56 @@ def test_a_machine_holds_its_limit_through_steps_that_follow_at_once(shop: Works
             inside.remove(ctx.job_id)
             return Done()
 
-    shop.enqueue(*(M.build() for _ in range(12)))
-    assert shop.drain().succeeded == 12
+    harness.enqueue(*(M.build() for _ in range(12)))
+    assert harness.drain().succeeded == 12
     assert max(most) <= 2
 
 
-def test_a_group_of_machines_is_over_when_they_are(shop: Workshop) -> None:
-    @shop.machine
+def test_a_group_of_machines_is_over_when_they_are(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Done() if ctx.signals else Await("go")
 
-    @shop.job
+    @harness.job
     async def report() -> str:
         return "all over"
 
     callback = report.build()
     group, jobs = grouped([M.build(), M.build()], mode="parallel", on_failure="stop", callback=callback)
-    shop.store.run(shop.store.ops.enqueue(jobs, group))
-    shop.drain()
-    assert [shop.get(job.id).status for job in jobs] == ["waiting", "waiting", "held"]
-    shop.signal(jobs[0].id, "go")
-    shop.drain()
-    assert shop.get(callback.id).status == "held"
-    shop.signal(jobs[1].id, "go")
-    shop.drain()
-    assert shop.get(callback.id).result == "all over"
+    harness.store.run(harness.store.ops.enqueue(jobs, group))
+    harness.drain()
+    assert [harness.get(job.id).status for job in jobs] == ["waiting", "waiting", "held"]
+    harness.signal(jobs[0].id, "go")
+    harness.drain()
+    assert harness.get(callback.id).status == "held"
+    harness.signal(jobs[1].id, "go")
+    harness.drain()
+    assert harness.get(callback.id).result == "all over"
 
 
-def test_a_sequential_group_waits_for_a_machine_that_waits(shop: Workshop) -> None:
-    @shop.machine
+def test_a_sequential_group_waits_for_a_machine_that_waits(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
             return Done() if ctx.signals else Await("go")
 
     group, jobs = grouped([M.build(), M.build()], mode="sequential", on_failure="stop", callback=None)
-    shop.store.run(shop.store.ops.enqueue(jobs, group))
-    shop.drain()
-    assert [shop.get(job.id).status for job in jobs] == ["waiting", "held"]
-    shop.signal(jobs[0].id, "go")
-    shop.drain()
-    assert [shop.get(job.id).status for job in jobs] == ["succeeded", "waiting"]
+    harness.store.run(harness.store.ops.enqueue(jobs, group))
+    harness.drain()
+    assert [harness.get(job.id).status for job in jobs] == ["waiting", "held"]
+    harness.signal(jobs[0].id, "go")
+    harness.drain()
+    assert [harness.get(job.id).status for job in jobs] == ["succeeded", "waiting"]
 
 
 # seen
 
 
-def test_run_now_takes_a_machine_to_its_end_or_to_its_first_wait(shop: Workshop) -> None:
-    url = getattr(shop.store, "url", None) or f"sqlite:///{shop.store.path}"
+def test_run_now_takes_a_machine_to_its_end_or_to_its_first_wait(harness: WorkerHarness) -> None:
+    url = getattr(harness.store, "url", None) or f"sqlite:///{harness.store.path}"
     app = Headway(url)
 
     @app.machine
@@ -236,12 +236,12 @@ def test_run_now_takes_a_machine_to_its_end_or_to_its_first_wait(shop: Workshop)
         app.close()
 
 
-def test_hooks_hear_of_every_step(shop: Workshop) -> None:
+def test_hooks_hear_of_every_step(harness: WorkerHarness) -> None:
     heard: list[tuple[str, Any]] = []
     for name in ("job.started", "job.stepped", "job.succeeded", "job.settled"):
-        shop.hooks.on(name, lambda event: heard.append((event.name, event.claim.fence)))
+        harness.hooks.on(name, lambda event: heard.append((event.name, event.claim.fence)))
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -251,13 +251,13 @@ def test_hooks_hear_of_every_step(shop: Workshop) -> None:
         async def end(self, ctx: Context) -> Outcomes:
             return Done()
 
-    shop.enqueue(M.build())
-    shop.drain()
+    harness.enqueue(M.build())
+    harness.drain()
     assert {name for name, _ in heard} == {"job.started", "job.stepped", "job.succeeded", "job.settled"}
     assert sorted(fence for name, fence in heard if name == "job.started") == [1, 2]
 
 
-def test_middleware_wraps_every_step_and_sees_its_context(shop: Workshop) -> None:
+def test_middleware_wraps_every_step_and_sees_its_context(harness: WorkerHarness) -> None:
     seen: list[tuple[str | None, Any]] = []
 
     async def watch(ctx: Context, call_next: Any) -> Any:
@@ -265,7 +265,7 @@ def test_middleware_wraps_every_step_and_sees_its_context(shop: Workshop) -> Non
         seen.append((ctx.step, type(outcome).__name__))
         return outcome
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -275,13 +275,13 @@ def test_middleware_wraps_every_step_and_sees_its_context(shop: Workshop) -> Non
         def end(self, ctx: Context) -> Outcomes:
             return Done()
 
-    shop.enqueue(M.build())
-    shop.drain(middleware=[watch])
+    harness.enqueue(M.build())
+    harness.drain(middleware=[watch])
     assert seen == [("start", "Next"), ("end", "Done")]
 
 
-def test_progress_and_log_belong_to_the_step(shop: Workshop) -> None:
-    @shop.machine
+def test_progress_and_log_belong_to_the_step(harness: WorkerHarness) -> None:
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -293,16 +293,16 @@ def test_progress_and_log_belong_to_the_step(shop: Workshop) -> None:
         async def end(self, ctx: Context) -> Outcomes:
             return Await("go")
 
-    (job_id,) = shop.enqueue(M.build())
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(M.build())
+    harness.drain()
+    job = harness.get(job_id)
     assert (job.status, job.progress, job.progress_note) == ("waiting", None, None)
 
 
-def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(shop: Workshop) -> None:
+def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(harness: WorkerHarness) -> None:
     heard: list[Any] = []
 
-    @shop.machine
+    @harness.machine
     class M(Machine):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -313,16 +313,16 @@ def test_a_car_that_is_retried_while_it_waited_waits_again_when_its_turn_comes(s
             heard.append([signal.payload for signal in ctx.signals])
             return Done()
 
-    first, second = shop.enqueue(M.using(train="t").build(order=1), M.using(train="t").build(order=2))
-    shop.drain()
-    shop.cancel(first)
-    shop.drain()
-    assert (shop.get(first).status, shop.get(second).status) == ("canceled", "waiting")
-    shop.retry(first)
-    shop.signal(second, "go", "second")
-    shop.drain()
-    assert (shop.get(first).status, shop.get(first).awaiting) == ("waiting", ("go",))
-    shop.signal(first, "go", "first")
-    shop.drain()
-    assert shop.get(first).status == "succeeded"
+    first, second = harness.enqueue(M.using(train="t").build(order=1), M.using(train="t").build(order=2))
+    harness.drain()
+    harness.cancel(first)
+    harness.drain()
+    assert (harness.get(first).status, harness.get(second).status) == ("canceled", "waiting")
+    harness.retry(first)
+    harness.signal(second, "go", "second")
+    harness.drain()
+    assert (harness.get(first).status, harness.get(first).awaiting) == ("waiting", ("go",))
+    harness.signal(first, "go", "first")
+    harness.drain()
+    assert harness.get(first).status == "succeeded"
     assert heard == [["second"], ["first"]]

@@ -12,12 +12,12 @@ from headway import Await, Context, Done, Machine, Next, step
 from headway.define import MachineKind
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 Lines = Callable[[str], list[Any]]
 
 
-def two_versions(shop: Workshop, *, migrate: Any = None) -> tuple[type[Machine], type[Machine]]:
+def two_versions(harness: WorkerHarness, *, migrate: Any = None) -> tuple[type[Machine], type[Machine]]:
     class One(Machine, version=1, name="m"):
         @step
         async def start(self, ctx: Context) -> Outcomes:
@@ -41,72 +41,74 @@ def two_versions(shop: Workshop, *, migrate: Any = None) -> tuple[type[Machine],
     return One, Two
 
 
-def test_rows_finish_on_the_version_that_they_began_with(shop: Workshop) -> None:
-    one, two = two_versions(shop)
-    shop.machine(one)
-    shop.machine(two)
-    ids = shop.enqueue(one.build(n=1), two.build(n=2))
-    shop.signal(ids[0], "go")
-    shop.drain()
-    assert [shop.get(job_id).result for job_id in ids] == [["one", {"n": 1}], ["two", {"n": 2}]]
-    assert [shop.get(job_id).version for job_id in ids] == [1, 2]
+def test_rows_finish_on_the_version_that_they_began_with(harness: WorkerHarness) -> None:
+    one, two = two_versions(harness)
+    harness.machine(one)
+    harness.machine(two)
+    ids = harness.enqueue(one.build(n=1), two.build(n=2))
+    harness.signal(ids[0], "go")
+    harness.drain()
+    assert [harness.get(job_id).result for job_id in ids] == [["one", {"n": 1}], ["two", {"n": 2}]]
+    assert [harness.get(job_id).version for job_id in ids] == [1, 2]
 
 
-def test_a_version_or_step_that_nobody_knows_waits_is_reported_and_runs_later(shop: Workshop, lines: Lines) -> None:
-    one, two = two_versions(shop)
-    shop.machine(one)
-    (job_id,) = shop.enqueue(one.build(n=1))
+def test_a_version_or_step_that_nobody_knows_waits_is_reported_and_runs_later(
+    harness: WorkerHarness, lines: Lines
+) -> None:
+    one, two = two_versions(harness)
+    harness.machine(one)
+    (job_id,) = harness.enqueue(one.build(n=1))
     newer = _built_elsewhere(two, n=2)
     unknown_step = one.build(n=3)
     assert unknown_step.checkpoint is not None
     unknown_step = msgspec.structs.replace(
         unknown_step, checkpoint=msgspec.structs.replace(unknown_step.checkpoint, step="added_later")
     )
-    newer_id, odd_id = shop.enqueue(newer, unknown_step)
-    shop.drain()
-    assert (shop.get(job_id).status, shop.get(newer_id).status, shop.get(odd_id).status) == (
+    newer_id, odd_id = harness.enqueue(newer, unknown_step)
+    harness.drain()
+    assert (harness.get(job_id).status, harness.get(newer_id).status, harness.get(odd_id).status) == (
         "waiting",
         "scheduled",
         "scheduled",
     )
     assert lines('no worker here knows version 2 of machine "m" (here: 1)')
     assert lines('no worker here knows step "added_later" of machine "m"')
-    job = shop.get(newer_id)
-    assert (job.tries, job.losses, shop.get(odd_id).tries) == (0, 0, 0)
-    shop.machine(two)
-    shop.make_due(newer_id)
-    shop.drain()
-    assert shop.get(newer_id).result == ["two", {"n": 2}]
+    job = harness.get(newer_id)
+    assert (job.tries, job.losses, harness.get(odd_id).tries) == (0, 0, 0)
+    harness.machine(two)
+    harness.make_due(newer_id)
+    harness.drain()
+    assert harness.get(newer_id).result == ["two", {"n": 2}]
 
 
 def _built_elsewhere(machine: type[Machine], **fields: Any) -> Any:
     return MachineKind(machine).build(**fields)
 
 
-def test_an_old_state_is_migrated_once_with_the_next_outcome(shop: Workshop) -> None:
+def test_an_old_state_is_migrated_once_with_the_next_outcome(harness: WorkerHarness) -> None:
     calls: list[Any] = []
 
     def migrate(self: Any, version: int, state: Any) -> Any:
         calls.append((version, state))
         return Next("end", {**state, "migrated": True})
 
-    one, two = two_versions(shop, migrate=migrate)
-    (job_id,) = shop.enqueue(_built_elsewhere(one, n=1))
-    other = Workshop(shop.store)
+    one, two = two_versions(harness, migrate=migrate)
+    (job_id,) = harness.enqueue(_built_elsewhere(one, n=1))
+    other = WorkerHarness(harness.store)
     other.registry.machine(one)
     other.drain()
-    assert (shop.get(job_id).status, shop.get(job_id).version) == ("waiting", 1)
-    shop.machine(two)
-    shop.signal(job_id, "go")
-    shop.drain()
-    job = shop.get(job_id)
+    assert (harness.get(job_id).status, harness.get(job_id).version) == ("waiting", 1)
+    harness.machine(two)
+    harness.signal(job_id, "go")
+    harness.drain()
+    job = harness.get(job_id)
     assert (job.status, job.version, job.result) == ("succeeded", 2, ["two", {"n": 1, "migrated": True}])
     assert job.state == {"n": 1, "migrated": True}
     assert calls == [(1, {"n": 1})]
-    assert [(attempt.step, attempt.version) for attempt in shop.attempts(job_id)] == [("start", 1), ("end", 2)]
+    assert [(attempt.step, attempt.version) for attempt in harness.attempts(job_id)] == [("start", 1), ("end", 2)]
 
 
-def test_a_migration_is_written_with_the_outcome_and_not_before(shop: Workshop) -> None:
+def test_a_migration_is_written_with_the_outcome_and_not_before(harness: WorkerHarness) -> None:
     calls: list[Any] = []
 
     def migrate(self: Any, version: int, state: Any) -> Any:
@@ -131,31 +133,31 @@ def test_a_migration_is_written_with_the_outcome_and_not_before(shop: Workshop) 
         async def end(self, ctx: Context) -> Outcomes:
             return Done(ctx.state)
 
-    shop.machine(Two)
-    (job_id,) = shop.enqueue(_built_elsewhere(One, n=1))
-    shop.drain()
+    harness.machine(Two)
+    (job_id,) = harness.enqueue(_built_elsewhere(One, n=1))
+    harness.drain()
     assert calls == [1, 1], "once for each try, and never after it was committed"
-    job = shop.get(job_id)
+    job = harness.get(job_id)
     assert (job.version, job.result) == (2, {"n": 1, "migrated": 2})
-    assert [attempt.version for attempt in shop.attempts(job_id)][1:] == [2, 2]
+    assert [attempt.version for attempt in harness.attempts(job_id)][1:] == [2, 2]
 
 
 @pytest.mark.parametrize("fault", ["raises", "rubbish", "nowhere"])
-def test_a_migration_that_fails_is_a_failure_of_the_step(shop: Workshop, fault: str) -> None:
+def test_a_migration_that_fails_is_a_failure_of_the_step(harness: WorkerHarness, fault: str) -> None:
     def migrate(self: Any, version: int, state: Any) -> Any:
         if fault == "raises":
             raise ValueError("cannot migrate")
         return {"rubbish": 7, "nowhere": Next("nowhere", {})}[fault]
 
-    one, two = two_versions(shop, migrate=migrate)
-    shop.machine(two)
-    (job_id,) = shop.enqueue(_built_elsewhere(one, n=1))
-    assert shop.drain() == Summary(retried=1)
-    job = shop.get(job_id)
+    one, two = two_versions(harness, migrate=migrate)
+    harness.machine(two)
+    (job_id,) = harness.enqueue(_built_elsewhere(one, n=1))
+    assert harness.drain() == Summary(retried=1)
+    job = harness.get(job_id)
     assert (job.status, job.tries, job.version, job.state) == ("scheduled", 1, 1, None)
 
 
-def test_a_migration_that_fails_is_left_to_the_retry_policy(shop: Workshop) -> None:
+def test_a_migration_that_fails_is_left_to_the_retry_policy(harness: WorkerHarness) -> None:
     calls: list[int] = []
 
     class One(Machine, version=1, name="m"):
@@ -163,7 +165,7 @@ def test_a_migration_that_fails_is_left_to_the_retry_policy(shop: Workshop) -> N
         async def start(self, ctx: Context) -> Outcomes:
             return Done()
 
-    @shop.machine
+    @harness.machine
     class Two(Machine, version=2, name="m", backoff=lambda tries: 0):
         class State(msgspec.Struct):
             orders: list[int]
@@ -181,6 +183,6 @@ def test_a_migration_that_fails_is_left_to_the_retry_policy(shop: Workshop) -> N
         def handle(self, error: Exception, ctx: Context) -> Outcomes:
             return Done("handle cannot see a state that is not there yet")
 
-    (job_id,) = shop.enqueue(_built_elsewhere(One, order=7))
-    shop.drain()
-    assert (shop.get(job_id).status, shop.get(job_id).result, calls) == ("succeeded", [7], [1, 1])
+    (job_id,) = harness.enqueue(_built_elsewhere(One, order=7))
+    harness.drain()
+    assert (harness.get(job_id).status, harness.get(job_id).result, calls) == ("succeeded", [7], [1, 1])

@@ -14,7 +14,7 @@ from headway.define.groups import grouped
 from headway.model.ids import new_id
 from headway.model.limit import Limit
 from headway.worker import SingleJobWorker
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 SLOW = {"pace_ms": 60_000, "idle_pace_ms": 60_000, "promote_every_ms": 60_000}
 """Whoever waits for a poll waits for ever."""
@@ -32,14 +32,16 @@ def by_hand(store: Any, sql: str, *params: Any) -> None:
         conn.close()
 
 
-def worker_for(shop: Workshop, job_id: str, *, store: Any = None, reservation_id: str | None = None) -> SingleJobWorker:
+def worker_for(
+    harness: WorkerHarness, job_id: str, *, store: Any = None, reservation_id: str | None = None
+) -> SingleJobWorker:
     from tests.worker_harness import BRISK
 
     return SingleJobWorker(
-        store or shop.store,
-        shop.registry.kinds,
+        store or harness.store,
+        harness.registry.kinds,
         settings=BRISK,
-        hooks=shop.hooks,
+        hooks=harness.hooks,
         queues={"default": 1},
         job_id=job_id,
         reservation_id=reservation_id,
@@ -47,18 +49,18 @@ def worker_for(shop: Workshop, job_id: str, *, store: Any = None, reservation_id
 
 
 @pytest.fixture
-def ran(shop: Workshop) -> list[int]:
+def ran(harness: WorkerHarness) -> list[int]:
     ran: list[int] = []
 
-    @shop.job
+    @harness.job
     async def work(number: int) -> None:
         ran.append(number)
 
     return ran
 
 
-def build(shop: Workshop, number: int, **options: Any) -> Any:
-    return shop.registry["work"].using(**options).build(number)
+def build(harness: WorkerHarness, number: int, **options: Any) -> Any:
+    return harness.registry["work"].using(**options).build(number)
 
 
 # the next one
@@ -70,37 +72,37 @@ def build(shop: Workshop, number: int, **options: Any) -> Any:
     ids=["train", "partition", "kind", "key"],
 )
 def test_what_waited_for_a_job_is_claimed_as_soon_as_that_is_settled(
-    shop: Workshop, ran: list[int], options: dict[str, Any]
+    harness: WorkerHarness, ran: list[int], options: dict[str, Any]
 ) -> None:
-    ids = shop.enqueue(*(build(shop, number, **options) for number in range(10)))
+    ids = harness.enqueue(*(build(harness, number, **options) for number in range(10)))
 
     async def story() -> None:
-        await shop.until_status(ids[-1], "succeeded")
+        await harness.until_status(ids[-1], "succeeded")
 
-    shop.while_working(shop.worker(settings=SLOW), story)
+    harness.while_working(harness.worker(settings=SLOW), story)
     assert ran == list(range(10))
 
 
-def test_a_group_goes_on_at_once(shop: Workshop, ran: list[int]) -> None:
-    jobs = [build(shop, number) for number in range(5)]
-    group, batch = grouped(jobs, mode="sequential", on_failure="stop", callback=build(shop, 5))
-    ids = [each.id for each in shop.store.run(shop.store.ops.enqueue(batch, group))]
+def test_a_group_goes_on_at_once(harness: WorkerHarness, ran: list[int]) -> None:
+    jobs = [build(harness, number) for number in range(5)]
+    group, batch = grouped(jobs, mode="sequential", on_failure="stop", callback=build(harness, 5))
+    ids = [each.id for each in harness.store.run(harness.store.ops.enqueue(batch, group))]
 
     async def story() -> None:
-        await shop.until_status(ids[-1], "succeeded")
+        await harness.until_status(ids[-1], "succeeded")
 
-    shop.while_working(shop.worker(settings=SLOW), story)
+    harness.while_working(harness.worker(settings=SLOW), story)
     assert ran == list(range(6))
 
 
-def test_an_unlimited_queue_is_not_claimed_from_more_often(shop: Workshop, ran: list[int]) -> None:
-    store = FaultyStore(shop.store)
+def test_an_unlimited_queue_is_not_claimed_from_more_often(harness: WorkerHarness, ran: list[int]) -> None:
+    store = FaultyStore(harness.store)
     claims = 0
     inner = store.ops.claim
 
     class Counting:
         def __getattr__(self, name: str) -> Any:
-            return getattr(shop.store.ops, name)
+            return getattr(harness.store.ops, name)
 
         def claim(self, *args: Any) -> Any:
             nonlocal claims
@@ -108,13 +110,13 @@ def test_an_unlimited_queue_is_not_claimed_from_more_often(shop: Workshop, ran: 
             return inner(*args)
 
     store.ops = Counting()
-    ids = shop.enqueue(build(shop, 1))
+    ids = harness.enqueue(build(harness, 1))
 
     async def story() -> None:
-        await shop.until_status(ids[0], "succeeded")
+        await harness.until_status(ids[0], "succeeded")
         await asyncio.sleep(0.1)
 
-    shop.while_working(shop.worker(settings=SLOW, store=store), story)
+    harness.while_working(harness.worker(settings=SLOW, store=store), story)
     assert claims == 1
 
 
@@ -122,92 +124,94 @@ def test_an_unlimited_queue_is_not_claimed_from_more_often(shop: Workshop, ran: 
 
 
 @pytest.mark.parametrize("slots", [1, 10])
-def test_a_worker_is_not_idle_while_a_train_has_cars(shop: Workshop, ran: list[int], slots: int) -> None:
-    shop.enqueue(*(build(shop, number, train=f"t{number % 3}") for number in range(60)))
-    assert shop.drain(queues={"default": slots}).succeeded == 60
+def test_a_worker_is_not_idle_while_a_train_has_cars(harness: WorkerHarness, ran: list[int], slots: int) -> None:
+    harness.enqueue(*(build(harness, number, train=f"t{number % 3}") for number in range(60)))
+    assert harness.drain(queues={"default": slots}).succeeded == 60
     for key in range(3):
         assert [number for number in ran if number % 3 == key] == list(range(key, 60, 3))
 
 
-def test_a_train_goes_through_several_queues(shop: Workshop, ran: list[int]) -> None:
-    shop.enqueue(*(build(shop, number, train="t", queue=f"q{number % 2}") for number in range(10)))
-    assert shop.drain(queues={"q0": 2, "q1": 2}).succeeded == 10
+def test_a_train_goes_through_several_queues(harness: WorkerHarness, ran: list[int]) -> None:
+    harness.enqueue(*(build(harness, number, train="t", queue=f"q{number % 2}") for number in range(10)))
+    assert harness.drain(queues={"q0": 2, "q1": 2}).succeeded == 10
     assert ran == list(range(10))
 
 
-def test_a_worker_is_not_idle_while_jobs_wait_behind_many_that_are_limited(shop: Workshop, ran: list[int]) -> None:
-    @shop.job(concurrency=1)
+def test_a_worker_is_not_idle_while_jobs_wait_behind_many_that_are_limited(
+    harness: WorkerHarness, ran: list[int]
+) -> None:
+    @harness.job(concurrency=1)
     def full() -> None: ...
 
-    ops = shop.store.ops
-    shop.store.run(ops.set_limit(Limit(scope="kind", name="full", max_running=0), actor=None))
-    shop.enqueue(*(full.build() for _ in range(300)))
-    shop.enqueue(build(shop, 1))
-    assert shop.drain(queues={"default": 1}).succeeded == 1
+    ops = harness.store.ops
+    harness.store.run(ops.set_limit(Limit(scope="kind", name="full", max_running=0), actor=None))
+    harness.enqueue(*(full.build() for _ in range(300)))
+    harness.enqueue(build(harness, 1))
+    assert harness.drain(queues={"default": 1}).succeeded == 1
     assert ran == [1]
 
 
-def test_a_worker_is_idle_where_nothing_can_run(shop: Workshop, ran: list[int]) -> None:
-    ops = shop.store.ops
-    shop.enqueue(build(shop, 1, train="t"))
-    shop.store.run(ops.hold_train("u", tenant_id=None, reason=None, actor=None))
-    shop.enqueue(build(shop, 2, train="u"))
+def test_a_worker_is_idle_where_nothing_can_run(harness: WorkerHarness, ran: list[int]) -> None:
+    ops = harness.store.ops
+    harness.enqueue(build(harness, 1, train="t"))
+    harness.store.run(ops.hold_train("u", tenant_id=None, reason=None, actor=None))
+    harness.enqueue(build(harness, 2, train="u"))
     for limit in (Limit(scope="queue", name="full", max_running=0), Limit(scope="kind", name="other", max_running=0)):
-        shop.store.run(ops.set_limit(limit, actor=None))
-    shop.enqueue(build(shop, 3, queue="full"))
-    shop.store.run(ops.reserve("mine", new_id(), holder="me", expires_ms=600_000))  # longer than a drain may take
-    shop.enqueue(build(shop, 4, queue="mine"))
-    assert shop.drain(queues={"default": 1, "full": 1, "mine": 1}).succeeded == 1
+        harness.store.run(ops.set_limit(limit, actor=None))
+    harness.enqueue(build(harness, 3, queue="full"))
+    harness.store.run(ops.reserve("mine", new_id(), holder="me", expires_ms=600_000))  # longer than a drain may take
+    harness.enqueue(build(harness, 4, queue="mine"))
+    assert harness.drain(queues={"default": 1, "full": 1, "mine": 1}).succeeded == 1
     assert ran == [1]
 
 
 # one job alone
 
 
-def test_an_errand_runs_its_job_and_no_other(shop: Workshop, ran: list[int]) -> None:
-    first, second = shop.enqueue(build(shop, 1), build(shop, 2))
-    worker = worker_for(shop, second)
-    assert shop.run(worker.run(until_idle=True)).succeeded == 1
+def test_an_errand_runs_its_job_and_no_other(harness: WorkerHarness, ran: list[int]) -> None:
+    first, second = harness.enqueue(build(harness, 1), build(harness, 2))
+    worker = worker_for(harness, second)
+    assert harness.run(worker.run(until_idle=True)).succeeded == 1
     assert worker.taken
     assert ran == [2]
-    assert shop.get(first).status == "queued"
-    assert shop.last(second).status == "succeeded"
-    assert shop.store.run(shop.store.ops.workers()) == []
+    assert harness.get(first).status == "queued"
+    assert harness.last(second).status == "succeeded"
+    assert harness.store.run(harness.store.ops.workers()) == []
 
 
-def test_an_errand_has_the_timeout_and_the_retries_of_its_job(shop: Workshop) -> None:
-    @shop.job(timeout="30ms", backoff="1h")
+def test_an_errand_has_the_timeout_and_the_retries_of_its_job(harness: WorkerHarness) -> None:
+    @harness.job(timeout="30ms", backoff="1h")
     async def hangs() -> None:
         await asyncio.sleep(60)
 
-    (job,) = shop.enqueue(hangs.build())
-    assert shop.run(worker_for(shop, job).run(until_idle=True)).retried == 1
-    assert (shop.get(job).status, shop.last(job).status) == ("scheduled", "timeout")
+    (job,) = harness.enqueue(hangs.build())
+    assert harness.run(worker_for(harness, job).run(until_idle=True)).retried == 1
+    assert (harness.get(job).status, harness.last(job).status) == ("scheduled", "timeout")
 
 
-def test_an_errand_ends_without_a_job_that_it_cannot_have(shop: Workshop, ran: list[int]) -> None:
-    ids = shop.enqueue(build(shop, 1, train="t"), build(shop, 2, train="t"))
-    worker = worker_for(shop, ids[1])
-    shop.run(worker.run(until_idle=True))
+def test_an_errand_ends_without_a_job_that_it_cannot_have(harness: WorkerHarness, ran: list[int]) -> None:
+    ids = harness.enqueue(build(harness, 1, train="t"), build(harness, 2, train="t"))
+    worker = worker_for(harness, ids[1])
+    harness.run(worker.run(until_idle=True))
     assert (worker.taken, ran) == (False, [])
     mine = new_id()
-    shop.store.run(shop.store.ops.reserve("default", mine, holder="me", expires_ms=60_000))
+    harness.store.run(harness.store.ops.reserve("default", mine, holder="me", expires_ms=60_000))
     for reservation_id, taken in ((None, False), (new_id(), False), (mine, True)):
-        worker = worker_for(shop, ids[0], reservation_id=reservation_id)
-        shop.run(worker.run(until_idle=True))
+        worker = worker_for(harness, ids[0], reservation_id=reservation_id)
+        harness.run(worker.run(until_idle=True))
         assert worker.taken is taken
     assert ran == [1]
 
 
-def test_an_errand_whose_answer_was_lost_takes_its_job_again(shop: Workshop, ran: list[int]) -> None:
-    store = FaultyStore(shop.store)
-    (job,) = shop.enqueue(build(shop, 1))
+def test_an_errand_whose_answer_was_lost_takes_its_job_again(harness: WorkerHarness, ran: list[int]) -> None:
+    store = FaultyStore(harness.store)
+    (job,) = harness.enqueue(build(harness, 1))
     takes: list[Any] = []
-    inner = shop.store.ops.take
+    inner = harness.store.ops.take
 
     class Marking:
         def __getattr__(self, name: str) -> Any:
-            return getattr(shop.store.ops, name)
+            return getattr(harness.store.ops, name)
 
         def take(self, *args: Any, **kwargs: Any) -> Any:
             takes.append(inner(*args, **kwargs))
@@ -215,48 +219,48 @@ def test_an_errand_whose_answer_was_lost_takes_its_job_again(shop: Workshop, ran
 
     store.ops = Marking()
     store.loses_answer = lambda op: bool(takes) and op is takes[0]
-    worker = worker_for(shop, job, store=store)
-    shop.run(worker.run(until_idle=True))
+    worker = worker_for(harness, job, store=store)
+    harness.run(worker.run(until_idle=True))
     assert (worker.taken, ran, len(takes)) == (True, [1], 2)
-    assert shop.get(job).status == "succeeded"
+    assert harness.get(job).status == "succeeded"
 
 
-def test_an_errand_whose_lease_was_lost_ends(shop: Workshop) -> None:
+def test_an_errand_whose_lease_was_lost_ends(harness: WorkerHarness) -> None:
     begun = asyncio.Event()
 
-    @shop.job
+    @harness.job
     async def hangs() -> None:
         begun.set()
         await asyncio.sleep(60)
 
-    (job,) = shop.enqueue(hangs.build())
-    worker = worker_for(shop, job)
+    (job,) = harness.enqueue(hangs.build())
+    worker = worker_for(harness, job)
 
     async def story() -> None:
         task = asyncio.create_task(worker.run(until_idle=True))
         await begun.wait()
-        await shop.store.arun(shop.store.ops.reap([worker.worker_id], limit=10))
+        await harness.store.arun(harness.store.ops.reap([worker.worker_id], limit=10))
         async with asyncio.timeout(20):
             await task
 
-    shop.run(story())
-    assert shop.last(job).status == "lost"
+    harness.run(story())
+    assert harness.last(job).status == "lost"
 
 
 # the sweep
 
 
 def test_a_worker_repairs_a_train_whose_locomotive_somebody_deleted(
-    shop: Workshop, ran: list[int], lines: Callable[[str], list[Any]]
+    harness: WorkerHarness, ran: list[int], lines: Callable[[str], list[Any]]
 ) -> None:
-    ids = shop.enqueue(*(build(shop, number, train="dest_42") for number in range(3)))
-    by_hand(shop.store, "delete from jobs where id = ?", ids[0])
+    ids = harness.enqueue(*(build(harness, number, train="dest_42") for number in range(3)))
+    by_hand(harness.store, "delete from jobs where id = ?", ids[0])
 
     async def story() -> None:
-        await shop.until_status(ids[2], "succeeded")
-        await shop.until(lambda: bool(lines("were released")))
+        await harness.until_status(ids[2], "succeeded")
+        await harness.until(lambda: bool(lines("were released")))
 
-    shop.while_working(shop.worker(settings={"sweep_every_ms": 50}), story)
+    harness.while_working(harness.worker(settings={"sweep_every_ms": 50}), story)
     assert ran == [1, 2]
     (line,) = lines("were released")
     assert line.levelname == "WARNING"
@@ -265,13 +269,13 @@ def test_a_worker_repairs_a_train_whose_locomotive_somebody_deleted(
 
 
 def test_a_sweep_that_finds_nothing_says_nothing(
-    shop: Workshop, ran: list[int], lines: Callable[[str], list[Any]]
+    harness: WorkerHarness, ran: list[int], lines: Callable[[str], list[Any]]
 ) -> None:
-    ids = shop.enqueue(*(build(shop, number, train="t") for number in range(3)))
+    ids = harness.enqueue(*(build(harness, number, train="t") for number in range(3)))
 
     async def story() -> None:
-        await shop.until_status(ids[2], "succeeded")
+        await harness.until_status(ids[2], "succeeded")
         await asyncio.sleep(0.2)
 
-    shop.while_working(shop.worker(settings={"sweep_every_ms": 10}), story)
+    harness.while_working(harness.worker(settings={"sweep_every_ms": 10}), story)
     assert lines("were released") == []

@@ -19,35 +19,35 @@ from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.worker import Summary, run_worker
 from headway.worker.run import Runner
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
-def test_async_and_sync_handlers_run_and_their_results_are_kept(shop: Workshop) -> None:
-    @shop.job
+def test_async_and_sync_handlers_run_and_their_results_are_kept(harness: WorkerHarness) -> None:
+    @harness.job
     async def plus(a: int, b: int) -> int:
         return a + b
 
-    @shop.job
+    @harness.job
     def thread_name(greeting: str) -> list[str]:
         return [greeting, threading.current_thread().name]
 
     jobs = [plus.build(a=i, b=1) for i in range(25)] + [thread_name.build("hi")]
-    ids = shop.enqueue(*jobs)
-    assert shop.drain() == Summary(succeeded=26)
-    assert [shop.get(job_id).result for job_id in ids[:25]] == list(range(1, 26))
-    greeting, thread = shop.get(ids[25]).result
+    ids = harness.enqueue(*jobs)
+    assert harness.drain() == Summary(succeeded=26)
+    assert [harness.get(job_id).result for job_id in ids[:25]] == list(range(1, 26))
+    greeting, thread = harness.get(ids[25]).result
     assert greeting == "hi"
     assert thread.startswith("headway-")
 
 
-def test_a_failed_job_is_tried_again_later_with_its_error_kept(shop: Workshop) -> None:
-    @shop.job(backoff="5m", max_attempts=2)
+def test_a_failed_job_is_tried_again_later_with_its_error_kept(harness: WorkerHarness) -> None:
+    @harness.job(backoff="5m", max_attempts=2)
     async def fails() -> None:
         raise ValueError("no such \0 thing \ud800")
 
-    (job_id,) = shop.enqueue(fails.build())
-    assert shop.drain() == Summary(retried=1)
-    job, attempt = shop.get(job_id), shop.last(job_id)
+    (job_id,) = harness.enqueue(fails.build())
+    assert harness.drain() == Summary(retried=1)
+    job, attempt = harness.get(job_id), harness.last(job_id)
     assert (job.status, job.tries, attempt.status) == ("scheduled", 1, "failed")
     assert job.scheduled_for is not None
     assert timedelta(minutes=3) < job.scheduled_for - job.created_at < timedelta(minutes=7)
@@ -57,107 +57,107 @@ def test_a_failed_job_is_tried_again_later_with_its_error_kept(shop: Workshop) -
     assert "worker/run.py" not in attempt.error
 
 
-def test_a_job_out_of_tries_is_dead(shop: Workshop) -> None:
+def test_a_job_out_of_tries_is_dead(harness: WorkerHarness) -> None:
     calls = []
 
-    @shop.job(backoff=lambda tries: 0, max_attempts=3)
+    @harness.job(backoff=lambda tries: 0, max_attempts=3)
     def fails() -> None:
         calls.append(1)
         raise OSError("still broken")
 
-    (job_id,) = shop.enqueue(fails.build())
-    assert shop.drain() == Summary(retried=2, dead=1)
+    (job_id,) = harness.enqueue(fails.build())
+    assert harness.drain() == Summary(retried=2, dead=1)
     assert len(calls) == 3
-    assert [attempt.status for attempt in shop.attempts(job_id)] == ["failed"] * 3
-    assert shop.get(job_id).status == "dead"
+    assert [attempt.status for attempt in harness.attempts(job_id)] == ["failed"] * 3
+    assert harness.get(job_id).status == "dead"
 
 
-def test_a_huge_error_is_trimmed_to_its_beginning_and_its_end(shop: Workshop) -> None:
-    @shop.job(max_attempts=1)
+def test_a_huge_error_is_trimmed_to_its_beginning_and_its_end(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     async def fails() -> None:
         raise ValueError("é" * 1_000_000)
 
-    (job_id,) = shop.enqueue(fails.build())
-    shop.drain()
-    error = shop.get(job_id).error
+    (job_id,) = harness.enqueue(fails.build())
+    harness.drain()
+    error = harness.get(job_id).error
     assert error is not None
     assert error.startswith("ValueError: éé")
     assert len(error.encode()) <= 16_384
 
 
-def test_retry_says_when(shop: Workshop) -> None:
-    @shop.job(backoff=lambda tries: 0)
+def test_retry_says_when(harness: WorkerHarness) -> None:
+    @harness.job(backoff=lambda tries: 0)
     async def limited() -> None:
         raise Retry("2h", "rate limited")
 
-    (job_id,) = shop.enqueue(limited.build())
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(limited.build())
+    harness.drain()
+    job = harness.get(job_id)
     assert (job.status, job.tries) == ("scheduled", 1)
     assert job.scheduled_for is not None
     assert job.scheduled_for - job.created_at > timedelta(hours=1, minutes=59)
-    assert shop.last(job_id).error == "rate limited"
+    assert harness.last(job_id).error == "rate limited"
 
 
-def test_snooze_charges_nothing(shop: Workshop) -> None:
-    @shop.job(max_attempts=1)
+def test_snooze_charges_nothing(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     async def not_yet() -> None:
         raise Snooze("10m")
 
-    (job_id,) = shop.enqueue(not_yet.build())
-    assert shop.drain() == Summary(snoozed=1)
-    job = shop.get(job_id)
-    assert (job.status, job.tries, shop.last(job_id).status) == ("scheduled", 0, "snoozed")
+    (job_id,) = harness.enqueue(not_yet.build())
+    assert harness.drain() == Summary(snoozed=1)
+    job = harness.get(job_id)
+    assert (job.status, job.tries, harness.last(job_id).status) == ("scheduled", 0, "snoozed")
 
 
-def test_an_at_most_once_job_that_snoozes_goes_on_as_a_new_job(shop: Workshop) -> None:
-    @shop.job(delivery="at_most_once", max_attempts=1)
+def test_an_at_most_once_job_that_snoozes_goes_on_as_a_new_job(harness: WorkerHarness) -> None:
+    @harness.job(delivery="at_most_once", max_attempts=1)
     async def not_yet() -> None:
         raise Snooze("10m")
 
-    (job_id,) = shop.enqueue(not_yet.build())
-    shop.drain()
-    assert shop.get(job_id).status == "failed"
+    (job_id,) = harness.enqueue(not_yet.build())
+    harness.drain()
+    assert harness.get(job_id).status == "failed"
     from headway.model.job import Filter
 
-    (again,) = shop.store.run(shop.store.ops.find(Filter(retry_of=job_id), limit=5, before_id=None))
+    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=job_id), limit=5, before_id=None))
     assert (again.status, again.tries) == ("scheduled", 0)
 
 
-def test_cancel_ends_the_job_canceled(shop: Workshop) -> None:
-    @shop.job
+def test_cancel_ends_the_job_canceled(harness: WorkerHarness) -> None:
+    @harness.job
     def pointless() -> None:
         raise Cancel("the user is gone")
 
-    (job_id,) = shop.enqueue(pointless.build())
-    assert shop.drain() == Summary(canceled=1)
-    assert (shop.get(job_id).status, shop.get(job_id).error) == ("canceled", "the user is gone")
+    (job_id,) = harness.enqueue(pointless.build())
+    assert harness.drain() == Summary(canceled=1)
+    assert (harness.get(job_id).status, harness.get(job_id).error) == ("canceled", "the user is gone")
 
 
-def test_discard_on_and_retry_on_decide_which_errors_are_tried_again(shop: Workshop) -> None:
-    @shop.job(discard_on=KeyError)
+def test_discard_on_and_retry_on_decide_which_errors_are_tried_again(harness: WorkerHarness) -> None:
+    @harness.job(discard_on=KeyError)
     async def discards(name: str) -> None:
         raise {"key": KeyError, "value": ValueError}[name]("x")
 
-    @shop.job(retry_on=(OSError,))
+    @harness.job(retry_on=(OSError,))
     async def picky(name: str) -> None:
         raise {"os": ConnectionError, "value": ValueError}[name]("x")
 
-    ids = shop.enqueue(discards.build("key"), discards.build("value"), picky.build("os"), picky.build("value"))
-    shop.drain()
-    assert [shop.get(job_id).status for job_id in ids] == ["dead", "scheduled", "scheduled", "dead"]
+    ids = harness.enqueue(discards.build("key"), discards.build("value"), picky.build("os"), picky.build("value"))
+    harness.drain()
+    assert [harness.get(job_id).status for job_id in ids] == ["dead", "scheduled", "scheduled", "dead"]
 
 
 @pytest.mark.parametrize("rubbish", [lambda tries: 1 / 0, lambda tries: "soon", lambda tries: -5])
 def test_a_backoff_function_that_fails_falls_back_to_the_default(
-    shop: Workshop, rubbish: Callable[[int], Any], lines: Any
+    harness: WorkerHarness, rubbish: Callable[[int], Any], lines: Any
 ) -> None:
-    @shop.job(backoff=rubbish, max_attempts=2)
+    @harness.job(backoff=rubbish, max_attempts=2)
     async def fails() -> None:
         raise ValueError("x")
 
-    shop.enqueue(fails.build())
-    assert shop.drain().retried == 1  # a second later, and dead then if the worker is still there
+    harness.enqueue(fails.build())
+    assert harness.drain().retried == 1  # a second later, and dead then if the worker is still there
     assert len(lines("backoff function")) == 1
 
 
@@ -169,147 +169,149 @@ class Odd(BaseException):
     "error",
     [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1), asyncio.CancelledError(), Odd()],
 )
-def test_whatever_a_handler_raises_is_a_failure_and_the_worker_survives(shop: Workshop, error: BaseException) -> None:
-    @shop.job(backoff="1h")
+def test_whatever_a_handler_raises_is_a_failure_and_the_worker_survives(
+    harness: WorkerHarness, error: BaseException
+) -> None:
+    @harness.job(backoff="1h")
     async def raises() -> None:
         raise error
 
-    @shop.job(backoff="1h")
+    @harness.job(backoff="1h")
     def raises_in_thread() -> None:
         raise error
 
-    @shop.job
+    @harness.job
     async def fine() -> None:
         pass
 
-    ids = shop.enqueue(raises.build(), raises_in_thread.build(), *[fine.build() for _ in range(20)])
-    assert shop.drain(concurrency=2) == Summary(succeeded=20, retried=2)
-    assert [shop.last(job_id).status for job_id in ids[:2]] == ["failed", "failed"]
+    ids = harness.enqueue(raises.build(), raises_in_thread.build(), *[fine.build() for _ in range(20)])
+    assert harness.drain(concurrency=2) == Summary(succeeded=20, retried=2)
+    assert [harness.last(job_id).status for job_id in ids[:2]] == ["failed", "failed"]
 
 
-def test_sys_exit_is_a_failure(shop: Workshop) -> None:
-    @shop.job(max_attempts=1)
+def test_sys_exit_is_a_failure(harness: WorkerHarness) -> None:
+    @harness.job(max_attempts=1)
     def leaves() -> None:
         sys.exit("good bye")
 
-    (job_id,) = shop.enqueue(leaves.build())
-    assert shop.drain() == Summary(dead=1)
-    assert (shop.get(job_id).error or "").startswith("SystemExit: good bye")
+    (job_id,) = harness.enqueue(leaves.build())
+    assert harness.drain() == Summary(dead=1)
+    assert (harness.get(job_id).error or "").startswith("SystemExit: good bye")
 
 
-def test_a_result_that_cannot_be_stored_ends_its_job_and_no_other(shop: Workshop) -> None:
-    @shop.job
+def test_a_result_that_cannot_be_stored_ends_its_job_and_no_other(harness: WorkerHarness) -> None:
+    @harness.job
     async def gives(what: str) -> Any:
         return {"object": object(), "nan": float("nan"), "nul": "a\0b", "fine": [1]}[what]
 
-    ids = shop.enqueue(*(gives.build(what) for what in ("object", "fine", "nan", "nul", "fine")))
-    assert shop.drain() == Summary(succeeded=2, dead=3)
-    jobs = [shop.get(job_id) for job_id in ids]
+    ids = harness.enqueue(*(gives.build(what) for what in ("object", "fine", "nan", "nul", "fine")))
+    assert harness.drain() == Summary(succeeded=2, dead=3)
+    jobs = [harness.get(job_id) for job_id in ids]
     assert [job.status for job in jobs] == ["dead", "succeeded", "dead", "dead", "succeeded"]
     assert "the result cannot be stored" in (jobs[0].error or "")
 
 
-def test_a_payload_that_the_handler_cannot_take_ends_the_job_at_once(shop: Workshop) -> None:
-    @shop.job
+def test_a_payload_that_the_handler_cannot_take_ends_the_job_at_once(harness: WorkerHarness) -> None:
+    @harness.job
     async def takes(number: int) -> None:
         pass
 
-    (job_id,) = shop.enqueue(NewJob(id=new_id(), kind="takes", payload='{"number":"seven"}'))
-    assert shop.drain() == Summary(dead=1)
-    assert "number" in (shop.get(job_id).error or "")
+    (job_id,) = harness.enqueue(NewJob(id=new_id(), kind="takes", payload='{"number":"seven"}'))
+    assert harness.drain() == Summary(dead=1)
+    assert "number" in (harness.get(job_id).error or "")
 
 
-def test_an_async_handler_past_its_timeout_is_cancelled(shop: Workshop) -> None:
+def test_an_async_handler_past_its_timeout_is_cancelled(harness: WorkerHarness) -> None:
     ended = []
 
-    @shop.job(timeout="20ms", backoff="1h", max_attempts=2)
+    @harness.job(timeout="20ms", backoff="1h", max_attempts=2)
     async def slow() -> None:
         try:
             await asyncio.Event().wait()
         finally:
             ended.append(True)
 
-    (job_id,) = shop.enqueue(slow.build())
-    assert shop.drain() == Summary(retried=1)
-    attempt = shop.last(job_id)
+    (job_id,) = harness.enqueue(slow.build())
+    assert harness.drain() == Summary(retried=1)
+    attempt = harness.last(job_id)
     assert (attempt.status, attempt.error, ended) == ("timeout", "timed out after 20ms", [True])
 
 
-def test_a_timeout_error_of_the_handlers_own_is_a_failure(shop: Workshop) -> None:
-    @shop.job(timeout="1h")
+def test_a_timeout_error_of_the_handlers_own_is_a_failure(harness: WorkerHarness) -> None:
+    @harness.job(timeout="1h")
     async def impatient() -> None:
         raise TimeoutError("the other side")
 
-    (job_id,) = shop.enqueue(impatient.build())
-    shop.drain()
-    assert shop.last(job_id).status == "failed"
+    (job_id,) = harness.enqueue(impatient.build())
+    harness.drain()
+    assert harness.last(job_id).status == "failed"
 
 
 def test_a_sync_handler_past_its_timeout_is_settled_but_keeps_its_slot(
-    shop: Workshop, lines: Any, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[Runner.__module__], "STUBBORN_S", 0.02)
     go_on = threading.Event()
 
-    @shop.job(timeout="20ms", max_attempts=1)
+    @harness.job(timeout="20ms", max_attempts=1)
     def stuck() -> None:
         go_on.wait(20)
 
-    @shop.job
+    @harness.job
     async def waits_for_slot() -> None:
         pass
 
     async def story() -> None:
-        (first,) = shop.enqueue(stuck.build())
-        assert (await shop.until_status(first, "dead")).error == "timed out after 20ms"
-        assert shop.last(first).status == "timeout"
-        (second,) = shop.enqueue(waits_for_slot.build())
-        await shop.until(lambda: bool(lines("keeps its slot")))
+        (first,) = harness.enqueue(stuck.build())
+        assert (await harness.until_status(first, "dead")).error == "timed out after 20ms"
+        assert harness.last(first).status == "timeout"
+        (second,) = harness.enqueue(waits_for_slot.build())
+        await harness.until(lambda: bool(lines("keeps its slot")))
         # a worker with one slot cannot have claimed it: the thread is still there
-        assert shop.get(second).status == "queued"
+        assert harness.get(second).status == "queued"
         go_on.set()
-        await shop.until_status(second, "succeeded")
+        await harness.until_status(second, "succeeded")
 
-    shop.while_working(shop.worker(queues={"default": 1}), story)
+    harness.while_working(harness.worker(queues={"default": 1}), story)
     assert lines("a thread that outlived its execution has ended")
 
 
 def test_an_async_handler_that_ignores_its_timeout_is_settled_without_it(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[Runner.__module__], "STUBBORN_S", 0.02)
     settled = asyncio.Event()
 
-    @shop.job(timeout="20ms", max_attempts=1)
+    @harness.job(timeout="20ms", max_attempts=1)
     async def stubborn() -> None:
         while not settled.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await settled.wait()
 
     async def story() -> None:
-        (job_id,) = shop.enqueue(stubborn.build())
-        await shop.until_status(job_id, "dead")
-        assert shop.last(job_id).status == "timeout"
+        (job_id,) = harness.enqueue(stubborn.build())
+        await harness.until_status(job_id, "dead")
+        assert harness.last(job_id).status == "timeout"
         settled.set()
 
-    shop.while_working(shop.worker(), story)
+    harness.while_working(harness.worker(), story)
 
 
-def test_the_context_shows_the_job_and_its_reports_are_stored_even_of_a_short_job(shop: Workshop) -> None:
-    @shop.job
+def test_the_context_shows_the_job_and_its_reports_are_stored_even_of_a_short_job(harness: WorkerHarness) -> None:
+    @harness.job
     async def talks(ctx: Context, word: str) -> dict[str, Any]:
         ctx.progress(0.5, "half")
         ctx.log(word)
         return {"id": ctx.job_id, "tenant": ctx.tenant, "fence": ctx.fence, "kind": ctx.kind}
 
-    (job_id,) = shop.enqueue(talks.using(tenant="acme").build(word="hello"))
-    shop.drain()
-    job = shop.get(job_id)
+    (job_id,) = harness.enqueue(talks.using(tenant="acme").build(word="hello"))
+    harness.drain()
+    job = harness.get(job_id)
     assert job.result == {"id": job_id, "tenant": "acme", "fence": 1, "kind": "talks"}
     assert (job.progress, job.progress_note, job.log_tail) == (0.5, "half", "hello")
 
 
-def test_middleware_wraps_async_and_sync_handlers_outermost_first(shop: Workshop) -> None:
+def test_middleware_wraps_async_and_sync_handlers_outermost_first(harness: WorkerHarness) -> None:
     seen: list[str] = []
 
     async def outer(ctx: Context, call_next: Any) -> Any:
@@ -324,64 +326,64 @@ def test_middleware_wraps_async_and_sync_handlers_outermost_first(shop: Workshop
         seen.append("inner")
         return await call_next()
 
-    @shop.job
+    @harness.job
     async def a() -> None:
         raise ValueError("a")
 
-    @shop.job
+    @harness.job
     def b() -> str:
         return "b"
 
-    ids = shop.enqueue(a.build())
-    shop.drain(middleware=[outer, inner])
-    ids += shop.enqueue(b.build())
-    shop.drain(middleware=[outer, inner])
+    ids = harness.enqueue(a.build())
+    harness.drain(middleware=[outer, inner])
+    ids += harness.enqueue(b.build())
+    harness.drain(middleware=[outer, inner])
     assert seen == ["outer a", "inner", "outer saw a", "outer b", "inner"]
-    assert [shop.get(job_id).result for job_id in ids] == ["mended", "b"]
+    assert [harness.get(job_id).result for job_id in ids] == ["mended", "b"]
 
 
-def test_an_unknown_kind_is_given_back_unattempted_with_one_warning(shop: Workshop, lines: Any) -> None:
-    ids = shop.enqueue(*(NewJob(id=new_id(), kind="of_tomorrow") for _ in range(30)))
-    assert shop.drain() == Summary()
+def test_an_unknown_kind_is_given_back_unattempted_with_one_warning(harness: WorkerHarness, lines: Any) -> None:
+    ids = harness.enqueue(*(NewJob(id=new_id(), kind="of_tomorrow") for _ in range(30)))
+    assert harness.drain() == Summary()
     for job_id in ids:
-        job = shop.get(job_id)
-        assert (job.status, job.tries, job.losses, shop.attempts(job_id)) == ("scheduled", 0, 0, [])
+        job = harness.get(job_id)
+        assert (job.status, job.tries, job.losses, harness.attempts(job_id)) == ("scheduled", 0, 0, [])
     (warning,) = lines('"of_tomorrow"')
     assert warning.levelname == "WARNING"
 
 
-def test_an_execution_leaves_nothing_for_the_garbage_collector(shop: Workshop) -> None:
+def test_an_execution_leaves_nothing_for_the_garbage_collector(harness: WorkerHarness) -> None:
     tasks: list[weakref.ref[Any]] = []
 
-    @shop.job
+    @harness.job
     async def noted() -> None:
         tasks.append(weakref.ref(asyncio.current_task()))
 
-    shop.enqueue(*(noted.build() for _ in range(5)))
+    harness.enqueue(*(noted.build() for _ in range(5)))
     gc.collect()
     gc.disable()
     try:
-        assert shop.drain() == Summary(succeeded=5)
+        assert harness.drain() == Summary(succeeded=5)
         assert [task() for task in tasks] == [None] * 5
     finally:
         gc.enable()
 
 
 @pytest.mark.parametrize("own", [None, (5_000, 7, 7), (50_000, 5, 5)], ids=["default", "lower", "higher"])
-def test_the_collector_looks_less_often_while_a_process_is_a_worker(shop: Workshop, own: Any) -> None:
+def test_the_collector_looks_less_often_while_a_process_is_a_worker(harness: WorkerHarness, own: Any) -> None:
     seen: list[int] = []
 
-    @shop.job
+    @harness.job
     async def look() -> None:
         seen.append(gc.get_threshold()[0])
 
-    shop.enqueue(look.build())
+    harness.enqueue(look.build())
     before = gc.get_threshold()
     if own is not None:
         gc.set_threshold(*own)
     try:
         chosen, frozen = gc.get_threshold(), gc.get_freeze_count()
-        assert run_worker(shop.worker(), until_idle=True) == Summary(succeeded=1)
+        assert run_worker(harness.worker(), until_idle=True) == Summary(succeeded=1)
         assert (gc.get_threshold(), gc.get_freeze_count()) == (chosen, frozen)
     finally:
         gc.set_threshold(*before)

@@ -13,7 +13,7 @@ from headway.model.ids import new_id
 from headway.model.job import NewJob, Settlement
 from headway.store.postgres import store as postgres_store
 from headway.worker import Summary
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 
 def _watch(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> dict[int, list[Settlement]]:
@@ -32,23 +32,23 @@ def _watch(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> dict[int, lis
     return settling
 
 
-def test_large_outcomes_are_written_in_batches_of_few(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_outcomes_are_written_in_batches_of_few(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.worker.settle.BATCH_BYTES", 300_000)
-    store = FaultyStore(shop.store)
+    store = FaultyStore(harness.store)
     settling = _watch(store, monkeypatch)
 
-    @shop.job
+    @harness.job
     async def works() -> str:
         return "x" * 100_000
 
-    shop.enqueue(*(works.build() for _ in range(30)))
-    assert shop.drain(store=store, queues={"default": 30}) == Summary(succeeded=30)
+    harness.enqueue(*(works.build() for _ in range(30)))
+    assert harness.drain(store=store, queues={"default": 30}) == Summary(succeeded=30)
     assert max(len(batch) for batch in settling.values()) == 2  # with its quotes, the third is over it
 
 
-def test_nothing_is_claimed_while_large_outcomes_wait(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_claimed_while_large_outcomes_wait(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.worker.settle.BACKLOG_BYTES", 250_000)
-    store = FaultyStore(shop.store)
+    store = FaultyStore(harness.store)
     settling = _watch(store, monkeypatch)
     away = [True]
     began: list[int] = []
@@ -58,41 +58,43 @@ def test_nothing_is_claimed_while_large_outcomes_wait(shop: Workshop, monkeypatc
 
     store.refuses = refuse
 
-    @shop.job
+    @harness.job
     async def works(number: int) -> str:
         began.append(number)
         return "x" * 100_000
 
-    worker = shop.worker(store=store, queues={"default": 1})
+    worker = harness.worker(store=store, queues={"default": 1})
 
     async def story() -> None:
-        ids = shop.enqueue(*(works.build(number) for number in range(6)))
-        await shop.until(lambda: worker._settler.backlog >= 3)
+        ids = harness.enqueue(*(works.build(number) for number in range(6)))
+        await harness.until(lambda: worker._settler.backlog >= 3)
         await worker._fetcher._round()
         assert (began, worker._settler.backlog) == ([0, 1, 2], 3)
         away[0] = False
-        await shop.until(lambda: all(shop.get(job_id).status == "succeeded" for job_id in ids))
-        await shop.until(lambda: worker._settler._size == 0)
+        await harness.until(lambda: all(harness.get(job_id).status == "succeeded" for job_id in ids))
+        await harness.until(lambda: worker._settler._size == 0)
 
-    shop.while_working(worker, story)
+    harness.while_working(worker, story)
 
 
-def test_what_the_database_fails_at_is_tried_in_smaller_parts(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = FaultyStore(shop.store)
+def test_what_the_database_fails_at_is_tried_in_smaller_parts(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FaultyStore(harness.store)
     settling = _watch(store, monkeypatch)
     store.refuses = lambda op: StoreFailed("too slow") if len(settling.get(id(op), ())) > 3 else None
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
-    shop.enqueue(*(works.build() for _ in range(40)))
-    assert shop.drain(store=store, queues={"default": 40}) == Summary(succeeded=40)
+    harness.enqueue(*(works.build() for _ in range(40)))
+    assert harness.drain(store=store, queues={"default": 40}) == Summary(succeeded=40)
 
 
 def test_an_outcome_that_the_database_fails_at_is_kept_and_not_condemned(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = FaultyStore(shop.store)
+    store = FaultyStore(harness.store)
     settling = _watch(store, monkeypatch)
     failures: list[Any] = []
 
@@ -104,33 +106,33 @@ def test_an_outcome_that_the_database_fails_at_is_kept_and_not_condemned(
 
     store.refuses = fail
 
-    @shop.job
+    @harness.job
     async def gives(what: str) -> str:
         return what
 
-    ids = shop.enqueue(*(gives.build("unlucky" if number == 2 else "fine") for number in range(5)))
-    assert shop.drain(store=store) == Summary(succeeded=5)
+    ids = harness.enqueue(*(gives.build("unlucky" if number == 2 else "fine") for number in range(5)))
+    assert harness.drain(store=store) == Summary(succeeded=5)
     assert len(failures) == 8
-    assert {(shop.get(job_id).status, shop.get(job_id).fence) for job_id in ids} == {("succeeded", 1)}
+    assert {(harness.get(job_id).status, harness.get(job_id).fence) for job_id in ids} == {("succeeded", 1)}
 
 
 # as PostgreSQL itself fails
 
 
 @pytest.fixture
-def pg(postgres_store: Any) -> Workshop:
-    return Workshop(postgres_store)
+def pg(postgres_store: Any) -> WorkerHarness:
+    return WorkerHarness(postgres_store)
 
 
-def _on_every_attempt(shop: Workshop, body: str) -> None:
+def _on_every_attempt(harness: WorkerHarness, body: str) -> None:
     """Somebody's trigger on what a settle writes."""
-    with psycopg.connect(shop.store.url, autocommit=True) as conn:
+    with psycopg.connect(harness.store.url, autocommit=True) as conn:
         conn.execute("create sequence public.calls")
         conn.execute(f"create function public.hinder() returns trigger language plpgsql as $$ begin {body} end $$")
         conn.execute("create trigger hinder before insert on headway.attempts for each row execute function hinder()")
 
 
-def test_under_a_statement_timeout_outcomes_are_written_in_batches_that_meet_it(pg: Workshop) -> None:
+def test_under_a_statement_timeout_outcomes_are_written_in_batches_that_meet_it(pg: WorkerHarness) -> None:
     _on_every_attempt(pg, "perform pg_catalog.pg_sleep(0.02); return new;")
 
     @pg.job
@@ -145,7 +147,7 @@ def test_under_a_statement_timeout_outcomes_are_written_in_batches_that_meet_it(
 
 
 @pytest.mark.parametrize("code", ["XX000", "53200", "P0001"])
-def test_an_internal_error_is_not_the_jobs_fault(pg: Workshop, code: str) -> None:
+def test_an_internal_error_is_not_the_jobs_fault(pg: WorkerHarness, code: str) -> None:
     _on_every_attempt(
         pg,
         f"if nextval('public.calls') <= 12 then raise 'lookup failed' using errcode = '{code}'; end if; return new;",
@@ -161,7 +163,7 @@ def test_an_internal_error_is_not_the_jobs_fault(pg: Workshop, code: str) -> Non
 
 
 @pytest.mark.parametrize("code", ["22P02", "54000"])
-def test_an_error_of_its_data_ends_that_job_alone(pg: Workshop, code: str) -> None:
+def test_an_error_of_its_data_ends_that_job_alone(pg: WorkerHarness, code: str) -> None:
     _on_every_attempt(
         pg, f"if new.status = 'succeeded' then raise 'unfit' using errcode = '{code}'; end if; return new;"
     )
@@ -175,7 +177,7 @@ def test_an_error_of_its_data_ends_that_job_alone(pg: Workshop, code: str) -> No
 
 
 def test_what_is_too_large_for_one_statement_is_refused_before_it_is_sent(
-    pg: Workshop, monkeypatch: pytest.MonkeyPatch
+    pg: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres_store, "_LARGEST", 10_000)
     jobs = [NewJob(id=new_id(), kind="k", payload='"' + "x" * 900 + '"') for _ in range(20)]

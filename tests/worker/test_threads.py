@@ -12,7 +12,7 @@ import pytest
 from headway import Context, Done
 from headway.worker import Summary
 from headway.worker.run import Runner
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
@@ -20,19 +20,21 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[Runner.__module__], "STUBBORN_S", 0.02)
 
 
-def stopped_while_it_runs(shop: Workshop, kind: Any, started: threading.Event, **settings: Any) -> tuple[str, Summary]:
+def stopped_while_it_runs(
+    harness: WorkerHarness, kind: Any, started: threading.Event, **settings: Any
+) -> tuple[str, Summary]:
     async def story() -> str:
-        (job_id,) = shop.enqueue(kind.build())
+        (job_id,) = harness.enqueue(kind.build())
         await asyncio.to_thread(started.wait, 20)
         return job_id
 
-    return shop.while_working(shop.worker(settings=settings), story)
+    return harness.while_working(harness.worker(settings=settings), story)
 
 
-def test_a_function_that_returns_because_the_worker_stops_is_given_back(shop: Workshop) -> None:
+def test_a_function_that_returns_because_the_worker_stops_is_given_back(harness: WorkerHarness) -> None:
     started = threading.Event()
 
-    @shop.job
+    @harness.job
     def works(ctx: Context) -> str:
         assert not ctx.stopping
         started.set()
@@ -41,67 +43,67 @@ def test_a_function_that_returns_because_the_worker_stops_is_given_back(shop: Wo
         assert not ctx.canceled, "that comes after the grace"
         return "half of it"
 
-    job_id, summary = stopped_while_it_runs(shop, works, started)
-    job = shop.get(job_id)
+    job_id, summary = stopped_while_it_runs(harness, works, started)
+    job = harness.get(job_id)
     assert (job.status, job.result, job.tries, job.losses) == ("queued", None, 0, 0)
-    assert (shop.last(job_id).status, summary) == ("released", Summary(released=1))
-    assert "the worker stops" in (shop.last(job_id).error or "")
+    assert (harness.last(job_id).status, summary) == ("released", Summary(released=1))
+    assert "the worker stops" in (harness.last(job_id).error or "")
 
 
-def test_so_is_an_async_one(shop: Workshop) -> None:
+def test_so_is_an_async_one(harness: WorkerHarness) -> None:
     started = threading.Event()
 
-    @shop.job
+    @harness.job
     async def works(ctx: Context) -> None:
         started.set()
         while not ctx.stopping:
             await asyncio.sleep(0.01)
 
-    job_id, _ = stopped_while_it_runs(shop, works, started)
-    assert shop.get(job_id).status == "queued"
+    job_id, _ = stopped_while_it_runs(harness, works, started)
+    assert harness.get(job_id).status == "queued"
 
 
-def test_a_function_that_got_to_its_end_all_the_same_says_done(shop: Workshop) -> None:
+def test_a_function_that_got_to_its_end_all_the_same_says_done(harness: WorkerHarness) -> None:
     started = threading.Event()
 
-    @shop.job
+    @harness.job
     def works(ctx: Context) -> Any:
         started.set()
         while not ctx.stopping:
             threading.Event().wait(0.01)
         return Done("all of it")
 
-    job_id, _ = stopped_while_it_runs(shop, works, started)
-    assert (shop.get(job_id).status, shop.get(job_id).result) == ("succeeded", "all of it")
+    job_id, _ = stopped_while_it_runs(harness, works, started)
+    assert (harness.get(job_id).status, harness.get(job_id).result) == ("succeeded", "all of it")
 
 
-def test_a_function_that_did_not_look_has_succeeded(shop: Workshop) -> None:
+def test_a_function_that_did_not_look_has_succeeded(harness: WorkerHarness) -> None:
     started, seen = threading.Event(), threading.Event()
 
-    @shop.job
+    @harness.job
     def looks(ctx: Context) -> None:
         started.set()
         while not ctx.stopping:
             threading.Event().wait(0.01)
         seen.set()
 
-    @shop.job
+    @harness.job
     def works(ctx: Context) -> str:
         assert not ctx.stopping
         seen.wait(20)
         return "all of it"
 
-    (job_id,) = shop.enqueue(works.build())
-    stopped_while_it_runs(shop, looks, started)
-    assert shop.get(job_id).result == "all of it"
+    (job_id,) = harness.enqueue(works.build())
+    stopped_while_it_runs(harness, looks, started)
+    assert harness.get(job_id).result == "all of it"
 
 
 @pytest.mark.usefixtures("short_patience")
-def test_a_job_whose_thread_still_runs_is_nobody_elses(shop: Workshop, lines: Any) -> None:
+def test_a_job_whose_thread_still_runs_is_nobody_elses(harness: WorkerHarness, lines: Any) -> None:
     started, go_on = threading.Event(), threading.Event()
     inside: list[int] = []
 
-    @shop.job(partition="one")
+    @harness.job(partition="one")
     def stuck(ctx: Context) -> None:
         inside.append(1)
         started.set()
@@ -110,65 +112,65 @@ def test_a_job_whose_thread_still_runs_is_nobody_elses(shop: Workshop, lines: An
             assert inside == [1], "another execution of the partition ran beside it"
         inside.clear()
 
-    (job_id,) = shop.enqueue(stuck.build())
-    (next_id,) = shop.enqueue(stuck.build())
-    _, summary = stopped_while_it_runs(shop, shop.job(lambda: None, name="other"), started, grace_ms=0)
+    (job_id,) = harness.enqueue(stuck.build())
+    (next_id,) = harness.enqueue(stuck.build())
+    _, summary = stopped_while_it_runs(harness, harness.job(lambda: None, name="other"), started, grace_ms=0)
     assert summary.released == 0
     assert lines("a thread cannot be killed: their jobs are given back when")
     # the process goes on, and so does the thread: another worker finds nothing, also when it reaps
-    shop.drain()
-    assert [shop.get(each).status for each in (job_id, next_id)] == ["running", "queued"]
-    assert len(shop.store.run(shop.store.ops.workers())) == 1
+    harness.drain()
+    assert [harness.get(each).status for each in (job_id, next_id)] == ["running", "queued"]
+    assert len(harness.store.run(harness.store.ops.workers())) == 1
 
     async def back() -> None:
-        await shop.until_status(job_id, "queued")
-        await shop.until(lambda: shop.store.run(shop.store.ops.workers()) == [])
+        await harness.until_status(job_id, "queued")
+        await harness.until(lambda: harness.store.run(harness.store.ops.workers()) == [])
 
     go_on.set()
-    shop.run(back())
-    assert (shop.last(job_id).status, shop.get(job_id).losses) == ("released", 0)
-    shop.drain()
-    assert [shop.get(each).status for each in (job_id, next_id)] == ["succeeded", "succeeded"]
+    harness.run(back())
+    assert (harness.last(job_id).status, harness.get(job_id).losses) == ("released", 0)
+    harness.drain()
+    assert [harness.get(each).status for each in (job_id, next_id)] == ["succeeded", "succeeded"]
 
 
-def test_a_function_past_its_timeout_is_given_time_to_end(shop: Workshop) -> None:
+def test_a_function_past_its_timeout_is_given_time_to_end(harness: WorkerHarness) -> None:
     ended = threading.Event()
 
-    @shop.job(timeout="20ms", max_attempts=1)
+    @harness.job(timeout="20ms", max_attempts=1)
     def looks(ctx: Context) -> str:
         while not ctx.canceled:
             threading.Event().wait(0.01)
         ended.set()
         return "too late"
 
-    (job_id,) = shop.enqueue(looks.build())
-    shop.drain()
+    (job_id,) = harness.enqueue(looks.build())
+    harness.drain()
     assert ended.is_set()
-    assert (shop.get(job_id).status, shop.last(job_id).status) == ("dead", "timeout")
+    assert (harness.get(job_id).status, harness.last(job_id).status) == ("dead", "timeout")
 
 
 @pytest.mark.usefixtures("short_patience")
-def test_a_partition_waits_for_a_function_past_its_timeout(shop: Workshop, lines: Any) -> None:
+def test_a_partition_waits_for_a_function_past_its_timeout(harness: WorkerHarness, lines: Any) -> None:
     go_on, others = threading.Event(), threading.Event()
 
-    @shop.job(timeout="20ms", max_attempts=1, partition="one")
+    @harness.job(timeout="20ms", max_attempts=1, partition="one")
     def stuck() -> None:
         go_on.wait(20)
         assert not others.is_set()
 
-    @shop.job(partition="one")
+    @harness.job(partition="one")
     def other() -> None:
         others.set()
 
     async def story() -> str:
-        (job_id,) = shop.enqueue(stuck.build())
-        await shop.until_status(job_id, "running")
-        shop.enqueue(other.build())
-        await shop.until(lambda: bool(lines("other jobs wait for its end")))
-        assert shop.get(job_id).status == "running"
+        (job_id,) = harness.enqueue(stuck.build())
+        await harness.until_status(job_id, "running")
+        harness.enqueue(other.build())
+        await harness.until(lambda: bool(lines("other jobs wait for its end")))
+        assert harness.get(job_id).status == "running"
         go_on.set()
-        await shop.until(others.is_set)
+        await harness.until(others.is_set)
         return job_id
 
-    job_id, _ = shop.while_working(shop.worker(), story)
-    assert shop.last(job_id).status == "timeout"
+    job_id, _ = harness.while_working(harness.worker(), story)
+    assert harness.last(job_id).status == "timeout"

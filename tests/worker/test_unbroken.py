@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.worker import Summary
-from tests.worker_harness import FaultyStore, Workshop
+from tests.worker_harness import FaultyStore, WorkerHarness
 
 
 class Raising(logging.Handler):
@@ -38,77 +38,77 @@ def raising() -> Iterator[Raising]:
     logger.removeHandler(handler)
 
 
-def test_a_log_handler_that_raises_changes_nothing_for_jobs(shop: Workshop, raising: Raising) -> None:
-    @shop.job(max_attempts=1)
+def test_a_log_handler_that_raises_changes_nothing_for_jobs(harness: WorkerHarness, raising: Raising) -> None:
+    @harness.job(max_attempts=1)
     async def fails() -> None:
         raise ValueError("no")
 
-    @shop.job(max_attempts=1, timeout="10ms")
+    @harness.job(max_attempts=1, timeout="10ms")
     async def hangs() -> None:
         await asyncio.Event().wait()
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
-    ids = shop.enqueue(fails.build(), hangs.build(), works.build())
-    assert shop.drain() == Summary(succeeded=1, dead=2)
-    assert [shop.get(job_id).status for job_id in ids] == ["dead", "dead", "succeeded"]
+    ids = harness.enqueue(fails.build(), hangs.build(), works.build())
+    assert harness.drain() == Summary(succeeded=1, dead=2)
+    assert [harness.get(job_id).status for job_id in ids] == ["dead", "dead", "succeeded"]
     assert raising.raised
 
 
-def test_a_worker_outlives_a_time_without_log_server_and_database(shop: Workshop, raising: Raising) -> None:
-    store = FaultyStore(shop.store)
+def test_a_worker_outlives_a_time_without_log_server_and_database(harness: WorkerHarness, raising: Raising) -> None:
+    store = FaultyStore(harness.store)
     begun = asyncio.Event()
-    shop.hooks.on("worker.started", lambda _: begun.set())
+    harness.hooks.on("worker.started", lambda _: begun.set())
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
     async def story() -> None:
         await begun.wait()
         store.away = True
         before = raising.raised
-        await shop.until(lambda: raising.raised > before)
+        await harness.until(lambda: raising.raised > before)
         store.away = False
-        (job_id,) = shop.enqueue(works.build())
-        await shop.until_status(job_id, "succeeded")
+        (job_id,) = harness.enqueue(works.build())
+        await harness.until_status(job_id, "succeeded")
 
-    shop.while_working(shop.worker(store=store), story)
+    harness.while_working(harness.worker(store=store), story)
 
 
 @pytest.mark.parametrize("event", ["job.started", "job.settled"])
 @pytest.mark.parametrize("error", [Fatal, asyncio.CancelledError, SystemExit])
-def test_a_hook_may_raise_anything(shop: Workshop, event: str, error: type[BaseException], lines: Any) -> None:
+def test_a_hook_may_raise_anything(harness: WorkerHarness, event: str, error: type[BaseException], lines: Any) -> None:
     def hook(_: Any) -> None:
         raise error
 
     async def ahook(_: Any) -> None:
         raise error
 
-    shop.hooks.on(event, hook)
-    shop.hooks.on(event, ahook)
+    harness.hooks.on(event, hook)
+    harness.hooks.on(event, ahook)
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
-    ids = shop.enqueue(*(works.build() for _ in range(3)))
-    assert shop.drain() == Summary(succeeded=3)
-    assert [shop.get(job_id).status for job_id in ids] == ["succeeded"] * 3
+    ids = harness.enqueue(*(works.build() for _ in range(3)))
+    assert harness.drain() == Summary(succeeded=3)
+    assert [harness.get(job_id).status for job_id in ids] == ["succeeded"] * 3
     assert lines("a hook failed")
 
 
-def test_a_loop_that_was_ended_is_started_again(shop: Workshop, lines: Any) -> None:
-    store = FaultyStore(shop.store)
+def test_a_loop_that_was_ended_is_started_again(harness: WorkerHarness, lines: Any) -> None:
+    store = FaultyStore(harness.store)
 
-    @shop.job
+    @harness.job
     async def works() -> None: ...
 
     async def story() -> None:
-        await shop.until(lambda: bool(shop.store.run(shop.store.ops.workers())))
+        await harness.until(lambda: bool(harness.store.run(harness.store.ops.workers())))
         ends = iter([Fatal()])
         store.refuses = lambda op: None if op.repeatable else next(ends, None)  # type: ignore[arg-type, return-value]
-        (job_id,) = shop.enqueue(works.build())
-        await shop.until_status(job_id, "succeeded")
+        (job_id,) = harness.enqueue(works.build())
+        await harness.until_status(job_id, "succeeded")
 
-    shop.while_working(shop.worker(store=store), story)
+    harness.while_working(harness.worker(store=store), story)
     assert lines("claiming ended by itself")
