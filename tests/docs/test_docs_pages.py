@@ -78,7 +78,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,  # only ends what hangs: a busy machine is slow
         check=False,
     )
     return "" if done.returncode == 0 else done.stderr[-6000:] + done.stdout[-2000:] or f"ended with {done.returncode}"

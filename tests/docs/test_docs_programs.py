@@ -82,7 +82,7 @@ def _run(name: str, folder: Path, *arguments: str) -> str:
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,  # only ends what hangs: a busy machine is slow
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -134,7 +134,7 @@ with on_database(nightly_sync.app, {headway_url!r}), held(nightly_sync.app, at=m
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,  # only ends what hangs: a busy machine is slow
         check=False,
     )
     assert done.returncode == 0, done.stderr
