@@ -42,7 +42,7 @@ ONLY_SQLITE = {
 }
 ONLY_POSTGRES = {
     "logins, which a file does not have": (
-        "scope: ",
+        "acting_tenant: ",
         "grant_worker: ",
         "grant_app: ",
         "bound: ",

@@ -82,6 +82,6 @@ class TenantView(Verbs):
     def _opened(self) -> tuple[Store, str, Store, Results]:
         store, seen = self._app.store, self._visible_tenant
         if self._bound is None or self._bound[0] is not store or self._bound[1] != seen:
-            mine = store.bound(seen)
+            mine = store.for_tenant(seen)
             self._bound = (store, seen, mine, Results(mine))
         return self._bound

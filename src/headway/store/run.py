@@ -78,7 +78,7 @@ class Store(Protocol):
         """The same; `conn` may be async or not."""
         ...
 
-    def bound(self, tenant_id: str) -> Store:
+    def for_tenant(self, tenant_id: str) -> Store:
         """The same store in sessions that act for this tenant only (sets `headway.tenant_id` on PostgreSQL)."""
         ...
 

@@ -65,7 +65,7 @@ class PostgresStore:
     def describe(self) -> str:
         return show_url(self._url)
 
-    def bound(self, tenant_id: str) -> Store:
+    def for_tenant(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self)
 
     def with_own_connections(self) -> Store:

@@ -76,7 +76,7 @@ class SqliteStore:
     def describe(self) -> str:
         return self._path
 
-    def bound(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
+    def for_tenant(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
         return self
 
     def with_own_connections(self) -> Store:

@@ -40,7 +40,7 @@ as $$ select pg_catalog.array_agg(t.text order by t.ordinal)
 
 -- Whether a payload holds a reference to a secret, however its key is escaped. Searches the text: inside a string, the
 -- quotes of such a key would follow backslashes.
-create function headway.refers(p_payload json) returns boolean
+create function headway.refers_to_secret(p_payload json) returns boolean
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -76,7 +76,7 @@ $$;
 
 -- The tenant to act for: for a trusted caller the one it names, or null for all; for any other caller its own.
 -- Raises HW003 where the caller has no tenant, or names another one.
-create function headway.scope(p_tenant uuid) returns uuid
+create function headway.acting_tenant(p_tenant uuid) returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_set jsonb := p_change::jsonb;
   v_job headway.jobs;
 begin

@@ -87,7 +87,7 @@ begin
            array_agg(d.rate_count order by d.ordinal, d.dim), array_agg(d.rate_period_ms order by d.ordinal, d.dim),
            array_agg(d.burst order by d.ordinal, d.dim)
       into d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts
-      from headway.demands(v_ids) d;
+      from headway.limits_on(v_ids) d;
     v_gates := array(select distinct headway.gate(k) from unnest(d_keys) k);
     exit when cardinality(headway.lock_gates(v_gates)) < cardinality(v_gates);
 
@@ -100,7 +100,7 @@ begin
                       from unnest(d_ids, d_dims, d_keys, d_mosts, d_counts, d_periods, d_bursts)
                            with ordinality as u (id, dim, key, most, count, period_ms, burst, ordinal)
                      order by u.key, u.ordinal) u) a
-      cross join lateral headway.rooms(a.ids, a.dims, a.keys, a.mosts, a.counts, a.periods, a.bursts, p_now)
+      cross join lateral headway.capacities(a.ids, a.dims, a.keys, a.mosts, a.counts, a.periods, a.bursts, p_now)
         with ordinality as r (key, room, ordinal)
       cross join lateral (
         select a.counts[r.ordinal] as count, a.periods[r.ordinal] as period_ms, a.bursts[r.ordinal] as burst) f;

@@ -64,7 +64,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_scope uuid := headway.scope(null);
+  v_scope uuid := headway.acting_tenant(null);
   v_own uuid := coalesce(v_scope, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_tenant uuid;
   v_slug text;
@@ -113,7 +113,7 @@ begin
       select distinct coalesce(t.id, v_own), coalesce(t.slug, t.id::text)
         from unnest(p_tenants, p_slugs) as t (id, slug)
     loop
-      perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
+      perform headway.name_tenant(headway.acting_tenant(v_tenant), v_slug, v_now);
     end loop;
   end if;
   perform

@@ -108,7 +108,7 @@ as $$
 #variable_conflict use_variable
 declare
   v_seat boolean := train is not null and after is null and coalesce(alone, headway.alone())
-                    and headway.seat_is_free(headway.scope(tenant), train);
+                    and headway.seat_is_free(headway.acting_tenant(tenant), train);
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
   v_metered boolean;
@@ -121,7 +121,7 @@ begin
               headway.check_json('state', state, 1048576);
     end if;
     if not headway.trusted() then
-      tenant := headway.scope(tenant);
+      tenant := headway.acting_tenant(tenant);
       select r.queue, r.timeout_ms * interval '1 millisecond', r.partition, r.concurrency, r.concurrency_key,
              r.rate_count, r.rate_period_ms * interval '1 millisecond', r.rate_burst, r.rate_key
         into queue, timeout, partition, concurrency, concurrency_key, rate_count, rate_period, rate_burst, rate_key
@@ -132,7 +132,7 @@ begin
     end if;
   end if;
   if tenant is not null then
-    perform headway.name_tenant(headway.scope(tenant), coalesce(slug, tenant::text), headway.now());
+    perform headway.name_tenant(headway.acting_tenant(tenant), coalesce(slug, tenant::text), headway.now());
   end if;
   loop
     insert into headway.jobs (
@@ -208,7 +208,7 @@ begin
     exit when unique_key is not null and exists (
       select
         from headway.jobs o
-       where o.tenant_id = coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
+       where o.tenant_id = coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
          and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
          and o.status = any (o.unique_scope));
     -- another locomotive may have come first
@@ -222,7 +222,7 @@ begin
   return query
     select e.id, e.status, e.created
       from headway.enqueued(
-             coalesce(headway.scope(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
+             coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
              array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict], null) e;
 end
 $$;

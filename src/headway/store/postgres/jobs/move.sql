@@ -17,7 +17,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_job headway.jobs;
   v_near headway.jobs;
   v_low bigint;

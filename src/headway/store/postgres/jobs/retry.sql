@@ -13,7 +13,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_ids uuid[];
   v_old uuid[];
   v_new uuid[];
@@ -71,7 +71,7 @@ begin
       v_held := v_held || v_runs_as;
     end if;
   end loop;
-  perform headway.reopen(old, new);
+  perform headway.reopen_edges(old, new);
   if v_held is not null then
     -- a parent that is over, however it ended, does not hold back a job that is retried
     update headway.edges e
@@ -244,7 +244,7 @@ begin
       insert into headway.jobs select v_new.*;
     end;
     -- jobs that wait for the old one wait for the new one
-    perform headway.repoint(v_old.id, v_new.id);
+    perform headway.inherit_edges(v_old.id, v_new.id);
     -- the new one takes over what the old one waits, or waited, for, its role as a callback, and its unconsumed signals
     update headway.edges e
        set child_id = v_new.id

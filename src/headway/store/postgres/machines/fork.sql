@@ -6,7 +6,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_scope uuid := headway.scope(null);
+  v_scope uuid := headway.acting_tenant(null);
 begin
   update headway.jobs j
      set began = headway.began(j, p_joined)

@@ -29,7 +29,7 @@ as $$
 #variable_conflict use_column
 declare
   v_now timestamptz := headway.now();
-  v_scope uuid := headway.scope(null);
+  v_scope uuid := headway.acting_tenant(null);
   v_jobs uuid[];
   v_tenants uuid[];
   v_queues text[];
@@ -42,7 +42,7 @@ begin
      or cardinality(p_names) is distinct from cardinality(p_ids) then
     raise exception 'a signal has no name: nothing was sent' using errcode = 'HW004';
   end if;
-  if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
+  if exists (select from unnest(p_payloads) as u (payload) where headway.refers_to_secret(u.payload)) then
     raise exception 'the data of a signal holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was sent'
       using errcode = 'HW007';
   end if;
@@ -50,7 +50,7 @@ begin
     perform headway.check_json('payload', u.payload, 1048576) from unnest(p_payloads) as u (payload);
   end if;
   if p_tenants is not null then
-    perform headway.scope(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;
+    perform headway.acting_tenant(t.id) from (select distinct u.id from unnest(p_tenants) as u (id)) t;
   end if;
 
   select array_agg(j.id order by u.ordinal), array_agg(j.tenant_id order by u.ordinal), array_agg(j.queue order by u.ordinal)

@@ -2,7 +2,7 @@
 
 -- What limits each of these jobs: a row for each of its keys that has a limit. dim is the sort of the key: 1 partition,
 -- 2 concurrency key, 3 kind, 4 tenant, 5 rate.
-create function headway.demands(p_ids uuid[])
+create function headway.limits_on(p_ids uuid[])
 returns table (
   ordinal bigint, id uuid, dim integer, key text, most integer, rate_count integer, rate_period_ms bigint, burst integer
 )
@@ -39,7 +39,7 @@ $$;
 
 -- How many more may start under each of these keys now; p_ids has one job of each key. Called under the keys' gates, in
 -- a statement after the one that locked them.
-create function headway.rooms(
+create function headway.capacities(
   p_ids uuid[], p_dims integer[], p_keys text[], p_most integer[], p_counts integer[], p_periods_ms bigint[],
   p_bursts integer[], p_now timestamptz
 ) returns table (key text, room double precision)
@@ -83,13 +83,13 @@ end
 $$;
 
 -- The same for one job and one of its keys; null if that does not limit it.
-create function headway.room(p_id uuid, p_key text, p_now timestamptz) returns double precision
+create function headway.capacity(p_id uuid, p_key text, p_now timestamptz) returns double precision
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
   select r.room
-    from headway.demands(array[p_id]) d
-    cross join lateral headway.rooms(
+    from headway.limits_on(array[p_id]) d
+    cross join lateral headway.capacities(
       array[d.id], array[d.dim], array[d.key], array[d.most], array[d.rate_count], array[d.rate_period_ms],
       array[d.burst], p_now) r
    where d.key = p_key

@@ -26,7 +26,7 @@ begin
           or j.status = 'canceled' and j.on_canceled = 'hold')
   on conflict do nothing;
 
-  select e.tenants, e.trains, e.groups into v_tenants, v_trains, v_groups from headway.ended(p_ids) e;
+  select e.tenants, e.trains, e.groups into v_tenants, v_trains, v_groups from headway.trains_and_groups_of(p_ids) e;
   select p_left || array_agg(k.key)
     into v_keys
     from headway.jobs j
@@ -55,7 +55,7 @@ declare
   v_trains text[];
   v_groups uuid[];
 begin
-  select e.tenants, e.trains, e.groups into v_tenants, v_trains, v_groups from headway.ended(p_ids) e;
+  select e.tenants, e.trains, e.groups into v_tenants, v_trains, v_groups from headway.trains_and_groups_of(p_ids) e;
   if v_groups is not null then
     perform headway.stop_groups_later(v_groups);
   end if;
@@ -80,7 +80,7 @@ $$;
 
 -- Of these jobs, those that are over: their trains, and their groups that a failure stops. An at_most_once job that
 -- failed is not over where another job retries it.
-create function headway.ended(p_ids uuid[], out tenants uuid[], out trains text[], out groups uuid[])
+create function headway.trains_and_groups_of(p_ids uuid[], out tenants uuid[], out trains text[], out groups uuid[])
 language plpgsql stable -- which keeps its plan
 set search_path = pg_catalog, pg_temp
 as $$

@@ -14,7 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid := coalesce(headway.acting_tenant(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
 begin
   if p_tenant is not null then
     perform headway.name_tenant(v_tenant, coalesce(p_slug, v_tenant::text), v_now);
@@ -167,7 +167,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_group headway.groups;
   v_ids uuid[];
 begin
@@ -208,7 +208,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_group headway.groups;
   v_ids uuid[];
   v_old uuid[];

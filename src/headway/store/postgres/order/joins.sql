@@ -80,7 +80,7 @@ begin
   -- where a new job retries an at_most_once parent that failed, its children wait for that one
   select array_agg(m.id)
     into v_moved
-    from (select c.id, headway.repoint(p.id, c.id)
+    from (select c.id, headway.inherit_edges(p.id, c.id)
             from unnest(v_parents, v_statuses) as p (id, status)
             join headway.jobs c on c.retry_of = p.id
            where p.status = 'failed') m;
@@ -267,7 +267,7 @@ end
 $$;
 
 -- Make the jobs that wait for one job wait for another instead.
-create function headway.repoint(p_old uuid, p_new uuid) returns void
+create function headway.inherit_edges(p_old uuid, p_new uuid) returns void
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -280,7 +280,7 @@ as $$
 $$;
 
 -- Make the jobs that still wait for one of these retried jobs wait for it again, by the id that runs now.
-create function headway.reopen(p_old uuid[], p_new uuid[]) returns void
+create function headway.reopen_edges(p_old uuid[], p_new uuid[]) returns void
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -311,5 +311,5 @@ as $$
      and u.old <> u.new
      and e.fence = 0
      and e.state = 'failed';
-  select headway.repoint(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
+  select headway.inherit_edges(u.old, u.new) from unnest(p_old, p_new) as u (old, new) where u.old <> u.new;
 $$;

@@ -95,10 +95,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_parts text[] := regexp_match(p_key, '^.:([^|]*)(?:\|(.*))?$');
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
 begin
   -- raises HW003 for another tenant's key
-  perform headway.scope(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
+  perform headway.acting_tenant(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
   case left(p_key, 1)
     when 'p' then
       select count(*) into running

@@ -89,7 +89,7 @@ as $$
 declare
   v_bucket headway.buckets;
   v_first headway.jobs;
-  v_demand record;
+  v_limit record;
   v_room double precision;
 begin
   for v_bucket in
@@ -105,7 +105,7 @@ begin
       update headway.buckets b set wake_at = null where b.key = v_bucket.key;
       continue;
     end if;
-    select d.* into v_demand from headway.demands(array[v_first.id]) d where d.key = v_bucket.key;
+    select d.* into v_limit from headway.limits_on(array[v_first.id]) d where d.key = v_bucket.key;
     if not found then
       -- the rate is gone
       update headway.jobs j set limited_by = null where j.limited_by = v_bucket.key;
@@ -113,7 +113,7 @@ begin
       continue;
     end if;
     v_room := headway.rate_room(
-      v_bucket, v_demand.rate_count, v_demand.rate_period_ms, v_demand.burst, p_now);
+      v_bucket, v_limit.rate_count, v_limit.rate_period_ms, v_limit.burst, p_now);
     if v_room >= 1 then
       perform headway.admit(array_fill(v_bucket.key, array[floor(v_room)::integer]));
     end if;
@@ -121,7 +121,7 @@ begin
     update headway.buckets b
        set wake_at = case when found
                           then headway.rate_next(
-                                 v_bucket, v_demand.rate_count, v_demand.rate_period_ms, v_demand.burst, p_now)
+                                 v_bucket, v_limit.rate_count, v_limit.rate_period_ms, v_limit.burst, p_now)
                      end
      where b.key = v_bucket.key;
   end loop;

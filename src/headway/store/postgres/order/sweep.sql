@@ -149,7 +149,7 @@ begin
     from aside a
     cross join lateral (select j.* from headway.jobs j where j.limited_by = a.key limit 1) first
     cross join lateral (
-      select coalesce(headway.room(first.id, a.key, v_now), 1) as room,
+      select coalesce(headway.capacity(first.id, a.key, v_now), 1) as room,
              exists (select from headway.arrivals o where a.key = any (o.keys))
              or exists (select from headway.buckets b where b.key = a.key and b.wake_at is not null)
              or exists (

@@ -194,7 +194,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid := coalesce(headway.acting_tenant(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
 begin
   insert into headway.holds (tenant_id, train, since, reason, actor)
   values (v_tenant, p_train, v_now, p_reason, p_actor)
@@ -211,7 +211,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid := coalesce(headway.acting_tenant(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
 begin
   delete from headway.holds o where o.tenant_id = v_tenant and o.train = p_train;
   if not found then
@@ -233,7 +233,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_job headway.jobs;
 begin
   select j.*
@@ -279,7 +279,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := coalesce(headway.scope(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_tenant uuid := coalesce(headway.acting_tenant(p_tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_ids uuid[];
   v_last bigint;
 begin

@@ -56,7 +56,7 @@ begin
          updated_at = v_now
    where d.kind = p_kind;
   insert into headway.audit (at, actor, action, detail)
-  values (v_now, p_actor, 'definition.changed', headway.changes(p_kind, p_change));
+  values (v_now, p_actor, 'definition.changed', headway.fields_changed(p_kind, p_change));
 exception when check_violation or not_null_violation or data_exception or statement_too_complex then
   get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
   raise exception using errcode = 'HW004', message = headway.not_valid('definition', p_kind, v_constraint, v_message);
@@ -64,7 +64,7 @@ end
 $$;
 
 -- What the audit says of a change: the name that it had, and the fields.
-create function headway.changes(p_name text, p_change json) returns text
+create function headway.fields_changed(p_name text, p_change json) returns text
 language sql immutable
 set search_path = pg_catalog, pg_temp
 as $$

@@ -21,7 +21,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_own uuid := coalesce(headway.scope(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+  v_own uuid := coalesce(headway.acting_tenant(null), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
   v_tenant uuid;
   v_slug text;
   v_name text;
@@ -47,7 +47,7 @@ begin
   if not p_checked then
     perform headway.check_json('data of an event', u.payload, 1048576) from unnest(p_payloads) as u (payload);
   end if;
-  if exists (select from unnest(p_payloads) as u (payload) where headway.refers(u.payload)) then
+  if exists (select from unnest(p_payloads) as u (payload) where headway.refers_to_secret(u.payload)) then
     raise exception 'the data of an event holds a reference to a secret ("$secret"), which only payloads of jobs, templates and triggers may: nothing was emitted'
       using errcode = 'HW007';
   end if;
@@ -57,7 +57,7 @@ begin
         from unnest(p_tenants, p_slugs) as t (id, slug)
        where t.id is not null
     loop
-      perform headway.name_tenant(headway.scope(v_tenant), v_slug, v_now);
+      perform headway.name_tenant(headway.acting_tenant(v_tenant), v_slug, v_now);
     end loop;
   end if;
   v_metered := headway.lock_event_quotas(coalesce(p_tenants, array[v_own]), v_own);
@@ -157,7 +157,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_ids uuid[];
 begin
   select array_agg(l.id)

@@ -237,7 +237,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
 begin
   perform
      from headway.triggers t
@@ -259,7 +259,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_trigger headway.triggers;
 begin
   select t.*
@@ -293,7 +293,7 @@ set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
 begin
   perform
      from headway.triggers t
@@ -335,7 +335,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_trigger headway.triggers;
 begin
   select t.*

@@ -19,7 +19,7 @@ begin
   v_new.options := '{}';
   begin
     v_new := json_populate_record(v_new, p_template);
-    v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+    v_new.tenant_id := coalesce(headway.acting_tenant(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
     v_new.revision := 1;
     v_new.created_at := v_now;
     v_new.updated_at := v_now;
@@ -63,7 +63,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_old headway.templates;
   v_new headway.templates;
   v_constraint text;
@@ -107,7 +107,7 @@ begin
       raise exception using errcode = 'HW004', message = headway.not_valid('template', v_new.name, v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_old.tenant_id, v_now, p_actor, 'template.changed', headway.changes(v_old.name, p_change));
+  values (v_old.tenant_id, v_now, p_actor, 'template.changed', headway.fields_changed(v_old.name, p_change));
   return true;
 end
 $$;
@@ -119,7 +119,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_old headway.templates;
   v_names text[];
 begin

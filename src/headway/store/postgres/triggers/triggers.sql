@@ -28,7 +28,7 @@ begin
   v_new.dedupe_window_ms := 300000;
   begin
     v_new := json_populate_record(v_new, p_trigger);
-    v_new.tenant_id := coalesce(headway.scope(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
+    v_new.tenant_id := coalesce(headway.acting_tenant(v_new.tenant_id), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');
     v_new.origin := 'stored';
     v_new.revision := 1;
     v_new.created_at := v_now;
@@ -106,7 +106,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_old headway.triggers;
   v_new headway.triggers;
   v_constraint text;
@@ -176,7 +176,7 @@ begin
       raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_new.name, v_constraint, v_message);
   end;
   insert into headway.audit (tenant_id, at, actor, action, detail)
-  values (v_old.tenant_id, v_now, p_actor, 'trigger.changed', headway.changes(v_old.name, p_change));
+  values (v_old.tenant_id, v_now, p_actor, 'trigger.changed', headway.fields_changed(v_old.name, p_change));
   return true;
 end
 $$;
@@ -187,7 +187,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_old headway.triggers;
 begin
   delete from headway.triggers t
