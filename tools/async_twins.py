@@ -20,7 +20,19 @@ APP = ROOT / "src" / "headway" / "app"
 AIO = APP / "aio"
 # in an order in which each finds its bases done
 SOURCES = (
-    *("tenants", "base", "enqueue", "jobs", "queues", "machines", "trains", "group_handle", "groups", "limits"),
+    *(
+        "tenants",
+        "base",
+        "enqueue",
+        "jobs",
+        "delete",
+        "queues",
+        "machines",
+        "trains",
+        "group_handle",
+        "groups",
+        "limits",
+    ),
     *(
         "reservation",
         "run_now",

@@ -301,6 +301,10 @@ class Db(MachineCalls, TriggerCalls):
     def running_in(self, queue: str = "default") -> int:
         return self.run(self.ops.running_in(queue))
 
+    def delete(self, *ids: str, tenant_id: str | None = None, **why: Any) -> dict[str, str]:
+        why = {"reason": None, "actor": None} | why
+        return self.run(self.ops.delete(ids, tenant_id=tenant_id, **why))
+
     def find(self, *, limit: int = 10_000, before_id: str | None = None, **where: Any) -> list[Job]:
         return self.run(self.ops.find(Filter(**where), limit=limit, before_id=before_id))
 

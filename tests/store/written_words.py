@@ -8,7 +8,7 @@ from typing import Any
 from headway.model.definition import NewDefinition
 from tests.store.conftest import new_group, new_job
 from tests.store.machines.machine_calls import new_signal
-from tests.store.refusal_cases import GROUP, A, B, C, E
+from tests.store.refusal_cases import GROUP, A, B, C, D, E
 from tests.store.triggers.trigger_calls import handling, new_event, new_fire
 
 
@@ -91,6 +91,10 @@ def the_audit_of_jobs(db: Any) -> str:
     db.cancel(A, actor="ann", reason="enough")
     db.cancel(B)
     db.retry(A, actor="bob")
+    db.enqueue_all([new_job(id=D, kind="report"), new_job(id=E)])
+    db.cancel(B, D, E)
+    db.delete(D, actor="ann")
+    db.delete(B, E, A, actor="ann", reason="enough")
     return _log(db)
 
 

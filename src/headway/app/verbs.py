@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headway.app.aio.backfill import AsyncBackfillVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
+from headway.app.aio.delete import AsyncDeleteVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.aio.events import AsyncEventVerbs
 from headway.app.aio.groups import AsyncGroupVerbs
-from headway.app.aio.jobs import AsyncJobVerbs
 from headway.app.aio.limits import AsyncLimitVerbs
 from headway.app.aio.machines import AsyncMachineVerbs
 from headway.app.aio.queues import AsyncQueueVerbs
@@ -20,7 +20,7 @@ from headway.app.reservations import ReservationVerbs
 
 
 class Verbs(
-    AsyncJobVerbs,
+    AsyncDeleteVerbs,
     AsyncMachineVerbs,
     AsyncTrainVerbs,
     AsyncGroupVerbs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -65,3 +66,15 @@ def limit_set(limit: Limit) -> str:
         words.append(f"burst {limit.rate_burst}")
     words += [f"{name} {most}" for name, most in limit.quotas.items()]
     return f"{limit.scope} {limit.name}: {', '.join(words) or 'none'}"
+
+
+def jobs_deleted(jobs: Sequence[tuple[str, str]], reason: str | None) -> str:
+    """The kind and status of one job, or how many there were; and why.
+
+    >>> jobs_deleted([("mail", "dead")], None)
+    'mail, dead'
+    >>> jobs_deleted([("mail", "dead"), ("report", "canceled")], "kind=mail")
+    '2 jobs: kind=mail'
+    """
+    what = ", ".join(jobs[0]) if len(jobs) == 1 else f"{len(jobs)} jobs"
+    return what if reason is None else f"{what}: {reason}"

@@ -433,6 +433,18 @@ class Stores(RuleBasedStateMachine):
         assert 0 <= wait <= 2 * min(old["backoff_base_ms"] * 2 ** old["losses"], old["backoff_cap_ms"])
         side.db.run(side.db.ops.change(job.id, Change(scheduled_for=due), tenant_id=None, actor="test"))
 
+    @precondition(lambda self: any(job["status"] in FINISHED for job in self.seen["jobs"].values()))
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        names = self._some(data)
+
+        def verb(side: Side, ops: Any) -> Any:
+            ids = [side.id(name) for name in names]
+            answer = side.db.run(ops.delete(ids, tenant_id=None, reason=None, actor="ann"))
+            return {side.name(job_id): found for job_id, found in answer.items()}
+
+        self.both(verb)
+
     @rule(status=st.sampled_from(FINISHED), older_than_ms=st.sampled_from([0, 30_000]))
     def prune(self, status: str, older_than_ms: int) -> None:
         self.both(lambda side, ops: side.db.run(ops.prune(status, older_than_ms=older_than_ms, limit=1_000)))

@@ -1,4 +1,4 @@
-"""`headway jobs`: list, show, why, change, move; see cancel_and_retry.py and logs.py for the rest."""
+"""`headway jobs`: list, show, why, change, move; see cancel_and_retry.py, delete.py and logs.py for the rest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.cli.jobs.cancel_and_retry import cancel, retry
+from headway.cli.jobs.delete import delete
 from headway.cli.jobs.job_summary import remark, when
 from headway.cli.jobs.logs import logs
 from headway.cli.program.click_classes import Group
@@ -34,11 +35,13 @@ def jobs() -> None:
     headway jobs logs -f ID
     headway jobs move ID --first
     headway jobs retry --status dead --kind welcome --dry-run
+    headway jobs delete ID
     """
 
 
 jobs.add_command(cancel)
 jobs.add_command(retry)
+jobs.add_command(delete)
 jobs.add_command(logs)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
 from headway.model.group import NewGroup
 from headway.model.job import (
@@ -153,6 +154,14 @@ class Jobs(Protocol):
         """Queue the scheduled jobs that are due, in order of their time (a new job gets its position now), and the
         machines whose Await timed out; cancel unfinished jobs whose expires_at has passed (a running one is asked to
         stop). `next_due_ms` is how long until the next of these times, or deadlines."""
+        ...
+
+    def delete(
+        self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
+    ) -> Op[dict[str, Deletion]]:
+        """Delete those of these jobs that are over, with all that prune deletes with them. Gives for each known job
+        `deleted`, or why it stays: the status of an unfinished one; `awaited`, a child whose machine waits for its
+        children; `unsettled`, one whose end has consequences that are not done yet. Audited: one entry per tenant."""
         ...
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:

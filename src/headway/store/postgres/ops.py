@@ -11,6 +11,7 @@ from headway.store.postgres.jobs.audit import AuditVerbs
 from headway.store.postgres.jobs.cancel import CancelVerbs
 from headway.store.postgres.jobs.change import ChangeVerbs
 from headway.store.postgres.jobs.claim import ClaimVerbs
+from headway.store.postgres.jobs.delete import DeleteVerbs
 from headway.store.postgres.jobs.enqueue import EnqueueVerbs
 from headway.store.postgres.jobs.move import MoveVerbs
 from headway.store.postgres.jobs.promote import PromoteVerbs
@@ -50,6 +51,7 @@ class PostgresOps(
     RetryVerbs,
     MoveVerbs,
     PromoteVerbs,
+    DeleteVerbs,
     PruneVerbs,
     ReadVerbs,
     AuditVerbs,

@@ -10,6 +10,7 @@ from headway.store.sqlite.fleet.workers import WorkerVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
+from headway.store.sqlite.jobs.delete import DeleteVerbs
 from headway.store.sqlite.jobs.enqueue import EnqueueVerbs
 from headway.store.sqlite.jobs.move import MoveVerbs
 from headway.store.sqlite.jobs.promote import PromoteVerbs
@@ -48,6 +49,7 @@ class SqliteOps(
     RetryVerbs,
     MoveVerbs,
     PromoteVerbs,
+    DeleteVerbs,
     PruneVerbs,
     ReadVerbs,
     AuditVerbs,

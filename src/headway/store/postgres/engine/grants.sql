@@ -85,6 +85,7 @@ begin
       headway.uuid7,
       headway.cancel,
       headway.change,
+      headway.delete,
       headway.enqueue_many,
       headway.enqueue_plain,
       headway.enqueue,

@@ -33,9 +33,7 @@ class PruneVerbs(Verbs):
         def steps() -> Steps[int]:
             before = self._clock.now() - older_than_ms * 1000
             rows = yield Statement(_SQL["prune"], (status, before, limit))
-            if rows:
-                yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
-                yield from _prune_ties(rows)
+            yield from delete_belongings(rows)
             return len(rows)
 
         return SqliteOp(steps, writes=True, probe=probe)
@@ -62,8 +60,12 @@ class PruneVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def _prune_ties(rows: Rows) -> Steps[None]:
-    """Remove signals, edges and groups of pruned jobs, unless others still need them."""
+def delete_belongings(rows: Rows) -> Steps[None]:
+    """Delete what belongs to deleted jobs, each (id, group_id): attempts, signals, and the edges and groups that no
+    other job needs."""
+    if not rows:
+        return
+    yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
     ids = [job_id for job_id, _ in rows]
     groups = {group_id for _, group_id in rows if group_id is not None}
     ((edges, signals),) = yield Statement(_SQL["any_ties"])

@@ -1,0 +1,48 @@
+"""Generated from app/delete.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+from typing import Unpack
+from uuid import UUID
+
+from headway.app.aio.jobs import AsyncJobVerbs
+from headway.app.delete import BATCH, DeleteVerbs, _deletable, _reason
+from headway.app.job_filters import JobFilters
+
+
+class AsyncDeleteVerbs(DeleteVerbs, AsyncJobVerbs):
+    """The async twins of the verbs of `DeleteVerbs`."""
+
+    async def adelete(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> None:
+        """Delete a finished job with its attempts and signals, for good.
+
+        Raises `NotFound`, and `NotAllowed` for a job that is not finished, or that a machine still waits for.
+        """
+        await self._aensure_known(self._own_tenant)
+        await self._arun(self._delete(job_id, reason, actor))
+
+    async def adelete_jobs(
+        self,
+        *,
+        dry_run: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+        **filters: Unpack[JobFilters],
+    ) -> int:
+        """Delete every finished job that matches, in batches; returns how many, or with `dry_run` how many match.
+
+        Needs a filter. A job that a machine still waits for stays.
+        """
+        await self._aensure_known(self._own_tenant, filters.get("tenant"))
+        wanted, why = (_deletable(filters), _reason(filters, reason))
+        done = 0
+        before: str | None = None
+        while page := (await self._arun(self._find(BATCH, before, wanted))):
+            before = page[-1].id
+            if dry_run:
+                done += len(page)
+                continue
+            ids = [job.id for job in page]
+            op = self._store.ops.delete(ids, tenant_id=self._visible_tenant, reason=why, actor=actor)
+            done += list((await self._arun(op)).values()).count("deleted")
+        return done

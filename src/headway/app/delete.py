@@ -1,0 +1,96 @@
+"""The verbs that delete finished jobs, one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+from uuid import UUID
+
+from headway.app.base import missing
+from headway.app.job_filters import JobFilters
+from headway.app.jobs import JobVerbs, at_least_one
+from headway.errors import InvalidJob
+from headway.model.codec import check_text
+from headway.model.deletion import not_deletable
+from headway.model.ids import as_id
+from headway.model.status import FINISHED, UNFINISHED
+from headway.store.ops import Op, Steps
+
+BATCH = 500
+"""How many jobs one transaction deletes."""
+
+
+class DeleteVerbs(JobVerbs):
+    """What belongs to a job goes with it, as when it is pruned. What others still need stays."""
+
+    def delete(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> None:
+        """Delete a finished job with its attempts and signals, for good.
+
+        Raises `NotFound`, and `NotAllowed` for a job that is not finished, or that a machine still waits for.
+        """
+        self._run(self._delete(job_id, reason, actor))
+
+    def delete_jobs(
+        self,
+        *,
+        dry_run: bool = False,
+        reason: str | None = None,
+        actor: str | None = None,
+        **filters: Unpack[JobFilters],
+    ) -> int:
+        """Delete every finished job that matches, in batches; returns how many, or with `dry_run` how many match.
+
+        Needs a filter. A job that a machine still waits for stays.
+        """
+        wanted, why = _deletable(filters), _reason(filters, reason)
+        done = 0
+        before: str | None = None
+        while page := self._run(self._find(BATCH, before, wanted)):
+            before = page[-1].id
+            if dry_run:
+                done += len(page)
+                continue
+            ids = [job.id for job in page]
+            op = self._store.ops.delete(ids, tenant_id=self._visible_tenant, reason=why, actor=actor)
+            done += list(self._run(op).values()).count("deleted")
+        return done
+
+    def _delete(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[None]:
+        key = as_id(job_id)
+        if reason is not None:
+            check_text(reason, "reason")
+        op = self._store.ops.delete([key], tenant_id=self._visible_tenant, reason=reason, actor=actor)
+
+        def steps() -> Steps[None]:
+            found = (yield from op.steps()).get(key) or missing(key)
+            if found != "deleted":
+                raise not_deletable(key, found)
+
+        return Op(steps, writes=True, repeatable=False)
+
+
+def _deletable(filters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The filters, for finished jobs only; raises `InvalidJob`."""
+    status = at_least_one(filters, "delete").get("status")
+    if status is None:
+        return {**filters, "status": FINISHED}
+    unfinished = sorted(({status} if isinstance(status, str) else set(status)) & set(UNFINISHED))
+    if unfinished:
+        raise InvalidJob(
+            f"status={unfinished[0]!r} is not finished, and only finished jobs can be deleted: "
+            f"use {', '.join(FINISHED)}, or cancel them first"
+        )
+    return filters
+
+
+def _reason(filters: Mapping[str, Any], reason: str | None) -> str:
+    """What the audit says: the filters, and why."""
+    if reason is not None:
+        check_text(reason, "reason")
+    given = {name: _text(value) for name, value in filters.items() if value is not None}
+    words = " ".join(f"{name}={value}" for name, value in given.items())
+    return words if reason is None else f"{words}: {reason}"
+
+
+def _text(value: Any) -> str:
+    return ",".join(sorted(map(str, value))) if isinstance(value, list | tuple | set | frozenset) else str(value)

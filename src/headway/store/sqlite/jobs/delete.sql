@@ -1,0 +1,48 @@
+-- Differs because followers that were too many for the transaction of a job's end wait for it to be there.
+
+-- name: known
+select
+  id,
+  case
+    when finished_at is null then status
+    when exists (
+      select 1
+      from edges
+      join jobs as machine
+        on machine.id = edges.child_id
+        and machine.joining = edges.fence
+        and machine.finished_at is null
+      where edges.parent_id = jobs.id
+        and edges.fence > 0
+    ) then 'awaited'
+    when exists (
+      select 1
+      from edges indexed by edges_pending
+      where parent_id = jobs.id
+        and state = 'pending'
+    ) then 'unsettled'
+    -- children that are not asked to stop yet
+    when exists (
+      select 1
+      from edges
+      join jobs as child
+        on child.id = edges.parent_id
+      where edges.child_id = jobs.id
+        and edges.fence = jobs.joining
+        and edges.state = 'pending'
+        and child.parent_id = jobs.id
+        and child.finished_at is null
+        and child.cancel_requested_at is null
+    ) then 'unsettled'
+    else 'deleted'
+  end,
+  tenant_id, kind, status
+from jobs
+where id in (select value from json_each(?1))
+  and (?2 is null or tenant_id = ?2)
+order by id;
+
+-- name: delete
+delete from jobs
+where id in (select value from json_each(?1))
+returning id, group_id;
