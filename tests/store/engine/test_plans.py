@@ -434,7 +434,7 @@ def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, w
     assert steps <= 100_000, f"{steps} steps"
 
 
-HOT = [f"jobs/{name}" for name in ("enqueue", "insert", "claim", "start", "settle", "ending", "write_endings", "reap")]
+HOT = [f"jobs/{name}" for name in ("insert", "claim", "settle", "write_endings", "reap")]
 HOT += [
     "jobs/claim_under_limits",
     "jobs/cancel",

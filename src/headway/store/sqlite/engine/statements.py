@@ -1,7 +1,7 @@
 """Loads the statements of the .sql files, by their `-- name:` headers.
 
 What several statements share, such as a list of columns, is a `-- part:`. They name it in braces: `{columns}`, or from
-another file `{jobs/start.columns}`.
+another file `{jobs/ending.running}`.
 """
 
 from __future__ import annotations

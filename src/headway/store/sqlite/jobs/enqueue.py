@@ -32,7 +32,7 @@ from headway.store.sqlite.order.limit_waiters import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
 from headway.store.sqlite.order.ties import TrainKey
 
-_SQL = statements("jobs/enqueue")
+_SQL = statements("jobs/insert")
 
 
 class EnqueueVerbs(Verbs):

@@ -26,7 +26,7 @@ select
 
 -- name: pick
 select
-  {jobs/ending.running},
+  {jobs/write_endings.running},
   kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
   (select stopping from workers where workers.id = jobs.worker_id),
   delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms

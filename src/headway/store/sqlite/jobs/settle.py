@@ -12,8 +12,15 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, json_list
 from headway.store.sqlite.jobs.claim import ClaimVerbs
-from headway.store.sqlite.jobs.ending import Ending, Running, ending, read_running
-from headway.store.sqlite.jobs.write_endings import write_attempts, write_attempts_alike, write_endings
+from headway.store.sqlite.jobs.write_endings import (
+    Ending,
+    Running,
+    ending,
+    read_running,
+    write_attempts,
+    write_attempts_alike,
+    write_endings,
+)
 from headway.store.sqlite.machines.inbox import inboxes, to_text
 from headway.store.sqlite.machines.spawn import spawn_children
 from headway.store.sqlite.machines.turns import attempt_of_machine, prepare_turns

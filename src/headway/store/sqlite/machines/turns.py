@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,11 +16,13 @@ from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.decode import to_match, to_names
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.insert import match_flag, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
+
+if TYPE_CHECKING:
+    from headway.store.sqlite.jobs.write_endings import Ending
 
 _SQL = statements("machines/turns")
 _encode = msgspec.json.Encoder().encode
