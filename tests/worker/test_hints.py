@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headway import Headway
-from headway.worker.hints import HintListener, Hints, folder_of
+from headway.worker.wake import HintListener, Hints, folder_of
 from tests.worker_harness import WorkerHarness
 
 SELDOM = {"pace_ms": 10**6, "idle_pace_ms": 10**6}

@@ -30,7 +30,7 @@ from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
 from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker
-from headway.worker.hints import Hints, folder_of
+from headway.worker.wake import Hints, folder_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -28,7 +28,6 @@ from headway.worker.abandoned_threads import AbandonedThreads
 from headway.worker.database import Database
 from headway.worker.execution import Execution
 from headway.worker.fetch import Fetcher
-from headway.worker.hints import HintListener, folder_of
 from headway.worker.hooks import Event, Hooks
 from headway.worker.lease import Lease
 from headway.worker.lifespan import Lifespan, shut_down, start_up
@@ -40,7 +39,7 @@ from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.summary import Summary
 from headway.worker.trigger_runner import TriggerRunner
-from headway.worker.wake import Wake
+from headway.worker.wake import HintListener, Wake, folder_of
 from headway.worker.watchdog import Watchdog
 
 log = get_logger("headway.worker")
