@@ -81,7 +81,7 @@ def test_a_child_stays_until_its_machine_goes_on(db, make):
     machine = db.begin(queue="machine")
     first, second = db.spawn(machine, make.job(queue="kids"), make.job(queue="kids"))
     db.finish(*db.claim(queue="kids", limit=1))
-    db.couple()
+    db.process_arrivals()
     assert db.delete(first) == {first: "awaited"}
     db.drain("kids")
     db.turn(db.take(queue="machine"), "done")
@@ -95,7 +95,7 @@ def test_a_dependent_still_learns_how_the_deleted_job_ended(db, to, becomes):
     other = db.enqueue(queue="other")
     child = db.enqueue(queue="after", after=(claim.id, other.id)).id
     db.settle(claim, to)
-    assert db.delete(claim.id) == {claim.id: "deleted"}  # before anybody coupled
+    assert db.delete(claim.id) == {claim.id: "deleted"}  # before any arrival was processed
     assert db.statuses(child) == ["held"]
     db.drain("other")
     assert db.statuses(child) == [becomes]
@@ -105,9 +105,9 @@ def test_dependents_of_a_failed_job_wait_for_its_retry_even_if_it_is_deleted(db)
     claim = db.start(queue="ended", delivery="at_most_once", max_attempts=2)
     db.settle(claim, "failed", delay_ms=0)
     child = db.enqueue(queue="after", after=(claim.id,)).id
-    # on PostgreSQL couple makes it wait for the retry, and finds that by the failed job
+    # on PostgreSQL processing its arrival makes it wait for the retry, which is found by the failed job
     assert db.delete(claim.id) == {claim.id: "unsettled" if db.dialect == "postgres" else "deleted"}
-    db.couple()
+    db.process_arrivals()
     db.delete(claim.id)
     db.promote()
     retry = db.take(queue="ended")
@@ -121,11 +121,11 @@ def test_every_one_of_many_dependents_learns_of_the_end(db, make, small_pieces):
     claim = db.start(queue="ended")
     children = [make.job(queue="after", after=(claim.id,)) for _ in range(9)]
     db.enqueue_all(children)
-    db.couple()
+    db.process_arrivals()
     db.settle(claim, "succeeded")
     # SQLite has told four of them and tells the others later, by its row
     assert db.delete(claim.id) == {claim.id: "deleted" if db.dialect == "postgres" else "unsettled"}
-    db.couple()
+    db.process_arrivals()
     db.delete(claim.id)
     assert db.statuses(*(child.id for child in children)) == ["queued"] * 9
     assert len(db.find()) == 9
@@ -153,7 +153,7 @@ def test_a_group_goes_with_the_last_of_its_jobs(db, make):
 
 def test_a_deleted_locomotive_has_given_its_train_on(db):
     first, second, third = (db.enqueue(train="t").id for _ in range(3))
-    db.couple()
+    db.process_arrivals()
     db.cancel(first)
     assert db.delete(first) == {first: "deleted"}
     assert db.drain() == [second, third]

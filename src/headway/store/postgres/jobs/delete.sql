@@ -2,7 +2,7 @@
 
 -- Delete those of these jobs that are over, with all that prune deletes with them. Gives for each known job "deleted",
 -- or why it stays: the status of an unfinished one; "awaited", a child whose machine waits for its children;
--- "unsettled", one whose end has consequences that couple has not processed yet and that need its row. One entry of the
+-- "unsettled", one whose end has consequences that are not processed yet and need its row. One entry of the
 -- audit per tenant. Locks the rows in order of id.
 create function headway.delete(p_ids uuid[], p_tenant uuid default null, p_reason text default null, p_actor text default null)
 returns table (id uuid, answer text)
@@ -10,7 +10,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-  v_tenant uuid := headway.scope(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant);
   v_locked uuid[];
   v_gone uuid[];
   v_status text;
