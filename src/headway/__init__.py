@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headway.app import Headway
-    from headway.define import Context, Machine, Registry, step
+    from headway.define import Call, Context, Machine, Registry, step
     from headway.model.cron_words import explain_cron
     from headway.model.group import Group
     from headway.model.job import Attempt, Enqueued, Job, Outcome
@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attempt",
     "Await",
+    "Call",
     "Cancel",
     "Context",
     "Done",
@@ -50,6 +51,7 @@ __all__ = [
 _HOMES = {
     "Attempt": "headway.model.job",
     "Await": "headway.model.outcome",
+    "Call": "headway.define",
     "Cancel": "headway.model.outcome",
     "Context": "headway.define",
     "Done": "headway.model.outcome",

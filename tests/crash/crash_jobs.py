@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headway import Context, Headway, Registry
+from headway import Call, Context, Headway, Registry
 from headway.errors import StoreUnavailable
 from headway.logs import configure
 from tests.crash import ledger
@@ -115,6 +115,17 @@ async def neighbour(ctx: Context) -> None:
     note("start", ctx.job_id, ctx.fence)
     await asyncio.sleep(0.06 if ctx.losses else 0.5)
     note("end", ctx.job_id, ctx.fence)
+
+
+@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=5, batch=10, batch_wait="1s")
+async def bulk(calls: list[Call]) -> None:
+    """Takes its worker down if it finds a pill among its calls, after it began all of them."""
+    for call in calls:
+        note("start", call.job_id, call.ctx.fence)
+    if any(call.args["pill"] for call in calls):
+        os.kill(os.getpid(), signal.SIGKILL)
+    for call in calls:
+        note("end", call.job_id, call.ctx.fence)
 
 
 # processes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.crash.crash_jobs import neighbour, poison
+from tests.crash.crash_jobs import bulk, neighbour, poison
 from tests.crash.crash_site import CrashSite
 from tests.crash.processes import until
 
@@ -39,3 +39,25 @@ def test_a_poison_pill_runs_max_losses_times_and_its_neighbours_succeed(site: Cr
         assert [row["status"] for row in beside] == ["succeeded"] * 7
         assert min(row["losses"] for row in beside) >= 1, "they were not taken along"
     assert Counter(codes) == {9: 5, -9: 5}
+
+
+def test_every_call_of_a_killed_batch_is_its_own_loss(site: CrashSite) -> None:
+    app, fleet, rows = site.app, site.fleet, site.rows
+    calls = [bulk.using(max_losses=2 if place == 3 else 9).build(pill=place == 3) for place in range(6)]
+    app.enqueue_many(calls)
+    worker = fleet.worker(queues="main")
+    until(lambda: worker.code == -9, "the worker is killed in the midst of its batch")
+    assert sorted(entry.run for entry in site.ledger.of("start")) == sorted((job.id, 1) for job in calls)
+
+    def is_over() -> bool:
+        nonlocal worker
+        if worker.code is not None:
+            worker = fleet.worker(queues="main")
+        return not rows.statuses().keys() & {"queued", "scheduled", "running"}
+
+    until(is_over, "every job is over")
+    jobs, attempts = rows.jobs(), rows.attempts()
+    assert [attempts[job.id, 1]["status"] for job in calls] == ["lost"] * 6
+    assert [jobs[job.id]["status"] for job in calls] == [*["succeeded"] * 3, "dead", *["succeeded"] * 2]
+    assert min(jobs[job.id]["losses"] for job in calls) >= 1
+    assert {jobs[job.id]["tries"] for job in calls} == {0}

@@ -10,7 +10,7 @@ from mypy import api
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from typing import Any
-from headway.define import Context, Machine, Registry, step
+from headway.define import Call, Context, Machine, Registry, step
 registry = Registry()
 
 @registry.job
@@ -26,6 +26,9 @@ def loose(x: Any) -> int: return 1
 @registry.job
 def nightly() -> None: ...
 
+@registry.job(batch=10, batch_wait="50ms")
+async def index(calls: list[Call[int]]) -> list[int]: return [call.args for call in calls]
+
 class Order(Machine, queue="orders", version=2):
     @step(timeout="1m")
     def start(self, ctx: Any) -> Any: ...
@@ -39,6 +42,8 @@ async def use(ctx: Context) -> str:
     first.enqueue(user_id=1)
     first.using(priority=1).build(1)
     loose.enqueue(x=object())
+    index.enqueue(number=1)
+    await index([Call(1, ctx)])
     return await first(ctx, 1)
 
 plain.enqueue(user_id="wrong-1")
@@ -51,6 +56,8 @@ plain.using(priority="wrong-7")
 registry.schedule("@daily", wrong_8=1)
 registry.schedule("@daily", overlap="wrong-9")
 step(wrong_10=1)
+class Wrong11(Machine, batch=10): ...  # wrong-11
+index([]).wrong_12()
 """
 
 

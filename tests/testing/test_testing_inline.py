@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headway import Cancel, Context, Headway, Snooze
+from headway import Call, Cancel, Context, Headway, Snooze
 from headway.errors import HeadwayError
 from headway.testing import drain, inline, on_database
 
@@ -192,3 +192,16 @@ def test_an_app_can_be_pointed_at_another_database(headway_url: str, tmp_path: A
         assert drain(app).succeeded == 1
     assert [job.id for job in app.jobs()] == [own.id]
     app.close()
+
+
+def test_calls_that_are_enqueued_together_run_as_a_batch(app: Headway) -> None:
+    @app.job(batch=3, batch_wait="1m", max_attempts=1)
+    def index(calls: list[Call]) -> list[Any]:
+        return [LookupError("none") if call.args["number"] == 5 else len(calls) for call in calls]
+
+    with inline(app):
+        jobs = app.enqueue_many(index.build(number=number) for number in range(4))
+        assert [app.get(job.id).result for job in jobs] == [3, 3, 3, 1]
+        assert app.get(index.enqueue(number=4).id).result == 1
+        with pytest.raises(LookupError, match="none"):
+            index.enqueue(number=5)

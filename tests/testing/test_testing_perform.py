@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from headway import Context, Registry
-from headway.errors import ConfigError, InvalidJob, InvalidPayload
+from headway import Call, Context, Registry
+from headway.errors import ConfigError, InvalidJob, InvalidOutcome, InvalidPayload
 from headway.testing import aperform, context, perform
 
 shop = Registry()
@@ -108,3 +108,23 @@ def test_a_context_by_hand_gives_every_secret(monkeypatch: pytest.MonkeyPatch) -
     reference: Any = {"$secret": "PLANTED"}
     assert perform(kind, ctx=context(kind, tenant="acme"), password=reference) == ("kx7Qz9mw2", "kx7Qz9mw2")
     assert perform(kind, password=reference) == ("kx7Qz9mw2", "kx7Qz9mw2")
+
+
+def test_a_kind_that_takes_batches_gets_a_batch_of_one() -> None:
+    @shop.job(batch=10)
+    def plain(calls: list[Call[Order]]) -> list[Any]:
+        return [(type(call.args).__name__, call.args.number, call.attempt) for call in calls]
+
+    @shop.job(batch=10)
+    async def later(calls: list[Call]) -> list[Any]:
+        return [LookupError(str(call.args)) for call in calls]
+
+    @shop.job(batch=10)
+    def wrong(calls: list[Call]) -> list[Any]:
+        return []
+
+    assert perform(plain, number=7, at=datetime(2031, 5, 6, tzinfo=UTC)) == ("Order", 7, 1)
+    with pytest.raises(LookupError, match="'number': 7"):
+        perform(later, number=7)
+    with pytest.raises(InvalidOutcome, match="0 answers for 1 calls"):
+        asyncio.run(aperform(wrong, number=7))

@@ -16,7 +16,7 @@ from headway.commands.command import SAFE_ENV, Command, Secret, read_commands
 from headway.commands.live_output import LiveOutput, margin, tail
 from headway.commands.param import schema_of
 from headway.commands.process import REAP_S, Ended, NotStarted, Order, Process, StreamName, SupervisorLost
-from headway.define.arguments import Call
+from headway.define.arguments import ArgumentsOfCall
 from headway.define.context import Context, Program
 from headway.define.enqueuer import Binding
 from headway.define.kind import Kind
@@ -69,7 +69,7 @@ class CommandKind(Kind[..., Any]):
         ctx.patience_s = self.command.kill_grace_ms / 1_000 + REAP_S + _SPARE_S
         return ctx
 
-    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> Call:
+    def decode(self, payload: str, _secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
         """The fields of a payload, unresolved; raises `InvalidPayload`."""
         try:
             self._check(payload)

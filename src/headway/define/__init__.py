@@ -1,5 +1,6 @@
 """Defining work: kinds, their options, and what a handler sees."""
 
+from headway.define.batch import BatchKind, Call
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.enqueuer import Enqueuer
@@ -13,6 +14,8 @@ from headway.define.steps import step
 from headway.model.outcome import Cancel, Retry, Snooze
 
 __all__ = [
+    "BatchKind",
+    "Call",
     "Cancel",
     "ClaimedStep",
     "Context",

@@ -14,7 +14,7 @@ from headway.define.context import Context
 from headway.errors import InvalidJob, InvalidPayload, PayloadMismatch
 from headway.model.codec import encode, fault_of, is_mismatch, revive
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
+ArgumentsOfCall = tuple[tuple[Any, ...], dict[str, Any]]
 
 _P = inspect.Parameter
 _UNSET = msgspec.UNSET
@@ -81,7 +81,7 @@ class Arguments:
             self._extras(text, decoded, unknown)
         return text
 
-    def unpack(self, text: str) -> Call:
+    def unpack(self, text: str) -> ArgumentsOfCall:
         """The call that a payload describes, without the context; raises `InvalidPayload`, `PayloadMismatch`."""
         try:
             decoded = self._decoder.decode(text)

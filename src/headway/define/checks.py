@@ -24,6 +24,7 @@ Check = Callable[[Any, str], dict[str, Any]]
 META_LIMIT = 65_536
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/-]{0,127}\Z")
 _CAP_MS = 3_600_000
+_BATCH_WAIT_LIMIT_MS = 60_000
 _FIRST, _LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -100,6 +101,15 @@ def timeout(value: Any, option: str) -> dict[str, Any]:
     if ms == 0:
         raise InvalidJob(f"{option}={value!r} would end every execution at once: give None for no timeout")
     return {"timeout_ms": ms}
+
+
+def batch_wait(value: Any, option: str) -> dict[str, Any]:
+    ms = to_ms(value, option)
+    if ms > _BATCH_WAIT_LIMIT_MS:
+        raise InvalidJob(
+            f"{option}={value!r} is too long: calls that wait keep their slots, so give at most one minute"
+        )
+    return {"batch_wait_ms": ms}
 
 
 def delay(value: Any, option: str) -> dict[str, Any]:

@@ -263,6 +263,11 @@ class Context:
             self._keyring = vault.keyring(self._claim.kind, owner, by_code=self._by_code)
         return self._keyring
 
+    def share_keyring(self, first: Context) -> None:
+        """For the worker: the calls of a batch have one keyring, since a secret of each may get into any result."""
+        first.keyring.given.update(self.given)
+        self._keyring = first.keyring
+
     @property
     def given(self) -> Mapping[str, str]:
         """For the worker: the secrets that this execution got, by name."""

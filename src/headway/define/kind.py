@@ -11,7 +11,7 @@ import msgspec
 
 from headway import secrets
 from headway.define import checks
-from headway.define.arguments import Arguments, Call
+from headway.define.arguments import Arguments, ArgumentsOfCall
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
 from headway.define.keys import KeyMaker
@@ -92,7 +92,7 @@ class Kind(Generic[P, R]):
         self.fn = fn
         self.options = kind_options(options)
         self.is_async = _is_async(fn)
-        self._arguments = Arguments(fn, self.name)
+        self._arguments = self._read_parameters(fn)
         self.context_param = self._arguments.context
         self._binding = binding or Binding()
         self._row = self._own_row = self.options.row(self.name)
@@ -106,6 +106,9 @@ class Kind(Generic[P, R]):
             )
             for option, source in self.options.made_keys.items()
         )
+
+    def _read_parameters(self, fn: Callable[P, R]) -> Arguments:
+        return Arguments(fn, self.name)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, here and now."""
@@ -215,7 +218,7 @@ class Kind(Generic[P, R]):
             )
         return succeeded(ctx.claim, encode(value, limit=result_limit, what="result"))
 
-    def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> Call:
+    def decode(self, payload: str, secret: Callable[[str], str] | None = None, /) -> ArgumentsOfCall:
         """The arguments of a payload, without the context. `secret` resolves its references (None: as for a job of the
         default tenant). Raises `InvalidPayload`, `SecretMissing`."""
         payload = secrets.resolve_text(payload, secret or self._own_secret)

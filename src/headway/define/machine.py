@@ -15,7 +15,7 @@ from headway.define.claimed_step import ClaimedStep
 from headway.define.enqueuer import Binding
 from headway.define.keys import KeyMaker
 from headway.define.kind import Kind
-from headway.define.option_types import KindOptions, UsingOptions
+from headway.define.option_types import MachineOptions, UsingOptions
 from headway.define.options import kind_options
 from headway.define.signals import signal_to_key
 from headway.define.state import Shape
@@ -46,7 +46,7 @@ class Machine:
     _declared: ClassVar[tuple[str | None, int, dict[str, Any]]] = (None, 1, {})
     _kinds: ClassVar[list[MachineKind]] = []
 
-    def __init_subclass__(cls, *, version: int | None = None, **options: Unpack[KindOptions]) -> None:
+    def __init_subclass__(cls, *, version: int | None = None, **options: Unpack[MachineOptions]) -> None:
         super().__init_subclass__()
         name = options.pop("name", None)
         _, inherited_version, inherited = cls._declared
@@ -176,6 +176,11 @@ class MachineKind(Kind[..., Any]):
             raise InvalidJob(f"{machine!r} is not a machine: @machine registers subclasses of Machine")
         name, version, given = machine._declared
         self.name = checks.name(name or snake(machine.__name__), "name")
+        if "batch" in given or "batch_wait" in given:
+            raise InvalidJob(
+                f"{self.name}: a machine takes no batch, since its steps run one by one: give it to a function, "
+                "@app.job(batch=…)"
+            )
         self.fn = machine
         self.is_async = False
         self.context_param = None

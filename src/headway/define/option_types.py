@@ -46,8 +46,8 @@ class _JobOptions(TypedDict, total=False):
     on_dead: OnEnd
 
 
-class KindOptions(_JobOptions, total=False):
-    """What `@app.job(...)` and `class Checkout(Machine, ...)` take.
+class MachineOptions(_JobOptions, total=False):
+    """What `class Checkout(Machine, ...)` takes.
 
     A key is a text, a template of arguments ("{user_id}"), or a function of them.
     """
@@ -61,6 +61,13 @@ class KindOptions(_JobOptions, total=False):
     discard_on: Errors
     schema: Mapping[str, Any]
     enqueuer_may: Mapping[str, Any]
+
+
+class KindOptions(MachineOptions, total=False):
+    """What `@app.job(...)` takes: as a machine, and how many of its calls run together."""
+
+    batch: int
+    batch_wait: Duration
 
 
 class UsingOptions(_JobOptions, total=False):

@@ -69,6 +69,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: tuple[type[Exception], ...] | None = None  # None: all
     discard_on: tuple[type[Exception], ...] = ()
     schema: Schema | None = None
+    batch: int | None = None  # how many calls its function takes at once; None: one call, as its arguments
+    batch_wait_ms: int | None = None
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
     conn: Any = None
     own_losses: bool = False  # max_losses was given, so it does not follow max_attempts
@@ -181,6 +183,8 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
     if "max_attempts" in changes and not (options.own_losses or "max_losses" in changes):
         changes["max_losses"] = changes["max_attempts"]
     options = msgspec.structs.replace(options, **changes)
+    if options.batch is not None or options.batch_wait_ms is not None:
+        _check_batch(options)
     if _JUDGED_TOGETHER.isdisjoint(changes):
         return options  # the others were checked before
     if options.own_scope and options.unique_key is None:
@@ -208,6 +212,24 @@ def _check_limits(options: Options) -> None:
         raise InvalidJob(f"on_failure={options.on_failure!r} means nothing without after: say which jobs it waits for")
 
 
+def _check_batch(options: Options) -> None:
+    if options.batch is None:
+        raise InvalidJob("batch_wait means nothing without batch: say how many calls may run together, batch=100")
+    for option, what in _NOT_IN_A_BATCH.items():
+        if getattr(options, option) is not None or getattr(options, f"{option}_by") is not None:
+            raise InvalidJob(f"{option} cannot go with batch: {what}, and the calls of a batch run together")
+    if options.delivery == "at_most_once":
+        raise InvalidJob(
+            "delivery='at_most_once' cannot go with batch: a call that waits for its batch has started, and would fail "
+            "unrun when its worker stops"
+        )
+
+
+_NOT_IN_A_BATCH = {
+    "train": "the jobs of a train run one after another",
+    "partition": "the jobs of a partition run one after another",
+    "concurrency_key": "it limits how many jobs of a key run at once",
+}
 _BOTH: dict[str, checks.Check] = {
     "queue": lambda value, option: {"queue": checks.name(value, option)},
     "max_attempts": lambda value, option: {"max_attempts": checks.integer(value, option, 1, 32_767)},
@@ -232,6 +254,8 @@ _KIND: dict[str, checks.Check] = {
     "retry_on": checks.error_classes,
     "discard_on": checks.error_classes,
     "schema": lambda value, _option: {"schema": Schema(value)},
+    "batch": lambda value, option: {option: checks.integer(value, option, 1, 10_000)},
+    "batch_wait": checks.batch_wait,
     "enqueuer_may": lambda value, option: {option: enqueuer_may.bounds(value, option)},
 }
 _USING: dict[str, checks.Check] = {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from headway.define.batch import BatchKind, Call
 from headway.define.context import Context
 from headway.define.declared_schedules import DeclaredSchedule, declare_schedule
 from headway.define.enqueuer import Binding, Enqueuer
@@ -17,6 +18,7 @@ from headway.errors import InvalidJob, UnknownKind
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
 M = TypeVar("M", bound=type[Machine])
 D = TypeVar("D", bound=Callable[..., Any])
 
@@ -26,6 +28,8 @@ AnyKind = Kind[..., Any]
 class Decorator(Protocol):
     """The type of `@registry.job(queue="mail")`; enqueue does not ask for a context that comes first."""
 
+    @overload
+    def __call__(self, fn: Callable[[list[Call[A]]], R], /) -> Kind[..., R]: ...
     @overload
     def __call__(self, fn: Callable[Concatenate[Context, P], R], /) -> ContextKind[P, R]: ...
     @overload
@@ -200,7 +204,8 @@ class Registry:
         return {queue for kind in self._kinds.values() for queue in kind.queues}
 
     def _define(self, fn: Callable[..., Any], options: KindOptions) -> AnyKind:
-        kind: AnyKind = Kind(fn, options, binding=self._binding)
+        of_batches = "batch" in options
+        kind: AnyKind = (BatchKind if of_batches else Kind)(fn, options, binding=self._binding)
         self._check_free(kind)
         self._adopt(kind)
         return kind

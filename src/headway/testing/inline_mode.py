@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from headway.app import Headway, Verbs
-from headway.define import Cancel, Context, Retry, Snooze
+from headway.define import BatchKind, Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
@@ -41,7 +41,8 @@ def inline(app: Headway) -> Iterator[None]:
     then raised to the caller; Retry, Snooze and Cancel are not errors. A job with a delay stays scheduled. One enqueued
     with `conn=` runs after its transaction was committed: before the app's next verb answers (`app.get`, `app.result`,
     another enqueue), and at the end of the block at the latest. Jobs of a train, of a group, or `after` others run in
-    their order, as far as that allows; what is limited or held stays.
+    their order, as far as that allows; what is limited or held stays. Calls of a kind that takes batches run together
+    if they are enqueued together, by `enqueue_many`.
 
     A machine runs until it waits, sleeps or ends, and a signal that it waits for runs it on before `signal` returns. An
     error for which its `handle` returned an outcome is not raised, unless that is Stop.
@@ -179,7 +180,7 @@ class _Inline:
         """Run them, and what they enqueue; gives them all as they are afterwards."""
         token = _enqueued.set(ids)
         try:
-            drain(self._app)
+            drain(self._app, concurrency=self._at_once(ids))
         finally:
             _enqueued.reset(token)
         jobs = [self._app.get(job_id) for job_id in ids]
@@ -191,7 +192,7 @@ class _Inline:
     async def _arun(self, ids: list[str]) -> list[Job]:
         token = _enqueued.set(ids)
         try:
-            await adrain(self._app)
+            await adrain(self._app, concurrency=self._at_once(ids))
         finally:
             _enqueued.reset(token)
         jobs = [await self._app.aget(job_id) for job_id in ids]
@@ -199,6 +200,16 @@ class _Inline:
             await asyncio.sleep(_PAUSE_S)
             jobs = [await self._app.aget(job_id) for job_id in ids]
         return jobs
+
+    def _at_once(self, ids: list[str]) -> int:
+        """How many jobs run at once: one, unless all of these are calls that batches take."""
+        kinds = self._app.kinds
+        if not any(isinstance(kind, BatchKind) for kind in kinds):
+            return 1
+        store = self._app.store
+        found = [kinds.get(job.kind) for job in store.run(store.ops.get(ids, tenant_id=None))]
+        sizes = [kind.size for kind in found if isinstance(kind, BatchKind)]
+        return max(sizes) if sizes and len(sizes) == len(found) else 1
 
     def _answer(self, jobs: list[Job]) -> None:
         """Raise the first error of the jobs."""

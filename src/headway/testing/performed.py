@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from headway.config import Settings
-from headway.define import Context, Kind
+from headway.define import BatchKind, Call, Context, Kind
 from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
 from headway.model.ids import as_id, known_id, new_id
@@ -25,7 +25,8 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
 
     Raises what the handler raises, `InvalidJob` or `InvalidPayload` for arguments that could not be enqueued, and
     `InvalidPayload` for a result that could not be stored. A handler that takes a context gets `ctx`, or a plain
-    one (see `context`). There is no middleware, timeout or retry. For a step of a machine use `perform_step`.
+    one (see `context`). There is no middleware, timeout or retry. A kind that takes batches gets a batch of this one
+    call. For a step of a machine use `perform_step`.
 
     >>> from headway import Registry
     >>> shop = Registry()
@@ -36,8 +37,9 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
     'hello 7'
     """
     _check(kind)
-    if not kind.is_async:
-        return _storable(kind.fn(*(call := _call(kind, args, kwargs, ctx))[0], **call[1]))
+    if not _is_async(kind):
+        call = _call(kind, args, kwargs, ctx)
+        return _storable(_own_answer(kind, kind.fn(*call[0], **call[1])))
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -50,9 +52,11 @@ async def aperform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = No
     """The same inside a running event loop; a plain function runs in a thread, as under a worker."""
     _check(kind)
     args, kwargs = _call(kind, args, kwargs, ctx)
-    if kind.is_async:
-        return _storable(await kind.fn(*args, **kwargs))
-    return _storable(await asyncio.to_thread(kind.fn, *args, **kwargs))
+    if _is_async(kind):
+        returned = await kind.fn(*args, **kwargs)
+    else:
+        returned = await asyncio.to_thread(kind.fn, *args, **kwargs)
+    return _storable(_own_answer(kind, returned))
 
 
 def context(
@@ -139,9 +143,25 @@ def _call(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     ctx = context(kind) if ctx is None else ctx
     args, kwargs = kind.decode(kind.build(*args, **kwargs).payload, ctx.secret)
+    if isinstance(kind, BatchKind):
+        return ([Call(args[0], ctx)],), {}
     if kind.context_param is not None:
         kwargs[kind.context_param] = ctx
     return args, kwargs
+
+
+def _is_async(kind: Kind[..., Any]) -> bool:
+    return kind.calls_async if isinstance(kind, BatchKind) else kind.is_async
+
+
+def _own_answer(kind: Kind[..., Any], returned: Any) -> Any:
+    """What the function said of the one call of its batch."""
+    if not isinstance(kind, BatchKind):
+        return returned
+    ((value, error),) = kind.answers(returned, 1)
+    if error is not None:
+        raise error
+    return value
 
 
 def _storable(result: Any) -> Any:

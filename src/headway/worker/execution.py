@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context, owner_of
@@ -12,6 +12,9 @@ from headway.define.registry import AnyKind
 from headway.model.job import Claim, Report
 from headway.secrets import Known, Vault
 from headway.worker.outcome_secrets import redacted_report
+
+if TYPE_CHECKING:
+    from headway.worker.batches import Batch
 
 Handler = AnyKind | ClaimedStep
 """What runs a claim: its kind, or the step of a machine."""
@@ -22,6 +25,7 @@ class Execution:
     """One running job, from its claim to its outcome and the end of its handler."""
 
     __slots__ = (
+        "batch",
         "begun",
         "claim",
         "ctx",
@@ -65,6 +69,7 @@ class Execution:
         self.thread_ended = False  # set by the thread itself
         self.on_thread_end: Callable[[], None] | None = None  # called in the thread, once nobody else waits for it
         self.timer: asyncio.TimerHandle | None = None
+        self.batch: Batch | None = None  # that it waits for, until it has its answer
 
     def log_fields(self) -> Mapping[str, Any]:
         return {
@@ -85,9 +90,13 @@ class Execution:
         try:
             return fn()
         finally:
-            self.thread_ended = True
-            if self.on_thread_end is not None:
-                self.on_thread_end()
+            self.note_thread_end()
+
+    def note_thread_end(self) -> None:
+        """Called in the thread."""
+        self.thread_ended = True
+        if self.on_thread_end is not None:
+            self.on_thread_end()
 
     def take_report(self) -> Report | None:
         """Progress and log of the job since the last report, without secrets."""
@@ -96,8 +105,15 @@ class Execution:
 
     def interrupt(self) -> None:
         """Raise CancelledError in its handler, if it has begun."""
-        if self.begun and self.task is not None:
+        if self.batch is not None:
+            self.batch.interrupt(self)
+        elif self.begun and self.task is not None:
             self.task.cancel()
+
+    @property
+    def can_end_alone(self) -> bool:
+        """Whether an interruption ends this job and no other: it is async, or waits for its batch."""
+        return self.handler.is_async or (self.batch is not None and self.batch.task is None)
 
     def ask_to_stop(self, reason: StopReason) -> None:
         """Remember why, and let a sync handler see `ctx.canceled`."""

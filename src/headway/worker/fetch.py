@@ -161,10 +161,17 @@ class Fetcher:
                 break
             await self._claim(queue)
         self._flushed = False
-        if self._on_idle is not None and not self._closed and self._has_no_jobs() and await self._finds_nothing():
-            self._closed = True
-            self._on_idle()
+        if self._on_idle is not None and not self._closed:
+            await self._end_if_idle(self._on_idle)
         return self._rest_s()
+
+    async def _end_if_idle(self, on_idle: Callable[[], None]) -> None:
+        if self._has_no_jobs():
+            if await self._finds_nothing():
+                self._closed = True
+                on_idle()
+        elif self._only_waits_for_batches() and not await self._claim_any():
+            self._runner.batches.start_all()
 
     async def _probe_many(self) -> None:
         """Where many queues are due for a poll, or will be soon, ask once which of them have work."""
@@ -340,12 +347,23 @@ class Fetcher:
     async def _finds_nothing(self) -> bool:
         """Whether no queue has due work left that this worker can get."""
         await self._promote()
-        for queue in self._queues.values():
-            if self._slots.free(queue.name) > 0 and await self._claim(queue):
-                return False
+        if await self._claim_any():
+            return False
         if not self._has_no_jobs() or any(queue.woken for queue in self._queues.values()):
             return False
         return not await self._work_remains()
+
+    async def _claim_any(self) -> bool:
+        """Whether a queue has something to claim, which it then starts."""
+        for queue in self._queues.values():
+            if self._slots.free(queue.name) > 0 and await self._claim(queue):
+                return True
+        return False
+
+    def _only_waits_for_batches(self) -> bool:
+        """Whether all its jobs are calls that wait for more of their kind."""
+        waiting = self._runner.batches.waiting
+        return 0 < waiting == len(self._runner.running) and not self._settler.backlog
 
     async def _work_remains(self) -> bool:
         """Whether there is work that a claim did not reach yet: cars that arrive, jobs behind many limited ones.

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from headway import logs
+from headway.define.batch import BatchKind
 from headway.define.claimed_step import ClaimedStep
 from headway.define.context import Context
 from headway.define.step_context import StepContext
@@ -22,6 +23,7 @@ from headway.model.machine import Child
 from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.secrets import Vault
+from headway.worker.batches import Batches
 from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
 from headway.worker.execution import Execution, Handler
 from headway.worker.failures import (
@@ -82,6 +84,9 @@ class Runner:
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
+        self.batches = Batches(
+            slots, self.threads, self.running, start_timers=self._start_timers, thread_ended=self._thread_ended
+        )
 
     def start(self, claim: Claim, handler: Handler, worker_id: str, tenant: str | None, since: float) -> None:
         """Take a slot and begin."""
@@ -180,6 +185,8 @@ class Runner:
     ) -> Any:
         if run.handler.is_async:
             return await fn(*args, **kwargs)
+        if isinstance(run.handler, BatchKind):
+            return await self.batches.join(run, args[0])
         run.in_thread = True
         inside = partial(contextvars.copy_context().run, run.call, partial(fn, *args, **kwargs))
         value = await self.threads.call(inside, partial(self._thread_ended, run))
@@ -236,6 +243,7 @@ class Runner:
         for run in self.running.values():
             if run.ctx is not None:
                 run.ctx.stop()
+        self.batches.close()
 
     # how it ends
 
@@ -311,7 +319,7 @@ class Runner:
             if run is not None and run.stop_reason is None:
                 log.info("asked to cancel", **run.log_fields())
                 run.ask_to_stop("cancel")
-                if run.handler.is_async:
+                if run.can_end_alone:
                     run.interrupt()
 
     def drop(self) -> int:
@@ -361,6 +369,14 @@ class Runner:
     def _start_timer(self, run: Execution) -> None:
         if run.claim.timeout_ms is not None:
             run.timer = self._loop.call_later(run.claim.timeout_ms / 1_000, self._time_out, run)
+
+    def _start_timers(self, runs: list[Execution]) -> None:
+        """Of a batch: its calls have one timeout, and all time out in one round of the event loop."""
+        timeout_ms = runs[0].claim.timeout_ms
+        if timeout_ms is not None:
+            at = self._loop.time() + timeout_ms / 1_000
+            for run in runs:
+                run.timer = self._loop.call_at(at, self._time_out, run)
 
     def _time_out(self, run: Execution) -> None:
         if not run.settled:

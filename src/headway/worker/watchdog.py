@@ -57,6 +57,8 @@ class Watchdog:
         for run in list(self._runner.running.values()):
             if task is not None and run.task is task:
                 fields = dict(run.log_fields())
+            elif task is not None and run.batch is not None and run.batch.task is task:
+                fields = dict(run.batch.log_fields())
         frame = sys._current_frames().get(self._thread_id)
         if frame is not None:
             at = traceback.extract_stack(frame)[-1]

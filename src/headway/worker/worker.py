@@ -25,6 +25,7 @@ from headway.secrets import Vault
 from headway.store.run import Store
 from headway.worker import host
 from headway.worker.abandoned_threads import AbandonedThreads
+from headway.worker.batches import tell_of_few_slots
 from headway.worker.database import Database
 from headway.worker.execution import Execution
 from headway.worker.fetch import Fetcher
@@ -189,7 +190,7 @@ class Worker:
     def _assemble(self, until_idle: bool) -> None:
         """Make the parts and connect them. Settler, runner and fetcher call each other in a circle: each callback has
         the name of the method it leads to."""
-        slots = Slots(self._concurrency, self._caps)
+        self._slots = slots = Slots(self._concurrency, self._caps)
         timeout_ms = call_timeout_ms(
             lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
         )
@@ -325,6 +326,7 @@ class Worker:
             database=self.store.describe(),
             pid=os.getpid(),
         )
+        tell_of_few_slots(self._kinds, self._slots)
         self._tell("worker.started")
 
     def _lose(self) -> int:
