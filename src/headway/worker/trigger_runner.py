@@ -146,8 +146,9 @@ class TriggerRunner:
         firings, handlings = await self._planned(due)
         triggers = {resolved.trigger.id: resolved.trigger for resolved in due.schedules}
         triggers |= {resolved.trigger.id: resolved.trigger for pending in due.events for resolved in pending.triggers}
-        fires = await self._all_or_each(firings, self._ops.fire, each_time)
-        fires += await self._all_or_each(handlings, self._ops.handle, each_fire)
+        emitters = {pending.event.id: pending.event.tenant_id for pending in due.events}
+        fires = await self._write(firings, self._ops.fire, each_time, lambda one: triggers[one.trigger_id].tenant_id)
+        fires += await self._write(handlings, self._ops.handle, each_fire, lambda one: emitters[one.event_id])
         for fire in fires:
             _tell(fire, triggers.get(fire.trigger_id))
         more = (
@@ -177,11 +178,35 @@ class TriggerRunner:
             await asyncio.sleep(0)
         return firings, handlings
 
-    async def _all_or_each(
-        self, batch: list[T], verb: Callable[[Sequence[T]], Op[list[Fire]]], split: Callable[[T], list[T]]
+    async def _write(
+        self,
+        batch: list[T],
+        verb: Callable[[Sequence[T]], Op[list[Fire]]],
+        split: Callable[[T], list[T]],
+        tenant: Callable[[T], str],
     ) -> list[Fire]:
-        """Write the batch. If the store refuses one of its jobs, write each alone and that one as failed. What somebody
-        has locked is left for later."""
+        """Write the batch. If the store refuses one of its jobs, or somebody has locked something, write each tenant's
+        part alone, and then each of those in which it is."""
+        fires = await self._all_at_once(batch, verb)
+        if fires is not None:
+            return fires
+        fires = []
+        tenants: dict[str, list[T]] = {}
+        for one in batch:
+            tenants.setdefault(tenant(one), []).append(one)
+        refused_parts = []
+        for part in tenants.values():
+            written = await self._all_at_once(part, verb) if len(tenants) > 1 else None
+            if written is None:
+                refused_parts += part
+            else:
+                fires += written
+        for one in refused_parts:
+            fires += await self._each(split(one), verb)
+        return fires
+
+    async def _all_at_once(self, batch: list[T], verb: Callable[[Sequence[T]], Op[list[Fire]]]) -> list[Fire] | None:
+        """None if nothing was written, because of one of them."""
         if not batch:
             return []
         try:
@@ -189,13 +214,21 @@ class TriggerRunner:
         except HeadwayError as error:
             if _is_away(error):
                 raise
+            return None
+
+    async def _each(self, parts: list[T], verb: Callable[[Sequence[T]], Op[list[Fire]]]) -> list[Fire]:
+        """Write these one by one: one that the store refuses as failed. What somebody has locked is left for later."""
         fires: list[Fire] = []
-        for one in batch:
-            for part in split(one):
-                try:
-                    fires += await self._one(part, verb)
-                except StoreBusy:
-                    break  # the next parts depend on it
+        is_left = False
+        for part in parts:
+            if is_left and not part.fires:
+                break  # this one would say that the event was handled
+            try:
+                fires += await self._one(part, verb)
+            except StoreBusy:
+                is_left = True
+                if isinstance(part, Firing):
+                    break  # the next times come after it
         return fires
 
     async def _one(self, part: T, verb: Callable[[Sequence[T]], Op[list[Fire]]]) -> list[Fire]:

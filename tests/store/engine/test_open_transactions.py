@@ -13,9 +13,12 @@ import pytest
 from headway.errors import StoreBusy
 from headway.model.job import Report
 from headway.model.limit import Limit
+from tests.store.db import settlement
+from tests.tenant_ids import tenant_id
 
 AGAIN = ("queued", "scheduled")
 LIMIT = Limit(scope="kind", name="mail", max_running=5)
+LIMIT_OF_2 = Limit(scope="kind", name="mail", max_running=2)
 
 
 @contextmanager
@@ -289,3 +292,54 @@ def test_a_pause_that_is_not_committed_yet_holds_up_the_claims_of_no_other_queue
         assert db.claim(queue="a") == []
         assert [claim.id for claim in db.claim(queue="b")] == [other]
     assert [claim.id for claim in db.claim(queue="a")] == [first]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize("fair", [False, True], ids=["in order", "fair"])
+@pytest.mark.parametrize("scope", ["kind", "tenant"])
+def test_a_limit_that_is_not_committed_yet_holds_up_only_the_jobs_that_it_is_about(db, scope, fair):
+    acme = tenant_id("acme")
+    about = db.enqueue_ids(120, kind="report", tenant_id=acme, tenant="acme")
+    plain, keyed = db.enqueue().id, db.enqueue(kind="sync", concurrency=2).id
+    db.limit("kind", "sync", max_running=5)
+    db.set_fair(fair=fair)
+    name = "report" if scope == "kind" else acme
+    with holding(db, "select headway.set_limit(%s, %s, 1)", scope, name):
+        assert {claim.id for claim in db.claim(limit=5)} == {plain, keyed}
+        # nor does a settle that claims wait, or a look at many queues
+        third = db.enqueue().id
+        settled = db.run(
+            db.ops.settle_and_claim(db.home(), [settlement(db.claim(limit=1)[0], "succeeded")], "default", 5)
+        )
+        assert (settled.settled.busy, settled.claims) == ([], [])
+        fourth = db.enqueue().id
+        assert db.status(third) == "succeeded"
+        assert db.take_job(fourth).id == fourth
+    assert [claim.id for claim in db.claim(limit=5)] == about[:5]
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+@pytest.mark.parametrize(("scope", "name"), [("queue", "default"), ("tenant", "*")])
+def test_a_limit_of_a_queue_or_of_all_tenants_is_not_waited_for_by_claims(db, scope, name):
+    ids, other = db.enqueue_ids(3), db.enqueue(queue="other").id
+    with holding(db, "select headway.set_limit(%s, %s, 1)", scope, name):
+        assert db.claim() == []
+        assert [claim.id for claim in db.claim(queue="other")] == ([other] if scope == "queue" else [])
+    assert [claim.id for claim in db.claim()] == ids
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_a_limit_holds_from_its_commit_on_for_claims_that_went_on_beside_it(db, session, until):
+    """The claim beside one open change must still exclude the next one."""
+    reports, mails = db.enqueue_ids(3, kind="report"), db.enqueue_ids(3)
+    claimer, operator = session(), session()
+    with holding(db, "select headway.set_limit('kind', 'report', 1)"):
+        claimed = claimer.run(db.ops.claim(db.home(), "default", 2))
+        assert [claim.id for claim in claimed] == mails[:2]
+    set_ = operator.start(db.ops.set_limit(LIMIT_OF_2, actor=None))
+    until(lambda: operator.blocked() or set_.done())
+    assert not set_.done()
+    claimer.commit()
+    set_.result(10)
+    assert [claim.id for claim in db.claim()] == reports
+    assert db.running_in() == 5

@@ -236,6 +236,24 @@ def test_schedules_that_somebody_holds_do_not_hide_the_others(db, session):
 
 
 @POSTGRES
+@pytest.mark.parametrize("what", ["trigger", "event"])
+def test_events_that_cannot_be_handled_now_do_not_hide_the_others(db, session, what):
+    """However many they are: a look goes past those whose trigger, or whose own row, somebody has locked."""
+    paid, shipped = db.listener("paid"), db.listener("shipped")
+    held = [db.emit("paid") for _ in range(12)]
+    free = [db.emit("shipped") for _ in range(2)]
+    assert set(db.heard(limit=4)) < set(held)
+    holder = session()
+    if what == "trigger":
+        holder.run(db.ops.change_trigger(paid.id, TriggerChange(description="x"), tenant_id=None, actor=None))
+    else:
+        holder.conn.execute("select from headway.events where id = any (%s::uuid[]) for update", (held,))
+    assert db.heard(limit=4) == {event: [shipped.id] for event in free}
+    holder.rollback()
+    assert set(db.heard(limit=4)) < set(held)
+
+
+@POSTGRES
 def test_two_that_look_what_is_due_see_the_same(db, session):
     """What a look locks it shares with the others that look."""
     made = [db.schedule(next_fire_at=db.now()).id for _ in range(6)]

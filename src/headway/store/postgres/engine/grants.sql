@@ -37,7 +37,6 @@ begin
       headway.settle,
       headway.succeed,
       headway.settle_and_claim,
-      headway.lock_claim,
       headway.process_arrivals,
       headway.set_fair,
       headway.set_limit,

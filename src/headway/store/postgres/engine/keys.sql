@@ -2,7 +2,7 @@
 
 -- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
 -- that others can compute would let them stop claims and schedules. In plpgsql, which keeps its plan: every claim calls
--- this. Locks in use: queue …, limits, train … and line … (one move at a time), quota …, tenant … (its row is being
+-- this. Locks in use: queue …, limits, limit …, train … and line … (one move at a time), quota …, tenant … (its row is being
 -- added), fire (schedules), declare.
 create function headway.lock_key(p_what text) returns bigint
 language plpgsql stable
@@ -18,10 +18,16 @@ create function headway.queue_lock(p_queue text) returns bigint
 language sql stable
 as $$ select headway.lock_key('queue ' || p_queue) $$;
 
--- The lock that all claims share and a change of limits takes alone.
+-- The lock that claims share and a change of limits takes alone.
 create function headway.limits_lock() returns bigint
 language sql stable
 as $$ select headway.lock_key('limits') $$;
+
+-- The lock that a change of one limit takes alone, too. A claim that finds the one above taken shares these instead:
+-- those of the queue, the kinds and the tenants of the jobs that it starts.
+create function headway.limit_lock(p_scope text, p_name text) returns bigint
+language sql stable
+as $$ select headway.lock_key('limit ' || p_scope || ' ' || p_name) $$;
 
 -- The gate of a limit's key: a row that is locked before the key is decided. 1,024 of them, so that two keys rarely
 -- share one; the table headway.gates has a row for each.

@@ -2,8 +2,10 @@
 
 -- Take up to p_limit jobs of a queue in order, and start their executions: status, worker, start and fence + 1. First
 -- processes arrivals. A claim that finds nothing is two index probes and writes nothing. Shares the queue's lock with
--- other claims, so that none commits once a pause or a reservation has returned. Locks candidates with skip locked, so
--- claims never wait for each other, except for the gate of a limit.
+-- other claims, so that none commits once a pause or a reservation has returned; and the lock of limits, so that none
+-- that read an old limit commits once set_limit has returned. Waits for neither: while somebody changes a limit and has
+-- not committed, it claims what does not depend on that one. Locks candidates with skip locked, so claims never wait
+-- for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
 -- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
 -- and an idle poll costs no planning.
@@ -16,7 +18,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
--- an error says that somebody keeps the lock of limits
+-- an error says that somebody keeps the gate of a limit
 set lock_timeout = '5s'
 as $$
 declare
@@ -26,13 +28,12 @@ declare
   v_kinds text[];
   v_tenants uuid[];
   v_all boolean := false;
+  v_changing boolean;
   v_count integer := 0;
   v_ids uuid[];
 begin
   perform from headway.arrivals limit 1;
   if found then
-    -- the lock before the rows: set_limit has it while it waits for rows, which process_arrivals may lock
-    perform pg_advisory_xact_lock_shared(headway.limits_lock());
     perform headway.process_arrivals();
   end if;
   perform from headway.jobs j where j.queue = p_queue and j.status = 'queued' and j.limited_by is null limit 1;
@@ -43,7 +44,10 @@ begin
   if not pg_try_advisory_xact_lock_shared(headway.queue_lock(p_queue)) then
     return;
   end if;
-  perform pg_advisory_xact_lock_shared(headway.limits_lock());
+  v_changing := not pg_try_advisory_xact_lock_shared(headway.limits_lock());
+  if v_changing and not headway.share_limits(p_queue) then
+    return;
+  end if;
   v_now := headway.now();
   select q.* into v_queue from headway.queues q where q.name = p_queue;
   if found then
@@ -76,7 +80,7 @@ begin
         or l.scope = 'tenant' and l.max_running is not null;
   end if;
 
-  if not v_all and v_queue.fair is not true then
+  if not v_all and not v_changing and v_queue.fair is not true then
     return query
       -- materialized: a subquery may be run again, and claim more than the limit
       with candidate as materialized (
@@ -138,7 +142,7 @@ begin
     end if;
   end if;
 
-  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most);
+  v_ids := headway.claim_under_limits(p_worker, p_queue, p_limit, v_now, v_queue.fair is true, v_most, null, v_changing);
   if cardinality(v_ids) > 0 then
     return query select * from headway.claims(v_ids);
   end if;
@@ -180,15 +184,21 @@ as $$
 declare
   v_now timestamptz;
   v_queue text;
+  v_kind text;
+  v_tenant uuid;
   v_ids uuid[];
 begin
-  perform pg_advisory_xact_lock_shared(headway.limits_lock());
   perform headway.process_arrivals();
-  select j.queue into v_queue from headway.jobs j where j.id = p_id;
+  select j.queue, j.kind, j.tenant_id into v_queue, v_kind, v_tenant from headway.jobs j where j.id = p_id;
   if not found then
     return;
   end if;
   perform pg_advisory_xact_lock_shared(headway.queue_lock(v_queue));
+  if not pg_try_advisory_xact_lock_shared(headway.limits_lock()) then
+    -- somebody changes a limit and has not committed: wait only for one that this job depends on
+    perform pg_advisory_xact_lock_shared(headway.limit_lock(l.scope, l.name))
+       from (values ('queue', v_queue), ('kind', v_kind), ('tenant', '*'), ('tenant', v_tenant::text)) as l (scope, name);
+  end if;
   v_now := headway.now();
   perform
      from headway.reservations r
@@ -227,7 +237,6 @@ as $$
 begin
   perform from headway.arrivals limit 1;
   if found then
-    perform pg_advisory_xact_lock_shared(headway.limits_lock());
     perform headway.process_arrivals();
   end if;
   return query

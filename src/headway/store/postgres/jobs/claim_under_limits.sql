@@ -2,8 +2,10 @@
 
 -- Start up to p_limit jobs, as far as their limits allow; gives them. Sets aside jobs whose key is full (limited_by),
 -- so that the next claim does not find them again. p_most is the limit of the queue; p_only claims one job by its id.
+-- p_changing: somebody changes a limit and has not committed, so jobs that it is about are left out.
 create function headway.claim_under_limits(
-  p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer, p_only uuid default null
+  p_worker uuid, p_queue text, p_limit integer, p_now timestamptz, p_fair boolean, p_most integer,
+  p_only uuid default null, p_changing boolean default false
 ) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -42,6 +44,7 @@ declare
   v_gates smallint[];
   v_limited uuid[];
   v_busy uuid[] := '{}';  -- jobs whose unique key somebody's open transaction has
+  v_changed text[] := '{}';  -- kinds, and tenants as texts, whose limit somebody's open transaction changes
 begin
   if p_most is not null then
     if current_setting('headway.gated', true) is distinct from 'on' then
@@ -65,7 +68,7 @@ begin
       exit when p_only = any (v_busy);
       v_ids := array[p_only];
     elsif p_fair then
-      v_ids := headway.pick_fair(p_queue, v_asked, p_now, v_busy);
+      v_ids := headway.pick_fair(p_queue, v_asked, p_now, v_busy, v_changed);
     else
       v_ids := array(
         select j.id
@@ -75,12 +78,23 @@ begin
            and j.limited_by is null
            and (j.expires_at is null or j.expires_at > p_now)
            and j.id <> all (v_busy)
+           and (v_changed = '{}' or j.kind <> all (v_changed) and j.tenant_id::text <> all (v_changed))
          order by j.priority, j.position, j.id
          -- a worker with few slots must get past many jobs that their limits keep back
          limit case when v_round = 1 then v_asked else greatest(v_asked, 100) end
            for update skip locked);
     end if;
     exit when cardinality(v_ids) = 0;
+    if p_changing then
+      v_changed := v_changed || headway.changing_limits(v_ids);
+      v_ids := array(
+        select j.id
+          from unnest(v_ids) with ordinality as u (id, ordinal)
+          join headway.jobs j on j.id = u.id
+         where j.kind <> all (v_changed) and j.tenant_id::text <> all (v_changed)
+         order by u.ordinal);
+      continue when cardinality(v_ids) = 0;
+    end if;
 
     select array_agg(d.id order by d.ordinal, d.dim), array_agg(d.dim order by d.ordinal, d.dim),
            array_agg(d.key order by d.ordinal, d.dim), array_agg(d.most order by d.ordinal, d.dim),

@@ -56,7 +56,6 @@ class SettleVerbs:
             return SettledAndClaimed(_settled(settled), read_claims([row[4:] for row in rows if row[2] is None]))
 
         def one_by_one() -> Steps[SettledAndClaimed]:
-            yield Statement("select headway.lock_claim($1)", [queue])
             settled = yield from _settle(worker_id, settlements)
             return SettledAndClaimed(settled, read_claims((yield Statement(CLAIM, [worker_id, queue, limit]))))
 

@@ -175,7 +175,6 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform headway.lock_claim(p_queue);
   return query
     select s.id, s.fence, s.verdict, s.signals, null::headway.claimed_job
       from headway.settle(
@@ -185,15 +184,4 @@ begin
     select null::uuid, null::integer, null::text, null::text, c
       from headway.claim(p_worker, p_queue, p_limit) c;
 end
-$$;
-
--- Take the locks of a claim, for a transaction that settles first. They come before the settle's rows: whoever takes
--- them alone (pause, set_limit) waits for such rows. Waits only briefly (55P03): the outcomes are then written without
--- a claim.
-create function headway.lock_claim(p_queue text) returns void
-language sql security definer
-set search_path = pg_catalog, pg_temp
-set lock_timeout = '250ms'
-as $$
-  select pg_advisory_xact_lock_shared(headway.queue_lock(p_queue)), pg_advisory_xact_lock_shared(headway.limits_lock());
 $$;

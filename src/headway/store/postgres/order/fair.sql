@@ -41,7 +41,10 @@ end
 $$;
 
 -- Lock and give the candidates of a fair queue, tenant by tenant, beginning after the tenant that was served last.
-create function headway.pick_fair(p_queue text, p_limit integer, p_now timestamptz, p_except uuid[]) returns uuid[]
+-- Leaves out the jobs p_except, and those of the kinds and tenants p_changed.
+create function headway.pick_fair(
+  p_queue text, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[]
+) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -114,6 +117,8 @@ begin
                              and j.status = 'queued' and j.limited_by is null
                              and (j.expires_at is null or j.expires_at > p_now)
                              and j.id <> all (v_ids || p_except)
+                             and (p_changed = '{}'
+                                  or j.kind <> all (p_changed) and j.tenant_id::text <> all (p_changed))
                            order by j.priority, j.position, j.id
                            limit (p_limit - cardinality(v_ids) + cardinality(v_tenants) - 1) / cardinality(v_tenants)
                         ) j) c

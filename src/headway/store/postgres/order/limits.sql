@@ -1,9 +1,9 @@
 -- Limits: what operators set for queues, kinds and tenants, and how much of it is used.
 
 -- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone
--- the lock that all claims share, and so waits for the claims under way. Waits for the limit's row before that lock, so
--- that whoever has the row does not stop all claims; under the lock, it waits only briefly for rows of running jobs
--- (55P03, and nothing is written).
+-- the lock that claims share, and so waits for the claims under way; and the lock of this limit, so that until its
+-- transaction ends, claims start none of the jobs that the limit is about, and all others. Waits for the limit's row
+-- before those locks, and under them only briefly for rows of running jobs (55P03, and nothing is written).
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -28,6 +28,7 @@ declare
 begin
   perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
   perform pg_advisory_xact_lock(headway.limits_lock());
+  perform pg_advisory_xact_lock(headway.limit_lock(p_scope, p_name));
   perform set_config('lock_timeout', '250ms', true);
   if num_nonnulls(p_max_running, p_rate_count, p_max_pending, p_max_bytes, p_max_events, p_max_schedules, p_max_group,
                   p_max_fan_out) = 0
@@ -85,6 +86,28 @@ begin
                                 'max_schedules ' || p_max_schedules, 'max_group ' || p_max_group,
                                 'max_fan_out ' || p_max_fan_out), ''), 'none'));
 end
+$$;
+
+-- Share the locks of the limits of this queue and of all tenants, for a claim; false while somebody changes one of them.
+create function headway.share_limits(p_queue text) returns boolean
+language sql
+as $$
+  select pg_catalog.pg_try_advisory_xact_lock_shared(headway.limit_lock('queue', p_queue))
+     and pg_catalog.pg_try_advisory_xact_lock_shared(headway.limit_lock('tenant', '*'))
+$$;
+
+-- Share the locks of the limits of these jobs' kinds and tenants, for a claim. Gives the kinds and tenants whose limit
+-- somebody changes.
+create function headway.changing_limits(p_ids uuid[]) returns text[]
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+  select coalesce(array_agg(l.name), '{}')
+    from (select distinct l.scope, l.name
+            from unnest(p_ids) as u (id)
+            join headway.jobs j on j.id = u.id
+            cross join lateral (values ('kind', j.kind), ('tenant', j.tenant_id::text)) as l (scope, name)) l
+   where not pg_try_advisory_xact_lock_shared(headway.limit_lock(l.scope, l.name))
 $$;
 
 -- How many jobs run under a limit's key, and how many are set aside for it (counted up to 10,000): the tenant's, or

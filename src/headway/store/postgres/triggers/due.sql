@@ -5,8 +5,8 @@
 -- schedule is due; the kinds whose keys are computed by code that the caller (who knows p_kinds) does not have; and the
 -- number of definitions with the sum of their revisions, by which the caller sees a change. A schedule of such a kind
 -- is left to other callers, and so is, for ten minutes, an event that meets no other trigger. A few probes where
--- nothing is due; never waits. Where more than p_limit schedules are due, it skips those that somebody has locked, and
--- takes share locks for that.
+-- nothing is due; never waits. Where more than p_limit are due, it skips schedules and events that somebody has locked,
+-- and takes share locks for that.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
 returns table (now timestamptz, schedules uuid[], events uuid[], next_due_ms bigint, computed text[], defined text)
 language plpgsql security definer
@@ -88,28 +88,68 @@ begin
        limit p_limit);
     if cardinality(events) = p_limit then
       v_tenants := headway.tenants_in_turn('events', p_limit, v_now);
-    else
-      v_tenants := null;
-    end if;
-    if cardinality(v_tenants) > 1 then
-      events := array(
-        select h.id
-          from unnest(v_tenants) as o (tenant_id)
-          cross join lateral (
-            select e.id
-              from headway.events e
-             where e.tenant_id = o.tenant_id
-               and e.status = 'pending'
-               and (v_computed = '{}' or not headway.left_to_others(e, v_computed, v_now))
-             order by e.id
-             limit (p_limit + cardinality(v_tenants) - 1) / cardinality(v_tenants)) h
-         order by h.id);
+      if v_tenants <> '{}' then
+        events := headway.events_in_turn(v_tenants, v_computed, p_limit, v_now);
+      end if;
     end if;
   end if;
   now := v_now;
   next_due_ms := case when v_next is not null then greatest(0, ceil(extract(epoch from v_next - v_now) * 1000)) end;
   computed := v_computed;
   return next;
+end
+$$;
+
+-- Up to p_limit pending events, each of these tenants' share of them, in order. Leaves out what cannot be handled now: an
+-- event that somebody has locked, and all events of a name and tenant if somebody has locked one of their triggers; so
+-- however many these are, they do not hide the others.
+create function headway.events_in_turn(p_tenants uuid[], p_computed text[], p_limit integer, p_now timestamptz)
+returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  v_events uuid[];
+  v_found text[];
+  v_locked text[] := '{}'; -- tenant and name
+begin
+  -- one round where no trigger is locked; after ten, the next look goes on
+  for v_round in 1 .. 10 loop
+    v_events := array(
+      select h.id
+        from unnest(p_tenants) as o (tenant_id)
+        cross join lateral (
+          select e.id
+            from headway.events e
+           where e.tenant_id = o.tenant_id
+             and e.status = 'pending'
+             and (p_computed = '{}' or not headway.left_to_others(e, p_computed, p_now))
+             and (v_locked = '{}' or o.tenant_id || ' ' || e.name <> all (v_locked))
+           order by e.id
+           limit (p_limit + cardinality(p_tenants) - 1) / cardinality(p_tenants)
+             for share of e skip locked) h
+       order by h.id);
+    with met as materialized (
+      select distinct t.id, t.tenant_id, t.event
+        from unnest(v_events) as u (id)
+        join headway.events e on e.id = u.id
+        join headway.triggers t on t.tenant_id = e.tenant_id and t.event = e.name
+       where t.enabled
+         and t.type = 'event'
+    ), free as materialized (
+      select l.id
+        from met m
+        cross join lateral (select t.id from headway.triggers t where t.id = m.id for share skip locked) l
+    )
+    select array_agg(distinct m.tenant_id || ' ' || m.event)
+      into v_found
+      from met m
+     where m.id not in (select f.id from free f);
+    exit when v_found is null;
+    v_locked := v_locked || v_found;
+  end loop;
+  return v_events;
 end
 $$;
 
