@@ -65,6 +65,7 @@ ONLY_POSTGRES = {
     "values that both stores have checked by the model: SQL has its own words for them": (
         "tenants_named: 'a tenant''s name is not valid",
         "change_definition: using errcode",
+        "check_bounds: using errcode",
         "declare: using errcode",
         "create_template: using errcode",
         "change_template: using errcode",

@@ -17,6 +17,7 @@ from headway.model import codec, refusals
 from headway.model.audit import given
 from headway.model.definition import DefinitionChange
 from headway.model.event import NewEvent
+from headway.model.restricted import bounds_flaw
 from headway.model.signal import NewSignal
 from headway.model.template import NewTemplate, TemplateChange
 from headway.model.trigger import Declaration, Firing, NewFire, NewTrigger, TriggerChange
@@ -128,8 +129,12 @@ def _check_values(noun: str, name: str | None, values: Mapping[str, Any]) -> Non
 
 
 def _check_object(what: str, field: str, text: str) -> None:
-    if not isinstance(_read(what, field, text), dict):
+    value = _read(what, field, text)
+    if not isinstance(value, dict):
         raise refusals.not_valid(what, f"the {field} must be a JSON object")
+    flaw = bounds_flaw(value) if field == "enqueuer_may" else None
+    if flaw is not None:
+        raise refusals.not_valid(what, flaw)
 
 
 def _read(what: str, field: str, text: str) -> Any:

@@ -12,7 +12,7 @@ Duration = str | int | float | timedelta
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])\s*")
-_LONGEST_MS = 100 * 366 * 86_400_000
+LONGEST_MS = 100 * 366 * 86_400_000
 
 
 def to_ms(value: Duration, name: str = "duration") -> int:
@@ -22,7 +22,7 @@ def to_ms(value: Duration, name: str = "duration") -> int:
     (5400000, 2500, 1000)
     """
     ms = _parse(value, name)
-    if not 0 <= ms <= _LONGEST_MS:
+    if not 0 <= ms <= LONGEST_MS:
         raise InvalidJob(f"{name}={value!r} is out of range: durations are from 0 to 100 years")
     return round(ms)
 

@@ -7,7 +7,7 @@ import re
 from headway.errors import InvalidJob
 
 COUNT_LIMIT = 1_000_000_000
-_LONGEST_MS = 366 * 86_400_000
+LONGEST_PERIOD_MS = 366 * 86_400_000
 _RATE = re.compile(r"(\d{1,18})\s*/\s*(\d{0,18})\s*([a-z]+)\Z")
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NAMES = {
@@ -29,7 +29,7 @@ def parse_rate(value: object, name: str = "rate") -> tuple[int, int]:
     if found is None or found[3] not in _NAMES:
         raise InvalidJob(f"{name}={value!r} is not a rate: use a string like '100/min', '10/s', '5/2h' or '1000/day'")
     count, period_ms = int(found[1]), int(found[2] or 1) * _UNITS[_NAMES[found[3]]]
-    if not 1 <= count <= COUNT_LIMIT or not 1 <= period_ms <= _LONGEST_MS:
+    if not 1 <= count <= COUNT_LIMIT or not 1 <= period_ms <= LONGEST_PERIOD_MS:
         raise InvalidJob(f"{name}={value!r} is out of range: give a count from 1 to {COUNT_LIMIT:,}, in up to a year")
     return count, period_ms
 

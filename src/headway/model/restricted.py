@@ -6,17 +6,29 @@ are not; `headway.restrict` on PostgreSQL is the same rule for them, with the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import NotAllowed
 from headway.model.definition import Definition
+from headway.model.duration import LONGEST_MS
+from headway.model.rate import COUNT_LIMIT, LONGEST_PERIOD_MS
 
 RESTRICTED = ("queue", "timeout", "partition", "concurrency", "concurrency_key", "rate", "rate_key")
 """What `enqueuer_may` can name. `concurrency` and `rate` bring their keys, and `rate` its burst, along."""
+_ANY = "true, or left out"
+_BOUNDS = {
+    "queue": 'a list of queues, like ["mail"], or true for any',
+    "timeout": f"milliseconds, from 1 to {LONGEST_MS}, or true for any",
+    "concurrency": "a whole number from 1 to 1000000, or true for any",
+    "rate": f"[count, milliseconds], each from 1 to {COUNT_LIMIT} and {LONGEST_PERIOD_MS}, or true for any",
+}
+"""How a bound is stored; `define/enqueuer_may.py` makes it of what people write. The others have none but true."""
 TENANTS_KEY = "tenant"
 """The key of a limit that an enqueuer changed without naming one: keys belong to a tenant, so nobody else shares it."""
 _POLICY = ("partition", "concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}\Z")
 FIELDS = ("queue", "timeout_ms", *_POLICY)
 """The fields of `NewJob` that these options set."""
 
@@ -34,6 +46,33 @@ def restricted(kind: str, definition: Definition | None, asked: Mapping[str, Any
         **rule.concurrency(),
         **rule.rate(),
     }
+
+
+def bounds_flaw(may: Mapping[str, Any]) -> str | None:
+    """What is wrong with the bounds of a definition as they are stored. The same as `headway.bounds_flaw`."""
+    for name, bound in may.items():
+        if name not in RESTRICTED:
+            return (
+                f"enqueuer_may has '{name}', which is no restricted option: name some of {', '.join(RESTRICTED)}; "
+                "enqueuers may always set the others"
+            )
+        if bound is not True and not _is_bound(name, bound):
+            return f"enqueuer_may of {name} must be {_BOUNDS.get(name, _ANY)}"
+    return None
+
+
+def _is_bound(name: str, bound: Any) -> bool:
+    match name, bound:
+        case "queue", [_, *_]:
+            return all(isinstance(queue, str) and _NAME.match(queue) for queue in bound)
+        case "timeout", int():
+            return bound is not False and 1 <= bound <= LONGEST_MS
+        case "concurrency", int():
+            return bound is not False and 1 <= bound <= 1_000_000
+        case "rate", [int(count), int(period_ms)]:
+            whole = not isinstance(count, bool) and not isinstance(period_ms, bool)
+            return whole and 1 <= count <= COUNT_LIMIT and 1 <= period_ms <= LONGEST_PERIOD_MS
+    return False
 
 
 class _Rule:

@@ -125,6 +125,27 @@ def test_a_job_comes_in_with_no_status_that_does_not_exist(postgres_store) -> No
             conn.execute("insert into headway.jobs select * from copied")
 
 
+@pytest.mark.parametrize(
+    "enqueue",
+    [
+        "enqueue('k')",
+        "enqueue('k', id => (select id from headway.jobs limit 1))",
+        "enqueue_plain(gen_random_uuid(), 'k', 'default', '{}', 100::smallint, 5, 5, 1000, 1000, null)",
+        "enqueue_many(array[gen_random_uuid(), gen_random_uuid()], '{k,k}')",
+        "enqueue_many(array[gen_random_uuid(), gen_random_uuid()], '{k,k}', p_trains => '{t,t}')",
+    ],
+)
+def test_a_raw_insert_is_checked_in_a_transaction_that_has_enqueued(postgres_store, enqueue: str) -> None:
+    with psycopg.connect(postgres_store.url, autocommit=True) as conn:
+        conn.execute("select headway.enqueue('k')")
+        conn.execute("create temporary table copied as select * from headway.jobs")
+        conn.execute("update copied set id = gen_random_uuid(), status = 'lost'")
+        conn.execute("begin")
+        conn.execute(f"select headway.{enqueue}")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            conn.execute("insert into headway.jobs select * from copied")
+
+
 def test_a_car_is_settled_and_the_next_one_claimed_without_subtransactions(postgres_store, worker) -> None:
     """A row that is changed in two of them gets a multixact, and its dead versions stay in the indexes until vacuum."""
     ops = postgres_store.ops

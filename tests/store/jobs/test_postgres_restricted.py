@@ -13,7 +13,7 @@ from psycopg.types.json import Json
 
 from headway import Done, Headway, Machine, Next, step
 from headway.errors import NotAllowed
-from headway.model.restricted import FIELDS, restricted
+from headway.model.restricted import FIELDS, bounds_flaw, restricted
 from headway.testing import drain, held
 from tests.store.engine.test_postgres_roles import Roles
 
@@ -266,6 +266,72 @@ def test_a_template_cannot_lead_its_triggers_to_a_kind_that_allows_less(site: Si
     with pytest.raises(psycopg.Error, match='kind "send" does not let its enqueuers set rate'):
         site.acme.execute("select headway.change_template(%s, %s)", (made[0], Json({"kind": "send"})))
     site.app.tenant("acme").change_template("t", kind="send")
+
+
+def test_a_kind_that_is_not_active_takes_no_job_that_only_claims_to_continue_work(site: Site) -> None:
+    site.app.change_definition("walk", active=False)
+    own = "select headway.enqueue('walk', checkpoint => jsonb_build_object(%s::text, %s::text))"
+    theirs = site.app.enqueue("free", tenant="acme").id
+    for key in ("parent_id", "forked_from"):
+        for job_id in (theirs, "01890000-0000-7000-8000-000000000001", "none"):
+            with pytest.raises(psycopg.Error, match='kind "walk" is not active'):
+                site.acme.execute(own, (key, job_id))
+            with pytest.raises(psycopg.Error, match='kind "walk" is not active'):
+                site.acme.execute(
+                    "select headway.enqueue_many(array[gen_random_uuid()], array['walk'],"
+                    " p_checkpoints => array[jsonb_build_object(%s::text, %s::text)])",
+                    (key, job_id),
+                )
+    # a fork of what was begun is none of these
+    site.app.change_definition("walk", active=True)
+    begun = site.app.enqueue("walk", {"n": 1}, tenant="acme").id
+    drain(site.app)
+    site.app.change_definition("walk", active=False)
+    app = Headway(site.roles.url_of("acme"))
+    app.machine(Walk)
+    assert app.fork(begun).created
+    app.close()
+
+
+@pytest.mark.parametrize(
+    "may",
+    [
+        {"colour": True},
+        {"queue": "mail"},
+        {"queue": []},
+        {"queue": ["mail", 7]},
+        {"queue": ["a b"]},
+        {"timeout": "5m"},
+        {"timeout": 0},
+        {"timeout": 1.5},
+        {"timeout": 3_162_240_000_001},
+        {"concurrency": False},
+        {"concurrency": None},
+        {"concurrency": 1_000_001},
+        {"rate": 5},
+        {"rate": [100]},
+        {"rate": [100, 60_000, 1]},
+        {"rate": [100, True]},
+        {"rate": [0, 60_000]},
+        {"partition": "p"},
+        {"rate_key": False},
+    ],
+    ids=lambda may: msgspec.json.encode(may).decode(),
+)
+def test_bounds_that_cannot_be_read_are_refused_in_the_models_words(site: Site, may: dict[str, Any]) -> None:
+    flaw = bounds_flaw(may)
+    assert flaw is not None
+    for call, given in (
+        ("change_definition('free', %s)", {"enqueuer_may": may}),
+        (
+            "declare(%s, '[]')",
+            [{"kind": "free", "description": "", "max_attempts": 1, "queue": "q", "enqueuer_may": may, "policy": {}}],
+        ),
+    ):
+        with pytest.raises(psycopg.Error) as refusal:
+            site.owner.execute(f"select headway.{call}".encode(), (Json(given),))
+        assert refusal.value.diag.message_primary == f'definition "free": {flaw}; nothing was stored'
+        assert refusal.value.sqlstate == "HW004"
 
 
 # the same rule as the model's

@@ -336,3 +336,14 @@ def more_events_than_max_events_beside_another_tenants(db: Any) -> None:
     db.limit("tenant", ACME, max_events=1)
     db.emit("paid", id=A, tenant="acme")
     db.emit_all([new_event("paid", id=B), new_event("paid", id=C, tenant="acme"), new_event("paid", id=D)])
+
+
+# the bounds of a definition
+
+
+def a_definition_that_lets_enqueuers_set_what_is_no_option(db: Any) -> None:
+    db.change_definition("mail", enqueuer_may='{"timeout": 5, "colour": true}')
+
+
+def a_definition_whose_bound_is_none(db: Any) -> None:
+    db.change_definition("mail", enqueuer_may='{"queue": true, "timeout": "5m"}')

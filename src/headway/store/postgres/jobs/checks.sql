@@ -62,8 +62,22 @@ begin
 end
 $$;
 
--- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks, which continue
--- work that was begun. Raises HW003.
+-- Whether a new job continues work that was begun: a child of a machine, or a fork. What an untrusted caller says of that
+-- counts only if it is a fork of its own tenant's job of the same kind.
+create function headway.continues(p_kind text, p_checkpoint jsonb) returns boolean
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select (p_checkpoint ?| '{parent_id,forked_from}') is true
+     and (headway.trusted()
+          or exists (select
+                       from headway.jobs f
+                      where f.id = headway.as_id(p_checkpoint ->> 'forked_from')
+                        and f.kind = p_kind
+                        and f.tenant_id = headway.acting_tenant(null)))
+$$;
+
+-- Refuse jobs of a kind that an operator has deactivated; but neither children of machines nor forks. Raises HW003.
 create function headway.check_active(p_kinds text[], p_checkpoints jsonb[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, pg_temp
@@ -75,7 +89,7 @@ begin
     into v_kind
     from unnest(p_kinds, p_checkpoints) with ordinality as u (kind, machine, ordinal)
     join headway.definitions d on d.kind = u.kind and not d.active
-   where (u.machine ?| '{parent_id,forked_from}') is not true
+   where not headway.continues(u.kind, u.machine)
    order by u.ordinal
    limit 1;
   if found then

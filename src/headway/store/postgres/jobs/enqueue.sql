@@ -249,6 +249,7 @@ begin
     v_seats := null;
     v_again := true;
   end loop;
+  perform set_config('headway.checked', '', true);
 
   if v_again then
     -- the first car of a train may have met an existing job: the next one is the locomotive then

@@ -20,6 +20,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
+declare
+  v_checked text;
 begin
   insert into headway.jobs (
     id, tenant_id, kind, queue, payload, priority, status, queued_at, position, max_attempts, max_losses,
@@ -38,7 +40,8 @@ begin
      and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
      and (select 1 from headway.limits l where l.has_quotas limit 1) is null
      and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
-  on conflict do nothing;
+  on conflict do nothing
+  returning set_config('headway.checked', '', true) into v_checked;
   if found then
     return null;
   end if;
@@ -112,6 +115,7 @@ declare
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
   v_metered boolean;
+  v_checked text;
 -- one statement as far as possible: every further expression is prepared anew in every transaction
 begin
   if not (checked and headway.trusted()) then
@@ -185,9 +189,10 @@ begin
        and headway.is_name(kind)
        and headway.is_name(t.queue)
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
-            or checkpoint ?| '{parent_id,forked_from}')
+            or headway.continues(kind, checkpoint))
     on conflict do nothing
-    returning jobs.id, jobs.status, true, jobs.tenant_id, jobs.metered into job_id, job_status, created, v_tenant, v_metered;
+    returning jobs.id, jobs.status, true, jobs.tenant_id, jobs.metered, set_config('headway.checked', '', true)
+      into job_id, job_status, created, v_tenant, v_metered, v_checked;
     if found then
       if after is not null then
         perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
@@ -203,6 +208,7 @@ begin
       return next;
       return;
     end if;
+    perform set_config('headway.checked', '', true);
     perform headway.check_active(array[kind], array[checkpoint]);
     exit when not v_seat;
     exit when unique_key is not null and exists (

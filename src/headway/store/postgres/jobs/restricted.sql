@@ -273,3 +273,70 @@ as $$
                      from regexp_matches(p_value #>> '{}', '([0-9]+(?:[.][0-9]+)?)\s*(ms|[smhdw])', 'g') m)
          end
 $$;
+
+-- Whether a JSON value is a whole number from 1 to p_most, written as one.
+create function headway.is_whole(p_value jsonb, p_most bigint) returns boolean
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case when p_value #>> '{}' ~ '^[1-9][0-9]{0,17}$' and jsonb_typeof(p_value) = 'number'
+              then (p_value #>> '{}')::bigint <= p_most
+              else false
+         end
+$$;
+
+-- What is wrong with the bounds of a definition as they are stored, or null. The same as in model/restricted.py.
+create function headway.bounds_flaw(p_may json) returns text
+language sql immutable
+set search_path = pg_catalog, pg_temp
+as $$
+  select case
+           when b.name <> all ('{queue,timeout,partition,concurrency,concurrency_key,rate,rate_key}'::text[])
+             then 'enqueuer_may has ''' || b.name || ''', which is no restricted option: name some of queue, timeout, '
+                  'partition, concurrency, concurrency_key, rate, rate_key; enqueuers may always set the others'
+           else 'enqueuer_may of ' || b.name || ' must be '
+                || case b.name
+                     when 'queue' then 'a list of queues, like ["mail"], or true for any'
+                     when 'timeout' then 'milliseconds, from 1 to 3162240000000, or true for any'
+                     when 'concurrency' then 'a whole number from 1 to 1000000, or true for any'
+                     when 'rate' then '[count, milliseconds], each from 1 to 1000000000 and 31622400000, or true for any'
+                     else 'true, or left out'
+                   end
+         end
+    from json_each(p_may) with ordinality as m (name, json, ordinal)
+    cross join lateral (select m.name, m.json::jsonb as bound, m.ordinal) b
+   where b.name <> all ('{queue,timeout,partition,concurrency,concurrency_key,rate,rate_key}'::text[])
+      or b.bound <> 'true'
+         and case b.name
+               when 'queue' then jsonb_typeof(b.bound) <> 'array' or b.bound = '[]'
+                 or exists (select
+                              from jsonb_array_elements(
+                                     case when jsonb_typeof(b.bound) = 'array' then b.bound else '[]' end) q
+                             where jsonb_typeof(q) <> 'string' or not headway.is_name(q #>> '{}'))
+               when 'timeout' then headway.is_whole(b.bound, 3162240000000) is not true
+               when 'concurrency' then headway.is_whole(b.bound, 1000000) is not true
+               when 'rate' then jsonb_typeof(b.bound) <> 'array' or b.bound -> 2 is not null
+                 or headway.is_whole(b.bound -> 0, 1000000000) is not true
+                 or headway.is_whole(b.bound -> 1, 31622400000) is not true
+               else true
+             end
+   order by b.ordinal
+   limit 1
+$$;
+
+-- Refuse bounds that `restrict` could not read. Raises HW004.
+create function headway.check_bounds(p_kind text, p_may json) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_flaw text;
+begin
+  if json_typeof(p_may) = 'object' then
+    v_flaw := headway.bounds_flaw(p_may);
+  end if;
+  if v_flaw is not null then
+    raise exception using errcode = 'HW004', message = headway.not_valid('definition', p_kind, null, v_flaw);
+  end if;
+end
+$$;

@@ -36,7 +36,8 @@ begin
     (select json_object_agg(c.key, c.value)
        from json_each(p_change) as c (key, value)
       where c.key = any (v_fields) or c.key = 'active'));
-  perform headway.check_json('schema', v_row.schema), headway.check_json('enqueuer_may', v_row.enqueuer_may);
+  perform headway.check_json('schema', v_row.schema), headway.check_json('enqueuer_may', v_row.enqueuer_may),
+          headway.check_bounds(p_kind, v_row.enqueuer_may);
   update headway.definitions d
      set description = v_row.description,
          -- a JSON null is stored as an SQL null
@@ -118,6 +119,8 @@ declare
   v_message text;
 begin
   perform pg_advisory_xact_lock(headway.lock_key('declare'));
+  perform headway.check_bounds(g.kind, g.enqueuer_may)
+     from json_to_recordset(p_definitions) as g (kind text, enqueuer_may json);
   insert into headway.definitions as d (
     kind, description, schema, timeout_ms, max_attempts, queue, enqueuer_may, policy, computed, origin, code, created_at, updated_at)
   select n.kind, n.description, n.schema, n.timeout_ms, n.max_attempts, n.queue, n.enqueuer_may, n.policy, n.computed,

@@ -652,8 +652,8 @@ create policy tenant_isolation on headway.events using (tenant_id = (select head
 -- Values that a job cannot have are refused by triggers, not by checks: the server parses the text of every check anew
 -- for every statement that updates the table, but that of a trigger only if one of its columns is updated. Checks would
 -- cost a quarter of a claim. The conditions are short for the same reason: an array of constants is parsed as one
--- constant. The functions that enqueue check what they insert and say so (headway.checked, until their transaction
--- ends); other inserts are checked by jobs_new.
+-- constant. The functions that enqueue check what they insert and say so (headway.checked, around their insert); other
+-- inserts are checked by jobs_new.
 
 -- raises the error of a check
 create function headway.refuse_value() returns trigger
