@@ -178,6 +178,29 @@ def test_a_worker_hears_of_a_job_of_another_process(
     harness.while_working(worker, story)
 
 
+def test_a_worker_hears_of_an_event_of_another_process(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("HEADWAY_RUNTIME_DIR", os.path.dirname(folder))
+
+    @harness.job
+    async def works() -> None: ...
+
+    worker = harness.worker(settings={**SELDOM, "promote_every_ms": 10**6})
+    store = harness.store
+    url = store.url if store.dialect == "postgres" else f"sqlite:///{store.path}"
+    other = Headway(url, strict_kinds=False)  # as in another process: it does not know of the worker
+    other.create_trigger("on_paid", "paid", kind="works")
+
+    async def story() -> None:
+        await harness.until(lambda: bool(harness.wake._listeners))
+        other.emit("paid")
+        await harness.until(lambda: [job.status for job in harness.find(kind="works")] == ["succeeded"])
+
+    harness.while_working(worker, story)
+    other.close()
+
+
 def test_hints_can_be_turned_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Headway(f"sqlite:///{tmp_path}/a.db", hints=False)._hints is None
     monkeypatch.setenv("HEADWAY_HINTS", "off")

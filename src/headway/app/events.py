@@ -17,6 +17,7 @@ from headway.model.codec import check_batch, check_text, encode
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, given_id, new_id
 from headway.store.ops import Op, Steps
+from headway.worker.wake import EVENTS
 
 _OWN = "headway."
 
@@ -50,7 +51,7 @@ class EventVerbs(VerbBase):
         op = self._emitting(batch)
         ids = self._run(op) if conn is None else self._store.run_in(conn, op)
         if conn is None:
-            self._emitted.poke(None)
+            self._emitted.poke(EVENTS)
         return ids
 
     def _emitting(self, events: list[NewEvent]) -> Op[list[str]]:
@@ -99,14 +100,14 @@ class EventVerbs(VerbBase):
     def retry_event(self, event_id: str | UUID, *, actor: str | None = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
         self._run(self._retry_event(event_id, actor))
-        self._emitted.poke(None)
+        self._emitted.poke(EVENTS)
 
     def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
         done = self._run(
             self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
         )
-        self._emitted.poke(None)
+        self._emitted.poke(EVENTS)
         return done
 
     # as ops

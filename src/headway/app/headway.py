@@ -68,7 +68,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         self._registry = Registry()
         self._has_commands = False
         self._wake = Wake(self._hint)
-        self._emitted = Wake()
+        self._emitted = Wake(self._hint)
         self._hooks = Hooks()
         self._middleware: list[Middleware] = []
         self._startup: list[Callable[[], Any]] = []

@@ -1,7 +1,8 @@
 """Wake-ups: an enqueue wakes a worker of its own process, or by a hint one in another process of this machine.
 
 Each worker binds a datagram socket in a folder that only its user can enter, named after the database. A hint is the
-name of a queue. Hints are best effort: one that is lost costs a few milliseconds, since workers poll as well.
+name of a queue, or `EVENTS`. Hints are best effort: one that is lost costs a few milliseconds, since workers poll as
+well.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ _LONGEST = 1_024  # bytes of a hint; the name of a queue has 128 characters at m
 _REFRESH_S = 60.0
 _AT_ONCE = 100  # hints that a worker reads before its other work goes on
 _FIRST, _PASSED_ON = b"1", b"2"
+
+EVENTS = "*events"
+"""Stands for a queue where an event was emitted; no queue can have this name."""
 
 Listener = Callable[[str | None], bool]
 """Gets the queue; returns whether this worker has a free slot there, so that no other needs to be woken."""

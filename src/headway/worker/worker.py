@@ -40,7 +40,7 @@ from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.summary import Summary
 from headway.worker.trigger_runner import TriggerRunner
-from headway.worker.wake import HintListener, Wake, folder_of
+from headway.worker.wake import EVENTS, HintListener, Wake, folder_of
 from headway.worker.watchdog import Watchdog
 
 log = get_logger("headway.worker")
@@ -278,8 +278,11 @@ class Worker:
         """Queue what is due, before the worker counts as idle."""
         return await self._trigger_runner.fire() + await self._maintenance.promote()
 
+    def _on_hint(self, queue: str) -> bool:
+        return self._on_emitted(queue) if queue == EVENTS else self._fetcher.wake(queue)
+
     def _on_emitted(self, _: str | None) -> bool:
-        """An event was emitted in this process, by any thread."""
+        """An event was emitted, by any thread of this process or by another one."""
         assert self._event_loop is not None
         self._event_loop.call_soon_threadsafe(self._trigger_runner.poke)
         return True
@@ -315,7 +318,7 @@ class Worker:
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
         if self._takes_hints and self._settings.hints and (folder := folder_of(self.store.install_id)) is not None:
-            self._listener = HintListener(folder, self._caps, self._fetcher.wake)
+            self._listener = HintListener(folder, [*self._caps, EVENTS], self._on_hint)
             self._listener.open()
         log.info(
             "worker started",

@@ -10,6 +10,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.events import EventVerbs, with_tenant_ids
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id
+from headway.worker.wake import EVENTS
 
 
 class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
@@ -41,7 +42,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         op = self._emitting(batch)
         ids = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
         if conn is None:
-            self._emitted.poke(None)
+            self._emitted.poke(EVENTS)
         return ids
 
     async def aevents(
@@ -66,7 +67,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
         await self._aensure_known(self._own_tenant)
         await self._arun(self._retry_event(event_id, actor))
-        self._emitted.poke(None)
+        self._emitted.poke(EVENTS)
 
     async def aretry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
@@ -74,5 +75,5 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         done = await self._arun(
             self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
         )
-        self._emitted.poke(None)
+        self._emitted.poke(EVENTS)
         return done
