@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headway import Cancel, Headway, Outcome
-from headway.errors import InvalidJob
+from headway import Await, Cancel, Context, Done, Headway, Machine, Outcome, step
+from headway.errors import InvalidJob, NotFound
 from headway.testing import drain
 
 Call = Callable[..., Any]
@@ -129,3 +129,57 @@ def test_a_waiter_that_gave_up_leaves_nothing_behind(app: Headway, ends: Any) ->
     asyncio.run(give_up())
     until(lambda: not any(thread.name == "headway-results" for thread in threading.enumerate()))
     assert app.result(job.id, timeout=0).status == "queued"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_wait_ends_with_its_status_the_job_or_the_time(app: Headway, is_async: bool) -> None:
+    def wait(on: Any, *args: Any, **options: Any) -> Outcome:
+        async def awaited() -> Outcome:
+            try:
+                return await on.await_(*args, **options)
+            finally:
+                await app.store.leave_loop()
+
+        return asyncio.run(awaited()) if is_async else on.wait(*args, **options)
+
+    @app.machine
+    class Asks(Machine):
+        @step
+        def start(self, ctx: Context) -> Any:
+            return Await("answer", then=self.end)
+
+        @step
+        def end(self, ctx: Context) -> Any:
+            return Done("heard")
+
+    job = Asks.enqueue()
+    assert wait(app, job.id, status=("waiting", "queued")) == Outcome("queued")
+    assert wait(app, job.id, status="waiting", timeout="20ms") == Outcome("queued")
+    with ThreadPoolExecutor(3) as threads:
+        waiters = [threads.submit(wait, app, job.id, status=status) for status in ("waiting", ["dead"])]
+        waiters.append(threads.submit(wait, app, job.id))
+        drain(app)
+        assert waiters[0].result() == Outcome("waiting")
+        assert not waiters[1].done()
+        assert not waiters[2].done()
+        app.signal(job.id, "answer")
+        drain(app)
+        # it ended, if not as one of them expected
+        assert [waiter.result() for waiter in waiters[1:]] == [Outcome("succeeded", "heard")] * 2
+    for wrong in ("ended", ["waiting", "ended"], ()):
+        with pytest.raises(InvalidJob, match=r"status=.* (does not exist|is empty)"):
+            wait(app, job.id, status=wrong)
+    with pytest.raises(NotFound):
+        wait(app.tenant("acme"), job.id, status="waiting")
+
+
+def test_waiters_for_statuses_share_the_query_of_the_others(app: Headway, ends: Any, queries: list[Any]) -> None:
+    jobs = [ends.using(delay="1h").enqueue("well") for _ in range(3)]
+    with ThreadPoolExecutor(6) as threads:
+        waiters = [threads.submit(app.wait, job.id, status="canceled") for job in jobs]
+        waiters += [threads.submit(app.result, job.id) for job in jobs]
+        until(lambda: any(len(ids) == 3 for _, ids in queries))
+        for job in jobs:
+            app.cancel(job.id)
+        assert {waiter.result().status for waiter in waiters} == {"canceled"}
+    assert {thread for thread, ids in queries if len(ids) > 1} == {"headway-results"}

@@ -415,3 +415,15 @@ def test_people_do_not_see_the_secret_fields_of_a_result(cli: Cli, app: Headway)
     assert '"token": "[redacted]"' in page
     # programs get what is stored
     assert cli.json("jobs", "show", job.id)["result"] == {"user": "ann", "token": "t0k3n"}
+
+
+def test_wait_prints_the_status_and_fails_if_it_is_another(cli: Cli, app: Headway) -> None:
+    job = app.enqueue("welcome", {"user_id": 7})
+    assert cli("jobs", "wait", job.id, "--status", "queued", "--status", "running").stdout == "queued\n"
+    late = cli("jobs", "wait", job.id, "--timeout", "10ms")
+    assert (late.exit_code, late.stdout) == (1, "queued\n")
+    app.cancel(job.id, reason="not needed")
+    ended = cli("jobs", "wait", job.id, "--json")
+    assert ended.exit_code == 0
+    assert json.loads(ended.stdout) == {"id": job.id, "status": "canceled", "result": None, "error": "not needed"}
+    assert cli("jobs", "wait", job.id, "--status", "waiting").exit_code == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
 from headway.model.job import Attempt, AuditEntry, Job, Outcome
-from headway.model.status import FINISHED, Status
+from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.paging import Page
 
@@ -52,13 +52,27 @@ class JobVerbs(VerbBase):
 
         If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
-        key = as_id(job_id)
+        return self.wait(job_id, timeout=timeout)
+
+    def wait(
+        self,
+        job_id: str | UUID,
+        *,
+        status: Status | Collection[Status] = FINISHED,
+        timeout: Duration | None = None,
+    ) -> Outcome:
+        """Wait until a job has this status, or one of these: `app.wait(job.id, status="waiting")`.
+
+        A job that ends otherwise, or the timeout, ends the wait, too: look at the outcome's status. A status that the
+        job has for a moment only may go unnoticed. Raises `NotFound`, `InvalidJob`.
+        """
+        key, wanted = as_id(job_id), awaited_statuses(status)
         outcome = self._run(self._peek(key))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
-        if outcome.status in FINISHED or limit == 0:
+        if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome
-        ended = self._results.outcome(key, limit)
-        return self._run(self._peek(key)) if ended is None else ended
+        there = self._results.outcome(key, limit, wanted)
+        return self._run(self._peek(key)) if there is None else there
 
     def why(self, job_id: str | UUID) -> Why:
         """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
@@ -264,3 +278,14 @@ def at_least_one(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:
     if all(value is None for value in filters.values()):
         raise InvalidJob(f"which jobs to {what}? Give a filter, such as status= or kind=")
     return filters
+
+
+def awaited_statuses(status: Status | Collection[Status]) -> frozenset[Status]:
+    """Raises `InvalidJob` for what is no status."""
+    wanted: list[Status] = [status] if isinstance(status, str) else list(status)
+    if not wanted:
+        raise InvalidJob(f"status={status!r} is empty: name one to wait for, of {', '.join(STATUSES)}")
+    for each in wanted:
+        if each not in STATUSES:
+            raise InvalidJob(f"status={each!r} does not exist: use {', '.join(STATUSES)}")
+    return frozenset(wanted)

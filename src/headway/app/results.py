@@ -1,4 +1,4 @@
-"""Waits for jobs to end. All waiters of an app share one query."""
+"""Waits for jobs to get to a status, or to end. All waiters of an app share one query."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Set
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 
 from headway.errors import NotFound, StoreUnavailable
 from headway.model.job import Outcome
-from headway.model.status import FINISHED
+from headway.model.status import FINISHED, Status
 from headway.store.run import Store
+
+_Waiter = tuple["Future[Outcome]", Set[Status]]
 
 _FIRST = 0.01
 _SLOWEST = 0.25
@@ -28,12 +31,12 @@ class Results:
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._waiting: dict[str, list[Future[Outcome]]] = {}
+        self._waiting: dict[str, list[_Waiter]] = {}
         self._thread: threading.Thread | None = None
 
-    def outcome(self, job_id: str, timeout_s: float | None) -> Outcome | None:
-        """Wait for the job to end; None if the time is up first."""
-        future = self._future(job_id)
+    def outcome(self, job_id: str, timeout_s: float | None, statuses: Set[Status]) -> Outcome | None:
+        """Wait until the job has one of these statuses, or has ended; None if the time is up first."""
+        future = self._future(job_id, statuses)
         try:
             return future.result(timeout_s)
         except NotYet:
@@ -41,8 +44,8 @@ class Results:
         finally:
             self._forget(job_id, future)
 
-    async def aoutcome(self, job_id: str, timeout_s: float | None) -> Outcome | None:
-        future = self._future(job_id)
+    async def aoutcome(self, job_id: str, timeout_s: float | None, statuses: Set[Status]) -> Outcome | None:
+        future = self._future(job_id, statuses)
         try:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.wrap_future(future)
@@ -51,12 +54,12 @@ class Results:
         finally:
             self._forget(job_id, future)
 
-    def _future(self, job_id: str) -> Future[Outcome]:
+    def _future(self, job_id: str, statuses: Set[Status]) -> Future[Outcome]:
         if self._pid != os.getpid():
             self._reset()
         future: Future[Outcome] = Future()
         with self._lock:
-            self._waiting.setdefault(job_id, []).append(future)
+            self._waiting.setdefault(job_id, []).append((future, statuses))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._poll, name="headway-results", daemon=True)
                 self._thread.start()
@@ -64,11 +67,13 @@ class Results:
 
     def _forget(self, job_id: str, future: Future[Outcome]) -> None:
         with self._lock:
-            futures = self._waiting.get(job_id, [])
-            if future in futures:
-                futures.remove(future)
-            if not futures:
-                self._waiting.pop(job_id, None)
+            self._keep(job_id, [waiter for waiter in self._waiting.get(job_id, []) if waiter[0] is not future])
+
+    def _keep(self, job_id: str, waiters: list[_Waiter]) -> None:
+        if waiters:
+            self._waiting[job_id] = waiters
+        else:
+            self._waiting.pop(job_id, None)
 
     def _poll(self) -> None:
         pause = _FIRST
@@ -99,11 +104,14 @@ class Results:
         delivered = False
         with self._lock:
             for job_id in ids:
-                outcome = outcomes.get(job_id)
-                if outcome is not None and outcome.status not in FINISHED:
+                outcome, waiters = outcomes.get(job_id), self._waiting.get(job_id, [])
+                over = outcome is None or outcome.status in FINISHED
+                told = [waiter for waiter in waiters if over or (outcome and outcome.status in waiter[1])]
+                if not told:
                     continue
-                for future in self._waiting.pop(job_id, []):
-                    delivered = True
+                delivered = True
+                self._keep(job_id, [waiter for waiter in waiters if waiter not in told])
+                for future, _ in told:
                     if not future.set_running_or_notify_cancel():
                         continue
                     if outcome is None:
@@ -114,8 +122,8 @@ class Results:
 
     def _fail(self, error: BaseException) -> None:
         with self._lock:
-            for futures in self._waiting.values():
-                for future in futures:
+            for waiters in self._waiting.values():
+                for future, _ in waiters:
                     if future.set_running_or_notify_cancel():
                         future.set_exception(error)
             self._waiting.clear()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import PAGE, JobVerbs, at_least_one
+from headway.app.jobs import PAGE, JobVerbs, at_least_one, awaited_statuses
 from headway.app.why import Why
 from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
@@ -48,13 +48,24 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
         await self._aensure_known(self._own_tenant)
-        key = as_id(job_id)
+        return await self.await_(job_id, timeout=timeout)
+
+    async def await_(
+        self, job_id: str | UUID, *, status: Status | Collection[Status] = FINISHED, timeout: Duration | None = None
+    ) -> Outcome:
+        """Wait until a job has this status, or one of these: `app.wait(job.id, status="waiting")`.
+
+        A job that ends otherwise, or the timeout, ends the wait, too: look at the outcome's status. A status that the
+        job has for a moment only may go unnoticed. Raises `NotFound`, `InvalidJob`.
+        """
+        await self._aensure_known(self._own_tenant)
+        key, wanted = (as_id(job_id), awaited_statuses(status))
         outcome = await self._arun(self._peek(key))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
-        if outcome.status in FINISHED or limit == 0:
+        if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome
-        ended = await self._results.aoutcome(key, limit)
-        return await self._arun(self._peek(key)) if ended is None else ended
+        there = await self._results.aoutcome(key, limit, wanted)
+        return await self._arun(self._peek(key)) if there is None else there
 
     async def awhy(self, job_id: str | UUID) -> Why:
         """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""

@@ -1,4 +1,4 @@
-"""`headway jobs`: list, show, why, change, move; see cancel_and_retry.py, delete.py and logs.py for the rest."""
+"""`headway jobs`: list, show, why, change, move; see the other files here for the rest."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from headway.cli.jobs.cancel_and_retry import cancel, retry
 from headway.cli.jobs.delete import delete
 from headway.cli.jobs.job_summary import remark, when
 from headway.cli.jobs.logs import logs
+from headway.cli.jobs.wait import wait
 from headway.cli.program.click_classes import Group
 from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
@@ -33,6 +34,7 @@ def jobs() -> None:
     headway jobs show ID
     headway jobs why ID
     headway jobs logs -f ID
+    headway jobs wait ID --status waiting --timeout 30s
     headway jobs move ID --first
     headway jobs retry --status dead --kind welcome --dry-run
     headway jobs delete ID
@@ -43,6 +45,7 @@ jobs.add_command(cancel)
 jobs.add_command(retry)
 jobs.add_command(delete)
 jobs.add_command(logs)
+jobs.add_command(wait)
 
 
 @jobs.command("list")
