@@ -51,3 +51,8 @@ def from_micros(micros: int) -> datetime:
         return _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return EARLIEST if micros < 0 else LATEST
+
+
+def ms_until(at: int, now: int) -> int:
+    """How many milliseconds it is from one time in microseconds to another, rounded up; 0 if it has passed."""
+    return max(0, -((now - at) // 1000))

@@ -101,6 +101,12 @@ class Limits:
         # its own goes over that of every tenant, also where it sets no such limit
         return self._tenants.get(job.tenant_id, self._tenants.get(EVERY_TENANT))
 
+    def counts_as(self, job: Limited) -> int:
+        """How it counts once it runs, as `jobs.limited` says it: 1 under its kind or tenant, 2 only under its key."""
+        if self.most_of_kind(job) is not None or self.most_of_tenant(job) is not None:
+            return 1
+        return 0 if job.concurrency_key is None else 2
+
     def rate(self, job: Limited) -> Rate | None:
         of_kind = self._kinds.get(job.kind)
         if job.rate_key is None and of_kind is not None and of_kind.rate is not None:

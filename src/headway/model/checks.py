@@ -77,6 +77,18 @@ def check_whole_trigger(type_: str, values: Mapping[str, Any]) -> None:
         raise refusals.not_valid(what, "give a schedule exactly one of cron and every, and an event trigger an event")
 
 
+def check_owner(what: str, id_: str, tenant_id: str, owner: str) -> None:
+    """Checks that what has this id already belongs to the same tenant: then the call is a repeated one."""
+    if owner != tenant_id:
+        raise refusals.id_taken(what, id_)
+
+
+def check_revision(noun: str, name: str, expected: int | msgspec.UnsetType, revision: int) -> None:
+    """Checks that a row is still as the caller read it, if the caller asks for that; raises `NotAllowed`."""
+    if isinstance(expected, int) and expected != revision:
+        raise refusals.changed_meanwhile(noun, name, revision=revision, expected=expected)
+
+
 def check_events(events: Sequence[NewEvent]) -> None:
     """Raises `InvalidPayload` for a reference to a secret: an emitter must not make jobs read secrets."""
     for event in events:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from headway.model.status import Status
+
 EventStatus = Literal["pending", "handled", "failed"]
 
 ENGINE_EVENTS = ("headway.job.succeeded", "headway.job.failed", "headway.job.dead", "headway.job.canceled")
@@ -40,3 +42,23 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None
     job_id: str | None  # of the engine's own events: the job that ended
     error: str | None
+
+
+class JobEnded(msgspec.Struct, frozen=True):
+    """The payload of an engine's event."""
+
+    job_id: str
+    kind: str
+    queue: str
+    status: Status
+    error: str | None  # its first line
+    tries: int
+    losses: int
+    correlation_id: str | None
+    source: str
+    trigger_id: str | None
+
+
+def engine_event(status: Status) -> str:
+    """The name of the event that the end of a job in this status emits."""
+    return f"headway.job.{status}"

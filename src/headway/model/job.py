@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -70,6 +71,43 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     template_revision: int | None = None
     trigger_id: str | None = None  # the schedule or event trigger
 
+    @property
+    def starts_at_once(self) -> bool:
+        """Whether it is due now and of the default tenant, which needs no row made for it."""
+        return self.delay_ms is None and self.scheduled_for is None and self.tenant_id == DEFAULT_TENANT_ID
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it has a partition or limits of its own."""
+        return self.partition is not None or self.concurrency is not None or self.rate_count is not None
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether it is tied to others: by a train, a limit, a group, parents, or as a machine."""
+        return (
+            self.train is not None
+            or self.has_limits
+            or self.group_id is not None
+            or self.after != ()
+            or self.on_canceled != "advance"
+            or self.on_dead != "advance"
+            or self.checkpoint is not None
+        )
+
+
+_ANY_PLAIN = (
+    *("id", "tenant", "kind", "queue", "payload", "priority"),
+    *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms"),
+)
+_FIXED = attrgetter(*(name for name in NewJob.__struct_fields__ if name not in _ANY_PLAIN))
+_DEFAULTS = _FIXED(NewJob(id="", kind=""))
+
+
+def is_plain(job: NewJob) -> bool:
+    """Whether it is the default tenant's, starts at once, and is tied to nothing: no key, no order, no limit of its
+    own, nothing that it was made of. PostgreSQL enqueues such a job, as most are, by a shorter function."""
+    return _FIXED(job) == _DEFAULTS and job.tenant in (None, "default")
+
 
 class Enqueued(msgspec.Struct, frozen=True):
     """What became of one NewJob: its own row, or the existing one that it met (`created` is False)."""
@@ -133,6 +171,16 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     turn: Turn | None = None  # a machine's
     followed: bool = False  # as in the claim: others wait for its end
+
+    @property
+    def has_output(self) -> bool:
+        """Whether it has a program's exit code, output or process id."""
+        return (
+            self.exit_code is not None
+            or self.stdout_tail is not None
+            or self.stderr_tail is not None
+            or self.pid is not None
+        )
 
     @property
     def size(self) -> int:

@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from headway.errors import QueueFull
+from headway.model import refusals
+
 Scope = Literal["queue", "kind", "tenant"]
 EVERY_TENANT = "*"
 QUOTAS = ("max_pending", "max_bytes", "max_events", "max_schedules", "max_group", "max_fan_out")
@@ -42,6 +45,27 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     def quotas(self) -> dict[str, int]:
         """Those that are set, by name."""
         return {name: value for name in QUOTAS if (value := getattr(self, name)) is not None}
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """What one tenant may store; None: no limit."""
+
+    tenant_id: str
+    slug: str
+    max_pending: int | None
+    max_bytes: int | None
+    max_events: int | None
+    max_schedules: int | None
+    max_group: int | None
+    max_fan_out: int | None
+
+    @property
+    def of_jobs(self) -> bool:
+        return any(most is not None for most in (self.max_pending, self.max_bytes, self.max_group, self.max_fan_out))
+
+    def exceeded(self, name: str, found: int, new: int) -> QueueFull:
+        """The refusal; `found` counts the new ones, too."""
+        return refusals.over_quota(name, self.slug, has=found - new, more=new, most=getattr(self, name))
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -131,6 +131,19 @@ def lost(
     return Loss(to=to, charge=charge, delay_ms=max(1, round(longest_ms * jitter)), error=error)
 
 
+def retried_to(train: str | None, *, behind: bool, waited: bool) -> Status:
+    """Where an operator's retry puts a finished job: a car, or one `behind` its parents, is held; a machine that was
+    canceled while it waited waits again."""
+    if behind or train is not None:
+        return "held"
+    return "waiting" if waited else "queued"
+
+
+def runs_anew(delivery: Delivery, fence: int) -> bool:
+    """Whether a new job retries a finished one: at_most_once, and it has run."""
+    return delivery == "at_most_once" and fence > 0
+
+
 def destination(to: Status, *, canceling: bool, retried: bool, delay_ms: int) -> Status:
     """Where an execution's end takes the job: one that was asked to cancel goes nowhere but canceled, succeeded or dead
     (or failed for good: `retried` says that a new job would retry it); one that need not wait is queued."""

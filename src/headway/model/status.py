@@ -55,6 +55,16 @@ def edge_state(status: Status) -> Literal["pending", "done", "failed"]:
     return "done" if status == "succeeded" else "failed"
 
 
+def covers(scope: str, status: Status) -> bool:
+    """Whether a job in this status holds its unique key; the scope is JSON text, as SQLite stores it."""
+    return f'"{status}"' in scope
+
+
+def enters(scope: str, status: Status, to: Status) -> bool:
+    """Whether this move takes a job into the scope of its unique key, where another may be."""
+    return covers(scope, to) and not covers(scope, status)
+
+
 def whole_scope(stored: Iterable[str]) -> tuple[Status, ...]:
     """The unique scope as it was given. A job that ended without its key, which another held, is stored with a minus
     before the status that it ended in: so it holds no key, and a retry knows the one that it had."""

@@ -1,12 +1,17 @@
-"""The values of trains: keys whose jobs run strictly one after another."""
+"""Trains: keys whose jobs run strictly one after another; their values, and which new car is the locomotive."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
+from headway.model.job import NewJob
 from headway.model.status import Status
+
+TrainKey = tuple[str, str]
+"""A tenant's id and the name of its train."""
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -44,3 +49,20 @@ class Moved(msgspec.Struct, frozen=True):
     job_id: str
     priority: int
     position: int
+
+
+def first_statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int, busy: set[TrainKey]) -> list[Status]:
+    """The first status of each new job, which are to start at these times, if not now: the first car of a train is its
+    locomotive, unless the train is busy (has an unfinished car, or is on hold). Adds their trains to the busy ones."""
+    statuses: list[Status] = []
+    for job, start in zip(jobs, starts, strict=True):
+        status: Status = "scheduled" if start is not None and start > now else "queued"
+        if job.after:
+            status = "held"
+        if job.train is not None:
+            key = (job.tenant_id, job.train)
+            if key in busy:
+                status = "held"
+            busy.add(key)
+        statuses.append(status)
+    return statuses

@@ -140,6 +140,18 @@ def identified(schedules: tuple[NewTrigger, ...], ids: Mapping[str, str]) -> tup
     )
 
 
+_TIMING = ("cron", "every_ms", "tz", "start_at", "end_at")
+
+
+def redeclared(before: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a stored schedule after a worker declared it: as it said, but operators decide whether it is
+    enabled, and its next time stays unless the timing changed. A disabled one gets its next time when it is enabled."""
+    after = {**said, "enabled": before["enabled"], "next_fire_at": before["next_fire_at"]}
+    if any(before[name] != after[name] for name in _TIMING):
+        after["next_fire_at"] = said["next_fire_at"] if before["enabled"] else None
+    return after
+
+
 class NewFire(msgspec.Struct, frozen=True, kw_only=True):
     """One fire of a trigger: the job that it makes, or why it makes none."""
 
@@ -200,6 +212,17 @@ class ResolvedTrigger(msgspec.Struct, frozen=True, kw_only=True):
     trigger: Trigger
     template: Template | None
     computed: bool = False  # its kind's keys are made by code, which the caller does not have
+
+
+def resolved(trigger: Trigger, template: Template | None, *, computed: bool = False) -> ResolvedTrigger | None:
+    """A trigger with its template; None if a JSON object of either cannot be read (it is text then): it must not stop
+    the others."""
+    objects = [trigger.payload, trigger.options, trigger.when]
+    if template is not None:
+        objects += [template.payload, template.options]
+    if not all(isinstance(each, dict) for each in objects):
+        return None
+    return ResolvedTrigger(trigger=trigger, template=template, computed=computed)
 
 
 class PendingEvent(msgspec.Struct, frozen=True, kw_only=True):

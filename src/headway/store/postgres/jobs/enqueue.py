@@ -13,9 +13,8 @@ import msgspec
 
 from headway.model.group import NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import Enqueued, NewJob, is_plain
 from headway.model.machine import Checkpoint
-from headway.model.plain import is_plain
 from headway.model.status import UNFINISHED, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.arrays import column

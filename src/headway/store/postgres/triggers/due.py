@@ -9,7 +9,7 @@ import msgspec
 from headway.errors import InvalidPayload
 from headway.model import codec
 from headway.model.event import Event
-from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger
+from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger, resolved
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.triggers.events import EVENT_COLUMNS, read_event
@@ -67,16 +67,16 @@ class DueVerbs:
                 _DUE, [list(kinds), list(declared), limit]
             )
             rows = (yield Statement(_DUE_SCHEDULES, [schedules, now])) if schedules else []
-            resolved = tuple(each for row in rows if (each := _resolved_trigger(row)) is not None)
+            due = tuple(each for row in rows if (each := _resolved_trigger(row)) is not None)
             # triggers after the events: one that fired meanwhile is not listed for an event that is still pending
             waiting = (yield Statement(_DUE_EVENTS, [events])) if events else []
             listening = (yield Statement(_LISTENING, [events])) if waiting else []
             return Due(
                 now=utc(now),
-                schedules=resolved,
+                schedules=due,
                 events=_pending_events(waiting, listening, computed),
                 # what cannot be read stays due: do not ask again at once, for ever
-                next_due_ms=None if rows and not resolved else next_due_ms,
+                next_due_ms=None if rows and not due else next_due_ms,
                 defined=defined,
             )
 
@@ -91,24 +91,17 @@ def _resolved_trigger(row: Row, computed: Collection[str] = ()) -> ResolvedTrigg
     """A trigger with its template, or None where one of them cannot be read: it must not stop the others."""
     trigger = read_trigger(row[:_OF_TRIGGER])
     template = None if row[_OF_TRIGGER] is None else read_template(row[_OF_TRIGGER:])
-    texts = [trigger.payload, trigger.options, trigger.when]
-    if template is not None:
-        texts += [template.payload, template.options]
-    if not all(isinstance(each, dict) for each in texts):
-        return None
-    return ResolvedTrigger(
-        trigger=trigger, template=template, computed=(trigger.kind or trigger.template_kind) in computed
-    )
+    return resolved(trigger, template, computed=(trigger.kind or trigger.template_kind) in computed)
 
 
 def _pending_events(waiting: Rows, listening: Rows, computed: Collection[str]) -> tuple[PendingEvent, ...]:
     """Events, in order, with the triggers on them."""
     by_event: dict[str, list[ResolvedTrigger]] = {str(row[0]): [] for row in waiting}
     for row in listening:
-        resolved = _resolved_trigger(row[1:], computed)
-        if resolved is not None:
+        trigger = _resolved_trigger(row[1:], computed)
+        if trigger is not None:
             for event_id in map(str, row[0]):
-                by_event.setdefault(event_id, []).append(resolved)
+                by_event.setdefault(event_id, []).append(trigger)
     return tuple(_pending_event(row, tuple(by_event[str(row[0])])) for row in waiting)
 
 

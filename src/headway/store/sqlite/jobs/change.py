@@ -12,13 +12,13 @@ from headway.model import audit
 from headway.model.change import check_changeable, status_after, timed
 from headway.model.departure import Departure
 from headway.model.job import Change
-from headway.model.status import Status
+from headway.model.status import Status, enters
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.positions import positions
-from headway.store.sqlite.jobs.unique import enters, refuse_taken
+from headway.store.sqlite.jobs.unique import refuse_taken
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
 from headway.store.sqlite.order.ties import ties

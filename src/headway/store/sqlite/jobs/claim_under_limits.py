@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.model.capacity import Capacity, Limits
+from headway.model.capacity import Capacity
 from headway.model.departure import Departure
 from headway.model.job import Claim
 from headway.store.ops import Statement, Steps
@@ -74,17 +74,10 @@ def _take(
     found: dict[int, Claim] = {}
     by_mark: dict[int, list[int]] = {}
     for job in jobs:
-        by_mark.setdefault(1 if counted else _mark(capacity.limits, job), []).append(job.rowid)
+        by_mark.setdefault(1 if counted else capacity.limits.counts_as(job), []).append(job.rowid)
     for mark, rowids in by_mark.items():
         found |= yield from start_these(worker_id, rowids, now, limited=mark)
     return [found[job.rowid] for job in jobs if job.rowid in found]
-
-
-def _mark(limits: Limits, job: Candidate) -> int:
-    """How the job counts once it runs, as `jobs.limited` says it: under its kind or tenant, or only under its key."""
-    if limits.most_of_kind(job) is not None or limits.most_of_tenant(job) is not None:
-        return 1
-    return 0 if job.concurrency_key is None else 2
 
 
 def _mark_limited(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
 from headway.model.position import spread
 from headway.model.status import Status
+from headway.model.train import first_statuses
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -21,7 +22,6 @@ from headway.store.sqlite.jobs.insert import (
     plain_row,
     present,
     starts_at,
-    starts_at_once,
     tied_row,
 )
 from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
@@ -30,14 +30,13 @@ from headway.store.sqlite.order.group_members import join_groups, make_group
 from headway.store.sqlite.order.joins import add_edges
 from headway.store.sqlite.order.limit_waiters import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
-from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("jobs/insert")
 
 
 class EnqueueVerbs(Verbs):
     def enqueue(self, jobs: Sequence[NewJob], group: NewGroup | None = None) -> Op[list[Enqueued]]:
-        if len(jobs) == 1 and group is None and starts_at_once(jobs[0]) and not _any_tied(jobs):
+        if len(jobs) == 1 and group is None and jobs[0].starts_at_once and not jobs[0].is_tied:
             return SqliteOp(lambda: _enqueue_one(jobs[0], self._clock.now()), writes=True)
 
         def steps() -> Steps[list[Enqueued]]:
@@ -88,7 +87,7 @@ def _insert(
     jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
 ) -> Steps[list[Enqueued]]:
     yield from name_tenants(jobs, now)
-    if group is not None or parents or batch.metered or batch.fair or _any_tied(jobs):
+    if group is not None or parents or batch.metered or batch.fair or any(job.is_tied for job in jobs):
         return (yield from _enqueue_tied(jobs, group, batch, now, parents))
     return (yield from _enqueue_plain(jobs, batch, now))
 
@@ -120,22 +119,6 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
     return (yield from answers(jobs, new))
 
 
-def _any_tied(jobs: Iterable[NewJob]) -> bool:
-    """Whether one of them has more than a plain job's row: a train, a limit, a group, parents, a checkpoint."""
-    return any(
-        job.train is not None
-        or job.partition is not None
-        or job.concurrency is not None
-        or job.rate_count is not None
-        or job.group_id is not None
-        or job.after != ()
-        or job.on_canceled != "advance"
-        or job.on_dead != "advance"
-        or job.checkpoint is not None
-        for job in jobs
-    )
-
-
 def _enqueue_tied(
     jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
 ) -> Steps[list[Enqueued]]:
@@ -157,7 +140,7 @@ def _enqueue_tied(
         )
         for job, start, status, position in zip(jobs, batch.starts, statuses, batch.positions, strict=True)
     ]
-    guarded = {job.queue for job in jobs if _is_guarded(job)}
+    guarded = {job.queue for job in jobs if job.has_limits}
     if guarded:
         yield guard_queues(sorted(guarded))
     new = yield from insert_all("insert_tied", rows)
@@ -175,26 +158,10 @@ def _enqueue_tied(
     return [Enqueued(answer.id, statuses_now[answer.id], answer.created) for answer in given]
 
 
-def _is_guarded(job: NewJob) -> bool:
-    return job.partition is not None or job.concurrency is not None or job.rate_count is not None
-
-
 def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) -> Steps[list[Status]]:
-    """The first status of each job: the first car of an empty train is its locomotive."""
     keys = {(job.tenant_id, job.train): None for job in jobs if job.train is not None}
     busy = (yield from busy_trains(keys)) if keys else set()
-    statuses: list[Status] = []
-    for job, start in zip(jobs, starts, strict=True):
-        status: Status = "scheduled" if start is not None and start > now else "queued"
-        if job.after:
-            status = "held"
-        if job.train is not None:
-            key: TrainKey = (job.tenant_id, job.train)
-            if key in busy:
-                status = "held"
-            busy.add(key)
-        statuses.append(status)
-    return statuses
+    return first_statuses(jobs, starts, now, busy)
 
 
 def _join(jobs: Sequence[NewJob], given: Sequence[Enqueued], group: NewGroup | None, now: int) -> Steps[None]:

@@ -8,7 +8,6 @@ from itertools import chain
 
 from headway.clock import to_micros
 from headway.model import refusals
-from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Enqueued, NewJob
 from headway.model.machine import Checkpoint
 from headway.model.outcome import Match
@@ -29,11 +28,6 @@ def starts_at(job: NewJob, now: int) -> int | None:
     if job.scheduled_for is not None:
         return to_micros(job.scheduled_for)
     return None if job.delay_ms is None else now + job.delay_ms * 1000
-
-
-def starts_at_once(job: NewJob) -> bool:
-    """Whether it is due now and of the default tenant, which needs no row made for it."""
-    return job.delay_ms is None and job.scheduled_for is None and job.tenant_id == DEFAULT_TENANT_ID
 
 
 def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from headway.clock import ms_until
 from headway.model.departure import Departure
 from headway.model.fleet import Promoted
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
@@ -113,4 +114,4 @@ def _time_out(rows: Rows, now: int) -> Steps[int]:
 
 def _wait_ms(now: int, *moments: int | None) -> int | None:
     times = [at for at in moments if at is not None]
-    return max(0, -((now - min(times)) // 1000)) if times else None
+    return ms_until(min(times), now) if times else None

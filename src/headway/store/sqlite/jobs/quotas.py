@@ -5,37 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-
-from headway.errors import QueueFull
 from headway.model import refusals
 from headway.model.job import NewJob
+from headway.model.limit import Quotas
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("jobs/quotas")
-
-
-class Quotas(msgspec.Struct, frozen=True):
-    """What one tenant may store; None: no limit."""
-
-    tenant_id: str
-    slug: str
-    max_pending: int | None
-    max_bytes: int | None
-    max_events: int | None
-    max_schedules: int | None
-    max_group: int | None
-    max_fan_out: int | None
-
-    @property
-    def of_jobs(self) -> bool:
-        return any(most is not None for most in (self.max_pending, self.max_bytes, self.max_group, self.max_fan_out))
-
-    def exceeded(self, name: str, found: int, new: int) -> QueueFull:
-        """The refusal; `found` counts the new ones, too."""
-        return refusals.over_quota(name, self.slug, has=found - new, more=new, most=getattr(self, name))
 
 
 def quotas_of(tenant_ids: Iterable[str]) -> Steps[dict[str, Quotas]]:

@@ -9,13 +9,16 @@ import msgspec
 from headway.errors import Duplicate
 from headway.model import refusals
 from headway.model.departure import Departure
-from headway.model.status import Status
+from headway.model.job import Delivery
+from headway.model.retry import retried_to, runs_anew
+from headway.model.status import Status, covers
+from headway.model.train import TrainKey
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.positions import positions
-from headway.store.sqlite.jobs.unique import covers, refuse_taken
+from headway.store.sqlite.jobs.unique import refuse_taken
 from headway.store.sqlite.jobs.write_endings import write_fresh_copy
 from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import give_back, move_inboxes
@@ -25,7 +28,6 @@ from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import behind_others, inherit_edges, reopen_edges
 from headway.store.sqlite.order.next_car import end_hold
-from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("jobs/retry")
 
@@ -117,7 +119,7 @@ class _Retries:
         yield from follow(ended, now=self._now, held=self._held, trains=self._trains, machines=self._waiting)
 
     def _one(self, job: _Finished, *, held: bool) -> Steps[str]:
-        to = _goes_to(job, held)
+        to = retried_to(job.train, behind=held, waited=bool(job.waited))
         if job.machine and job.status in ("succeeded", "dead", "failed"):
             # the step that ended it must see its signals again; the last step of a canceled machine was settled
             yield give_back(job.id, job.fence)
@@ -140,7 +142,7 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     id: str
     tenant_id: str
     kind: str
-    delivery: str
+    delivery: Delivery
     fence: int
     position: int | None
     unique_key: str | None
@@ -152,16 +154,10 @@ class _Finished(msgspec.Struct, frozen=True, array_like=True):
     train: str | None
 
 
-def _goes_to(job: _Finished, held: bool) -> Status:
-    if held or job.train is not None:
-        return "held"
-    return "waiting" if job.waited else "queued"
-
-
 def _retry(job: _Finished, to: Status, now: int, *, pending: bool, keeps: bool) -> Steps[str]:
     """Put one finished job back, or insert the new job that retries it; gives the id that will run."""
     rowid, job_id, key, scope = job.rowid, job.id, job.unique_key, job.unique_scope
-    anew = job.delivery == "at_most_once" and job.fence > 0
+    anew = runs_anew(job.delivery, job.fence)
     if anew:
         rows = yield Statement(_SQL["retried_by"], (job_id,))
         if rows:

@@ -59,7 +59,7 @@ class SettleVerbs(ClaimVerbs):
                     attempt = _attempt(end, settlement, now)
                     of_machines.append(attempt_of_machine(attempt, end, settlement))
                     turned.append(end)
-                elif end.error is None and _is_silent(settlement):
+                elif end.error is None and not settlement.has_output:
                     alike.setdefault(settlement.status, []).append(job.rowid)
                 else:
                     attempts.append(_attempt(end, settlement, now))
@@ -90,15 +90,6 @@ class SettleVerbs(ClaimVerbs):
             return SettledAndClaimed(settled, (yield from self.claim(worker_id, queue, limit).steps()))
 
         return SqliteOp(steps, writes=True, repeatable=False)
-
-
-def _is_silent(settlement: Settlement) -> bool:
-    return (
-        settlement.exit_code is None
-        and settlement.stdout_tail is None
-        and settlement.stderr_tail is None
-        and settlement.pid is None
-    )
 
 
 def _attempt(end: Ending, settlement: Settlement, now: int) -> tuple[Any, ...]:

@@ -9,21 +9,10 @@ from __future__ import annotations
 
 from headway.model import refusals
 from headway.model.reasons import superseded
-from headway.model.status import Status
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 
 _SQL = statements("jobs/unique")
-
-
-def covers(scope: str, status: str) -> bool:
-    """Whether a job in this status holds its key."""
-    return f'"{status}"' in scope
-
-
-def enters(scope: str, status: Status, to: Status) -> bool:
-    """Whether this move takes a job into the scope of its key, where another may be."""
-    return covers(scope, to) and not covers(scope, status)
 
 
 def holder_of_key(rowid: int) -> Steps[str | None]:

@@ -12,11 +12,11 @@ from headway.model.ids import new_id
 from headway.model.machine import Turn, Woken
 from headway.model.reasons import superseded
 from headway.model.retry import destination
-from headway.model.status import FINISHED, AttemptStatus, Status
+from headway.model.status import FINISHED, AttemptStatus, Status, covers, enters
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import covers, enters, holder_of_key
+from headway.store.sqlite.jobs.unique import holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
 from headway.store.sqlite.order.group_members import inherit_callbacks

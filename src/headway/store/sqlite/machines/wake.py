@@ -8,10 +8,11 @@ import msgspec
 
 from headway.model.departure import Departure
 from headway.model.machine import Woken
+from headway.model.status import enters
 from headway.store.ops import Batch, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import enters, holder_of_key, supersede
+from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.machines.inbox import meets, names_there
 from headway.store.sqlite.order.ties import ties
 

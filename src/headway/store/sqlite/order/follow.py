@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from headway.model.departure import Departure
 from headway.model.status import FINISHED
+from headway.model.train import TrainKey
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.machines.children import join, stop_orphans, stop_siblings
@@ -14,7 +15,7 @@ from headway.store.sqlite.order.group_members import stop_groups
 from headway.store.sqlite.order.joins import decide, release_ready
 from headway.store.sqlite.order.limit_waiters import admit
 from headway.store.sqlite.order.next_car import hold_trains, release_first_cars, release_next_cars
-from headway.store.sqlite.order.ties import Ends, TrainKey, ties
+from headway.store.sqlite.order.ties import Ends, ties
 from headway.store.sqlite.triggers.events import announce
 
 _SQL = statements("order/follow")

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from headway.model.departure import Departure
-from headway.model.status import Status
+from headway.model.status import Status, enters
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.jobs.unique import enters, holder_of_key, supersede
+from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/held")

@@ -11,13 +11,14 @@ from headway.model.departure import Departure
 from headway.model.job import NewJob
 from headway.model.reasons import ended_by
 from headway.model.status import FINISHED, Status, edge_state
+from headway.model.train import TrainKey
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.held import Held, no_longer_pending, release_held
-from headway.store.sqlite.order.ties import TrainKey, ties
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/joins")
 
@@ -49,7 +50,7 @@ def decide(over: Iterable[Departure]) -> Steps[Decided]:
         if left.heir is not None:
             inherited.append((left.job.id, left.heir))
         else:
-            ended.append((left.job.id, "done" if left.to == "succeeded" else "failed"))
+            ended.append((left.job.id, edge_state(left.to)))
     if inherited:
         yield Batch(_SQL["inherit_dependents"], inherited)
     return (yield from _decide(ended))
@@ -87,7 +88,7 @@ def decide_gone(children: Sequence[str]) -> Steps[Decided]:
             yield Statement(_SQL["inherit_dependents"], (parent_id, heirs[0][0]))
             parent_id, status = heirs[0]
         if status is None or status in FINISHED:
-            ended[parent_id] = "done" if status == "succeeded" else "failed"
+            ended[parent_id] = "failed" if status is None else edge_state(status)
     return (yield from _decide(list(ended.items())))
 
 

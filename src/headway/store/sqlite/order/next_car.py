@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from headway.model.departure import Departure
 from headway.model.status import Status
+from headway.model.train import TrainKey
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.order.held import Held, release_held
-from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("order/next_car")
 _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}

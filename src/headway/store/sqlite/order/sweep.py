@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headway.model.capacity import limit_keys
 from headway.model.fleet import Swept
+from headway.model.train import TrainKey
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -20,7 +21,6 @@ from headway.store.sqlite.order.limit_waiters import admit, first_limited, limit
 from headway.store.sqlite.order.next_car import hold, stuck_trains
 from headway.store.sqlite.order.postponed import any_postponed
 from headway.store.sqlite.order.reservations import any_expired, expire
-from headway.store.sqlite.order.ties import TrainKey
 
 _SQL = statements("order/sweep")
 _LOOK_AHEAD = 1_000  # how far into a queue a job is looked for that holds the limit's free slot

@@ -13,8 +13,6 @@ from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("order/ties")
 
-TrainKey = tuple[str, str]
-
 
 class TiedRow(Tied, frozen=True, array_like=True):
     """The same with its number in the table."""

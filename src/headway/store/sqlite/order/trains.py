@@ -8,7 +8,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Job
 from headway.model.move import check_skippable
 from headway.model.status import FINISHED, Status
-from headway.model.train import Hold, Train
+from headway.model.train import Hold, Train, TrainKey
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -18,7 +18,7 @@ from headway.store.sqlite.jobs.reads import read_jobs
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.next_car import end_hold, hold
-from headway.store.sqlite.order.ties import TrainKey, ties
+from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/trains")
 _COUNTED_UP_TO = 10_000

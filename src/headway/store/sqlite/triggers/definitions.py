@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import msgspec
 
 from headway.model import audit
 from headway.model.checks import check_declaration, check_definition_change
-from headway.model.definition import FIELDS, Definition, DefinitionChange, NewDefinition
-from headway.model.trigger import Declaration, NewTrigger, identified
+from headway.model.definition import Definition, DefinitionChange, NewDefinition
+from headway.model.definition_merge import COLUMNS, changed, declared
+from headway.model.trigger import Declaration, NewTrigger, identified, redeclared
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_definition
 from headway.store.sqlite.engine.statements import statements
@@ -18,7 +17,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, given, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants, named
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.triggers.triggers import (
-    declared,
+    declared_again,
     find_trigger,
     insert_trigger,
     read_changeable,
@@ -28,30 +27,6 @@ from headway.store.sqlite.triggers.triggers import (
 
 _SQL = statements("triggers/definitions")
 _STARTING_US = 60_000_000  # how long after it registered a worker may not have declared its schedules yet
-_TIMING = ("cron", "every_ms", "tz", "start_at", "end_at")
-_COLUMNS = (*Definition.__struct_fields__, "code")
-_NOTHING = msgspec.Raw(b"null")
-
-
-class _Code(msgspec.Struct, frozen=True, kw_only=True):
-    """The last declared values of the fields that an operator may change."""
-
-    description: str
-    schema: msgspec.Raw = _NOTHING
-    timeout_ms: int | None
-    max_attempts: int
-    queue: str
-    enqueuer_may: msgspec.Raw
-
-    def values(self) -> dict[str, Any]:
-        schema = bytes(self.schema).decode()
-        return {name: getattr(self, name) for name in FIELDS} | {
-            "schema": None if schema == "null" else schema,
-            "enqueuer_may": bytes(self.enqueuer_may).decode(),
-        }
-
-
-_decode_code = msgspec.json.Decoder(_Code).decode
 
 
 class DefinitionVerbs(Verbs):
@@ -59,12 +34,8 @@ class DefinitionVerbs(Verbs):
         def steps() -> Steps[Definition]:
             check_definition_change(kind, change)
             now = self._clock.now()
-            row = (yield from _rows([kind])).get(kind) or _unwritten(kind, now)
-            row |= _back_to_code(row, change.reset)
-            values = given(change, but=("reset",))
-            row |= values
-            changed = (_changed(row) - set(change.reset)) | (values.keys() & set(FIELDS))
-            row["changed"] = json_list([name for name in FIELDS if name in changed])
+            before = (yield from _rows([kind])).get(kind)
+            row = changed(before, kind, given(change, but=("reset",)), change.reset, now)
             row = yield from _write(row, now)
             yield record(now, None, None, actor, "definition.changed", audit.fields_changed(kind, change))
             return _to_definition(row)
@@ -110,9 +81,7 @@ def _declare_definitions(definitions: Sequence[NewDefinition], now: int) -> Step
     rows = (yield from _rows([each.kind for each in definitions])) if definitions else {}
     for said in definitions:
         before = rows.get(said.kind)
-        row = before or _unwritten(said.kind, now)
-        kept = _changed(row)
-        row = row | {name: value for name, value in _said(said).items() if name not in kept}
+        row = declared(before, said, now)
         if row != before:
             rows[said.kind] = yield from _write(row, now)
 
@@ -138,13 +107,9 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
     origin, before = yield from read_changeable(trigger_id)
     if origin != "code":
         return None
-    said = stored(schedule)
-    after = said | {"enabled": before["enabled"], "next_fire_at": before["next_fire_at"]}
-    if any(before[name] != after[name] for name in _TIMING):
-        # a disabled schedule gets its next time when it is enabled
-        after["next_fire_at"] = said["next_fire_at"] if before["enabled"] else None
+    after = redeclared(before, stored(schedule))
     if after == before:
-        yield declared(trigger_id, now)
+        yield declared_again(trigger_id, now)
     else:
         yield write_trigger(trigger_id, after, now, declared_at=now)
     return trigger_id
@@ -153,7 +118,7 @@ def _declare_schedule(schedule: NewTrigger, now: int) -> Steps[str | None]:
 def _rows(kinds: Sequence[str] | None) -> Steps[dict[str, dict[str, Any]]]:
     """The stored rows by kind, in order."""
     rows = yield Statement(_SQL["read"], (None if kinds is None else json_list(kinds),))
-    return {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in rows}
+    return {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in rows}
 
 
 def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
@@ -165,36 +130,3 @@ def _write(row: dict[str, Any], now: int) -> Steps[dict[str, Any]]:
 
 def _to_definition(row: dict[str, Any]) -> Definition:
     return to_definition(tuple(row.values())[:-1])
-
-
-def _unwritten(kind: str, now: int) -> dict[str, Any]:
-    """The row of a kind that has none."""
-    said = _said(NewDefinition(kind=kind))
-    row = {"kind": kind, "active": 1, "changed": "[]", "revision": 0, "created_at": now, "updated_at": now}
-    row = said | row | {"origin": "stored", "code": None}
-    return {name: row[name] for name in _COLUMNS}
-
-
-def _said(said: NewDefinition) -> dict[str, Any]:
-    """The declared values, as stored."""
-    values = msgspec.structs.asdict(said) | {"computed": int(said.computed), "origin": "code"}
-    code = _Code(
-        description=said.description,
-        schema=_NOTHING if said.schema is None else msgspec.Raw(said.schema.encode()),
-        timeout_ms=said.timeout_ms,
-        max_attempts=said.max_attempts,
-        queue=said.queue,
-        enqueuer_may=msgspec.Raw(said.enqueuer_may.encode()),
-    )
-    return values | {"code": msgspec.json.encode(code).decode()}
-
-
-def _back_to_code(row: dict[str, Any], fields: Iterable[str]) -> dict[str, Any]:
-    """The declared values of these fields; defaults if nothing was declared."""
-    said = row["code"]
-    code = _said(NewDefinition(kind=row["kind"])) if said is None else _decode_code(said).values()
-    return {name: code[name] for name in fields}
-
-
-def _changed(row: dict[str, Any]) -> set[str]:
-    return set(msgspec.json.decode(row["changed"]))

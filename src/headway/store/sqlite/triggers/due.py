@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from headway.clock import from_micros
+from headway.clock import from_micros, ms_until
 from headway.model.event import Event
-from headway.model.template import Template
-from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, Trigger
+from headway.model.trigger import Due, PendingEvent, ResolvedTrigger, resolved
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -37,20 +36,20 @@ class DueVerbs(Verbs):
                 if len(ids) == limit:
                     ids = (yield from _schedules_in_turn(known, ours, now, limit)) or ids
             pending = (yield from _listeners(known, now, limit)) if has_events else {}
-            resolved = yield from _resolved_triggers(
+            found = yield from _resolved_triggers(
                 {*ids, *(trigger_id for listeners in pending.values() for trigger_id in listeners)}
             )
             events = yield from read_events(list(pending))
-            schedules = tuple(resolved[trigger_id] for trigger_id in ids if trigger_id in resolved)
+            schedules = tuple(found[trigger_id] for trigger_id in ids if trigger_id in found)
             if ids and not schedules:
                 next_due = None  # what is due cannot be read: do not look again at once
             return Due(
                 now=from_micros(now),
                 schedules=schedules,
                 events=tuple(
-                    _pending_event(*events[event_id], resolved, listeners) for event_id, listeners in pending.items()
+                    _pending_event(*events[event_id], found, listeners) for event_id, listeners in pending.items()
                 ),
-                next_due_ms=None if next_due is None else max(0, -((now - next_due) // 1000)),
+                next_due_ms=None if next_due is None else ms_until(next_due, now),
                 defined=defined,
             )
 
@@ -114,31 +113,22 @@ def _resolved_triggers(ids: Iterable[str]) -> Steps[dict[str, ResolvedTrigger]]:
     triggers = yield from read_triggers(sorted(ids))
     names = {trigger.template_id for trigger in triggers.values() if trigger.template_id is not None}
     templates = yield from read_templates(sorted(names))
-    found: dict[str, ResolvedTrigger] = {}
-    for trigger_id, trigger in triggers.items():
-        template = templates.get(trigger.template_id or "")
-        if _legible(trigger, template):
-            found[trigger_id] = ResolvedTrigger(trigger=trigger, template=template)
-    return found
-
-
-def _legible(trigger: Trigger, template: Template | None) -> bool:
-    """Whether all JSON objects of both could be read; one that could not is text."""
-    objects = [trigger.payload, trigger.options, trigger.when]
-    if template is not None:
-        objects += [template.payload, template.options]
-    return all(isinstance(each, dict) for each in objects)
+    return {
+        trigger_id: found
+        for trigger_id, trigger in triggers.items()
+        if (found := resolved(trigger, templates.get(trigger.template_id or ""))) is not None
+    }
 
 
 def _pending_event(
-    event: Event, fault: str | None, resolved: Mapping[str, ResolvedTrigger], listeners: Mapping[str, bool]
+    event: Event, fault: str | None, triggers: Mapping[str, ResolvedTrigger], listeners: Mapping[str, bool]
 ) -> PendingEvent:
     return PendingEvent(
         event=event if fault is None else msgspec.structs.replace(event, payload=None),
         triggers=tuple(
-            msgspec.structs.replace(resolved[trigger_id], computed=computed) if computed else resolved[trigger_id]
+            msgspec.structs.replace(triggers[trigger_id], computed=computed) if computed else triggers[trigger_id]
             for trigger_id, computed in listeners.items()
-            if trigger_id in resolved
+            if trigger_id in triggers
         ),
         fault=fault,
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.model import refusals
 from headway.model.checks import check_events
-from headway.model.event import Event, EventStatus, NewEvent
+from headway.model.event import Event, EventStatus, JobEnded, NewEvent, engine_event
 from headway.model.ids import new_id
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_event
@@ -92,21 +92,6 @@ def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]
     return {row[0]: to_event(row) for row in rows}
 
 
-class _Ended(msgspec.Struct, frozen=True):
-    """The payload of such an event."""
-
-    job_id: str
-    kind: str
-    queue: str
-    status: str
-    error: str | None
-    tries: int
-    losses: int
-    correlation_id: str | None
-    source: str
-    trigger_id: str | None
-
-
 def announce(ids: Sequence[str], now: int) -> Steps[None]:
     """Emit an event for each of these jobs whose end a trigger of its tenant listens to; one query if none does."""
     listeners = yield Statement(_SQL["listeners"])
@@ -121,21 +106,16 @@ def announce(ids: Sequence[str], now: int) -> Steps[None]:
 
 def _event(row: Row, now: int) -> Row:
     job_id, tenant_id, kind, queue, status, error, tries, losses, correlation_id, source, trigger_id = row
-    payload = _Ended(
+    payload = JobEnded(
         job_id=job_id,
         kind=kind,
         queue=queue,
         status=status,
-        error=_first_line(error),
+        error=None if error is None else error.partition("\n")[0],
         tries=tries,
         losses=losses,
         correlation_id=correlation_id,
         source=source,
         trigger_id=trigger_id,
     )
-    name = f"headway.job.{status}"
-    return (new_id(), tenant_id, name, _encode(payload).decode(), correlation_id, job_id, now)
-
-
-def _first_line(error: str | None) -> str | None:
-    return None if error is None else error.partition("\n")[0]
+    return (new_id(), tenant_id, engine_event(status), _encode(payload).decode(), correlation_id, job_id, now)

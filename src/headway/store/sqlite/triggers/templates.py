@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.model import audit, refusals
-from headway.model.checks import check_template, check_template_change
+from headway.model.checks import check_owner, check_template, check_template_change
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.model.trigger import trigger_noun
 from headway.store.ops import Op, Statement, Steps
@@ -27,7 +27,8 @@ class TemplateVerbs(Verbs):
             now = self._clock.now()
             there = yield from read_templates([template.id])
             if there:
-                return _same(there[template.id], template)
+                check_owner("template", template.id, template.tenant_id, there[template.id].tenant_id)
+                return there[template.id]
             yield from name_tenants([template], now)
             yield from _refuse_taken(template.tenant_id, template.name)
             yield Statement(_SQL["insert"], (*_row(template), now))
@@ -107,12 +108,6 @@ def _row(template: NewTemplate) -> tuple[Any, ...]:
         template.description,
         template.created_by,
     )
-
-
-def _same(there: Template, template: NewTemplate) -> Template:
-    if there.tenant_id != template.tenant_id:
-        raise refusals.id_taken("template", template.id)
-    return there
 
 
 def _refuse_taken(tenant_id: str, name: str) -> Steps[None]:

@@ -8,7 +8,13 @@ from typing import Any
 
 from headway.clock import to_micros
 from headway.model import audit, refusals
-from headway.model.checks import check_trigger, check_trigger_change, check_whole_trigger
+from headway.model.checks import (
+    check_owner,
+    check_revision,
+    check_trigger,
+    check_trigger_change,
+    check_whole_trigger,
+)
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType, trigger_noun
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_trigger
@@ -29,7 +35,8 @@ class TriggerVerbs(Verbs):
             now = self._clock.now()
             there = yield from read_triggers([trigger.id])
             if there:
-                return _same(there[trigger.id], trigger)
+                check_owner("trigger", trigger.id, trigger.tenant_id, there[trigger.id].tenant_id)
+                return there[trigger.id]
             yield from name_tenants([trigger], now)
             yield from _check_template(trigger.tenant_id, trigger.template_id)
             yield from _refuse_taken(trigger.tenant_id, trigger.type, trigger.name)
@@ -52,7 +59,7 @@ class TriggerVerbs(Verbs):
             tenant, type_, _, revision, *current = rows[0]
             before: dict[str, Any] = dict(zip(CHANGEABLE, current, strict=True))
             after = before | given(change, but=("of_revision",))
-            _refuse_changed(type_, before["name"], change, revision)
+            check_revision(trigger_noun(type_), before["name"], change.of_revision, revision)
             if after["template_id"] != before["template_id"]:
                 yield from _check_template(tenant, after["template_id"])
             check_whole_trigger(type_, after)
@@ -114,7 +121,7 @@ def read_changeable(trigger_id: str) -> Steps[tuple[str, dict[str, Any]]]:
     return origin, dict(zip(CHANGEABLE, current, strict=True))
 
 
-def declared(trigger_id: str, now: int) -> Statement:
+def declared_again(trigger_id: str, now: int) -> Statement:
     """Notes that a worker has declared the schedule again, unchanged."""
     return Statement(_SQL["declared"], (trigger_id, now))
 
@@ -138,18 +145,6 @@ def stored(trigger: NewTrigger) -> dict[str, Any]:
 def _check_template(tenant_id: str, template_id: str | None) -> Steps[None]:
     if template_id is not None and not (yield Statement(_SQL["template"], (template_id, tenant_id))):
         raise refusals.no_such_template(template_id)
-
-
-def _same(there: Trigger, trigger: NewTrigger) -> Trigger:
-    if there.tenant_id != trigger.tenant_id:
-        raise refusals.id_taken("trigger", trigger.id)
-    return there
-
-
-def _refuse_changed(type_: TriggerType, name: str, change: TriggerChange, revision: int) -> None:
-    expected = change.of_revision
-    if isinstance(expected, int) and expected != revision:
-        raise refusals.changed_meanwhile(trigger_noun(type_), name, revision=revision, expected=expected)
 
 
 def _refuse_taken(tenant_id: str, type_: TriggerType, name: str) -> Steps[None]:
