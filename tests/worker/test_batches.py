@@ -16,7 +16,7 @@ from headway.define import Call, Cancel, Context, Retry, Snooze
 from headway.model.outcome import Done
 from headway.secrets import Grant, Vault
 from headway.worker import Summary
-from tests.worker_harness import Workshop
+from tests.worker_harness import WorkerHarness
 
 Lines = Callable[[str], list[logging.LogRecord]]
 
@@ -26,10 +26,10 @@ class Document(msgspec.Struct):
     title: str = "untitled"
 
 
-def test_calls_run_together_and_each_has_its_own_outcome(shop: Workshop) -> None:
+def test_calls_run_together_and_each_has_its_own_outcome(harness: WorkerHarness) -> None:
     seen: list[list[int]] = []
 
-    @shop.job(batch=4, max_attempts=2, backoff=lambda tries: 3_600)
+    @harness.job(batch=4, max_attempts=2, backoff=lambda tries: 3_600)
     async def index(calls: list[Call[Document]]) -> list[Any]:
         seen.append([call.args.number for call in calls])
         assert len({call.job_id for call in calls} | {call.ctx.fence for call in calls}) == len(calls) + 1
@@ -45,33 +45,33 @@ def test_calls_run_together_and_each_has_its_own_outcome(shop: Workshop) -> None
         }
         return [answers[call.args.number] for call in calls]
 
-    ids = shop.enqueue(*(index.build(number=number) for number in range(7)))
-    summary = shop.drain()
+    ids = harness.enqueue(*(index.build(number=number) for number in range(7)))
+    summary = harness.drain()
     assert summary == Summary(succeeded=3, retried=2, snoozed=1, canceled=1)
     assert seen == [[0, 1, 2, 3], [4, 5, 6]]
-    jobs = [shop.get(job_id) for job_id in ids]
+    jobs = [harness.get(job_id) for job_id in ids]
     assert [job.status for job in jobs] == [
         *("succeeded", "succeeded", "scheduled", "scheduled", "scheduled", "canceled", "succeeded")
     ]
     assert [job.result for job in jobs] == ["kept", {"done": True}, None, None, None, None, None]
-    assert [shop.last(job_id).status for job_id in ids] == [
+    assert [harness.last(job_id).status for job_id in ids] == [
         *("succeeded", "succeeded", "failed", "failed", "snoozed", "canceled", "succeeded")
     ]
-    assert (shop.last(ids[2]).error or "").startswith("ValueError: not this one")
-    assert shop.last(ids[3]).error == "later"
+    assert (harness.last(ids[2]).error or "").startswith("ValueError: not this one")
+    assert harness.last(ids[3]).error == "later"
     assert [job.tries for job in jobs] == [0, 0, 1, 1, 0, 0, 0]
 
 
-def test_an_error_of_the_whole_fails_each_by_its_own_policy(shop: Workshop) -> None:
-    @shop.job(batch=10, backoff=lambda tries: 3_600)
+def test_an_error_of_the_whole_fails_each_by_its_own_policy(harness: WorkerHarness) -> None:
+    @harness.job(batch=10, backoff=lambda tries: 3_600)
     def index(calls: list[Call]) -> None:
         raise OSError("the index is away")
 
-    once, twice = shop.enqueue(index.using(max_attempts=1).build(number=1), index.build(number=2))
-    assert shop.drain(middleware=[_through]) == Summary(dead=1, retried=1)
-    assert [shop.get(each).status for each in (once, twice)] == ["dead", "scheduled"]
+    once, twice = harness.enqueue(index.using(max_attempts=1).build(number=1), index.build(number=2))
+    assert harness.drain(middleware=[_through]) == Summary(dead=1, retried=1)
+    assert [harness.get(each).status for each in (once, twice)] == ["dead", "scheduled"]
     for each in (once, twice):
-        error = shop.last(each).error or ""
+        error = harness.last(each).error or ""
         assert error.startswith("OSError: the index is away")
         assert error.count("in index") == 1
         assert error.count("in _through") <= 1, "it has the frames of another call"
@@ -88,83 +88,83 @@ async def _through(ctx: Context, call_next: Callable[..., Any]) -> Any:
         (lambda calls: {"a": 1}, "returned dict, and it takes a batch: return a list with one answer for each call"),
     ],
 )
-def test_a_wrong_answer_is_a_failed_try_of_each(shop: Workshop, answer: Any, words: str) -> None:
-    @shop.job(batch=10, retry_on=KeyError, backoff=lambda tries: 3_600)
+def test_a_wrong_answer_is_a_failed_try_of_each(harness: WorkerHarness, answer: Any, words: str) -> None:
+    @harness.job(batch=10, retry_on=KeyError, backoff=lambda tries: 3_600)
     async def index(calls: list[Call]) -> Any:
         return answer(calls)
 
-    ids = shop.enqueue(index.build(number=1), index.build(number=2))
-    assert shop.drain() == Summary(retried=2)
-    assert all(words in (shop.last(each).error or "") for each in ids)
+    ids = harness.enqueue(index.build(number=1), index.build(number=2))
+    assert harness.drain() == Summary(retried=2)
+    assert all(words in (harness.last(each).error or "") for each in ids)
 
 
-def test_a_full_batch_starts_at_once_and_others_wait_for_their_time(shop: Workshop) -> None:
+def test_a_full_batch_starts_at_once_and_others_wait_for_their_time(harness: WorkerHarness) -> None:
     seen: list[int] = []
     first = threading.Event()
 
-    @shop.job(batch=3, batch_wait="1m")
+    @harness.job(batch=3, batch_wait="1m")
     def index(calls: list[Call]) -> None:
         seen.append(len(calls))
         first.set()
 
     async def run() -> None:
-        worker = shop.worker()
+        worker = harness.worker()
         running = asyncio.create_task(worker.run())
-        shop.enqueue(index.build(number=1))
-        while not shop.find(status="running"):
+        harness.enqueue(index.build(number=1))
+        while not harness.find(status="running"):
             await asyncio.sleep(0.005)
-        shop.enqueue(*(index.build(number=number) for number in range(2, 5)))  # another claim, which makes it full
+        harness.enqueue(*(index.build(number=number) for number in range(2, 5)))  # another claim, which makes it full
         await asyncio.to_thread(first.wait)
         assert seen == [3]
         worker.stop()  # what waits runs before it ends
         await running
 
-    shop.run(run())
+    harness.run(run())
     assert seen == [3, 1]
-    assert {job.status for job in shop.find()} == {"succeeded"}
+    assert {job.status for job in harness.find()} == {"succeeded"}
 
 
-def test_a_batch_starts_when_the_wait_of_its_first_call_is_over(shop: Workshop) -> None:
+def test_a_batch_starts_when_the_wait_of_its_first_call_is_over(harness: WorkerHarness) -> None:
     # its timeout starts with the batch, not with the wait
-    @shop.job(batch=3, batch_wait="120ms", timeout="50ms", max_attempts=1)
+    @harness.job(batch=3, batch_wait="120ms", timeout="50ms", max_attempts=1)
     async def index(calls: list[Call]) -> list[int]:
         worker.stop()
         return [len(calls)]
 
-    worker = shop.worker()
-    (job_id,) = shop.enqueue(index.build(number=1))
-    shop.run(worker.run())
-    assert shop.get(job_id).result == 1
+    worker = harness.worker()
+    (job_id,) = harness.enqueue(index.build(number=1))
+    harness.run(worker.run())
+    assert harness.get(job_id).result == 1
 
 
-def test_a_drain_waits_for_nobody_else(shop: Workshop) -> None:
+def test_a_drain_waits_for_nobody_else(harness: WorkerHarness) -> None:
     seen: list[int] = []
 
-    @shop.job(batch=100, batch_wait="1m")
+    @harness.job(batch=100, batch_wait="1m")
     async def index(calls: list[Call]) -> None:
         seen.append(len(calls))
 
-    @shop.job
+    @harness.job
     async def plain() -> None:
-        shop.enqueue(index.build(number=2))
+        harness.enqueue(index.build(number=2))
 
-    shop.enqueue(index.build(number=1), plain.build())
-    assert shop.drain() == Summary(succeeded=3)
+    harness.enqueue(index.build(number=1), plain.build())
+    assert harness.drain() == Summary(succeeded=3)
     assert seen == [2]
 
 
-def test_a_batch_has_at_most_the_free_slots(shop: Workshop, lines: Lines) -> None:
+def test_a_batch_has_at_most_the_free_slots(harness: WorkerHarness, lines: Lines) -> None:
     seen: list[int] = []
 
-    @shop.job(batch=100, batch_wait="1m")
+    @harness.job(batch=100, batch_wait="1m")
     async def index(calls: list[Call]) -> None:
         seen.append(len(calls))
         if len(seen) == 2:
             worker.stop()
 
-    worker = shop.worker(queues={"default": 4}, middleware=[_slowly])
-    shop.enqueue(*(index.build(number=number) for number in range(8)))
-    shop.run(worker.run())
+    worker = harness.worker(queues={"default": 4}, middleware=[_slowly])
+    harness.enqueue(*(index.build(number=number) for number in range(8)))
+    harness.run(worker.run())
     assert seen == [4, 4]
     assert lines("index takes batches of up to 100 calls, and this worker has 4 slots for their queue")
 
@@ -174,23 +174,23 @@ async def _slowly(ctx: Context, call_next: Callable[..., Any]) -> Any:
     return await call_next()
 
 
-def test_tenants_timeouts_and_lost_calls_are_not_mixed(shop: Workshop) -> None:
+def test_tenants_timeouts_and_lost_calls_are_not_mixed(harness: WorkerHarness) -> None:
     seen: list[set[Any]] = []
 
-    @shop.job(batch=10)
+    @harness.job(batch=10)
     async def index(calls: list[Call]) -> None:
         seen.append({call.args["number"] for call in calls})
 
-    shop.enqueue(index.build(number=1), index.build(number=2))
-    shop.enqueue(index.using(timeout="1m").build(number=3), index.using(tenant="acme").build(number=4))
-    lost = shop.enqueue(index.build(number=5), index.build(number=6))
+    harness.enqueue(index.build(number=1), index.build(number=2))
+    harness.enqueue(index.using(timeout="1m").build(number=3), index.using(tenant="acme").build(number=4))
+    lost = harness.enqueue(index.build(number=5), index.build(number=6))
     for job_id in lost:
-        shop.sql("update {}jobs set losses = 1 where id = ?", job_id)
-    assert shop.drain() == Summary(succeeded=6)
+        harness.sql("update {}jobs set losses = 1 where id = ?", job_id)
+    assert harness.drain() == Summary(succeeded=6)
     assert sorted(map(sorted, seen)) == [[1, 2], [3], [4], [5], [6]]
 
 
-def test_middleware_wraps_each_call_and_its_variables_stay_there(shop: Workshop) -> None:
+def test_middleware_wraps_each_call_and_its_variables_stay_there(harness: WorkerHarness) -> None:
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
     told: list[tuple[int, Any]] = []
 
@@ -204,18 +204,18 @@ def test_middleware_wraps_each_call_and_its_variables_stay_there(shop: Workshop)
         told.append((ctx.meta["number"], value))
         return value
 
-    @shop.job(batch=10, max_attempts=1)
+    @harness.job(batch=10, max_attempts=1)
     async def index(calls: list[Call]) -> list[Any]:
         assert variable.get() == "unset"
         return ["fine", ValueError("bad")]
 
-    shop.enqueue(*(index.using(meta={"number": number}).build() for number in (1, 2)))
-    assert shop.drain(middleware=[middleware]) == Summary(succeeded=1, dead=1)
+    harness.enqueue(*(index.using(meta={"number": number}).build() for number in (1, 2)))
+    assert harness.drain(middleware=[middleware]) == Summary(succeeded=1, dead=1)
     assert told == [(1, "fine"), (2, "bad")]
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_the_timeout_covers_the_batch(shop: Workshop, in_thread: bool) -> None:
+def test_the_timeout_covers_the_batch(harness: WorkerHarness, in_thread: bool) -> None:
     ended = threading.Event()
 
     async def slow(calls: list[Call]) -> None:
@@ -225,18 +225,18 @@ def test_the_timeout_covers_the_batch(shop: Workshop, in_thread: bool) -> None:
         while not all(call.ctx.canceled for call in calls):
             ended.wait(0.005)
 
-    index = shop.job(name="index", batch=3, timeout="80ms", backoff=lambda tries: 3_600)(
+    index = harness.job(name="index", batch=3, timeout="80ms", backoff=lambda tries: 3_600)(
         slow_thread if in_thread else slow
     )
-    ids = shop.enqueue(*(index.build(number=number) for number in range(2)))
-    assert shop.drain() == Summary(retried=2)
-    assert [(shop.last(each).status, shop.last(each).error) for each in ids] == [
+    ids = harness.enqueue(*(index.build(number=number) for number in range(2)))
+    assert harness.drain() == Summary(retried=2)
+    assert [(harness.last(each).status, harness.last(each).error) for each in ids] == [
         ("timeout", "timed out after 80ms")
     ] * 2
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_a_canceled_call_sees_it_and_the_others_go_on(shop: Workshop, in_thread: bool) -> None:
+def test_a_canceled_call_sees_it_and_the_others_go_on(harness: WorkerHarness, in_thread: bool) -> None:
     started = threading.Event()
 
     def answers(calls: list[Call]) -> list[Any]:
@@ -254,50 +254,50 @@ def test_a_canceled_call_sees_it_and_the_others_go_on(shop: Workshop, in_thread:
             threading.Event().wait(0.005)
         return answers(calls)
 
-    index = shop.job(name="index", batch=2)(index_thread if in_thread else index_async)
-    ids = shop.enqueue(index.build(number=1), index.build(number=2))
+    index = harness.job(name="index", batch=2)(index_thread if in_thread else index_async)
+    ids = harness.enqueue(index.build(number=1), index.build(number=2))
 
     async def run() -> None:
-        worker = shop.worker()
+        worker = harness.worker()
         running = asyncio.create_task(worker.run())
         await asyncio.to_thread(started.wait)
-        shop.store.run(shop.store.ops.cancel([ids[0]], tenant_id=None, reason=None, actor=None))
-        while shop.find(status="running"):
+        harness.store.run(harness.store.ops.cancel([ids[0]], tenant_id=None, reason=None, actor=None))
+        while harness.find(status="running"):
             await asyncio.sleep(0.005)
         worker.stop()
         await running
 
-    shop.run(run())
-    assert [shop.get(each).status for each in ids] == ["canceled", "succeeded"]
+    harness.run(run())
+    assert [harness.get(each).status for each in ids] == ["canceled", "succeeded"]
 
 
-def test_a_call_that_is_canceled_while_it_waits_leaves_its_batch(shop: Workshop) -> None:
+def test_a_call_that_is_canceled_while_it_waits_leaves_its_batch(harness: WorkerHarness) -> None:
     seen: list[int] = []
 
-    @shop.job(batch=3, batch_wait="1m")
+    @harness.job(batch=3, batch_wait="1m")
     async def index(calls: list[Call]) -> None:
         seen.extend(call.args["number"] for call in calls)
 
-    ids = shop.enqueue(index.build(number=1), index.build(number=2))
+    ids = harness.enqueue(index.build(number=1), index.build(number=2))
 
     async def run() -> None:
-        worker = shop.worker()
+        worker = harness.worker()
         running = asyncio.create_task(worker.run())
-        while len(shop.find(status="running")) < 2:
+        while len(harness.find(status="running")) < 2:
             await asyncio.sleep(0.005)
-        shop.store.run(shop.store.ops.cancel([ids[0]], tenant_id=None, reason=None, actor=None))
-        while not shop.find(status="canceled"):
+        harness.store.run(harness.store.ops.cancel([ids[0]], tenant_id=None, reason=None, actor=None))
+        while not harness.find(status="canceled"):
             await asyncio.sleep(0.005)
         worker.stop()
         await running
 
-    shop.run(run())
+    harness.run(run())
     assert seen == [2]
-    assert [shop.get(each).status for each in ids] == ["canceled", "succeeded"]
+    assert [harness.get(each).status for each in ids] == ["canceled", "succeeded"]
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
-def test_a_worker_that_stops_gives_the_whole_batch_back(shop: Workshop, in_thread: bool) -> None:
+def test_a_worker_that_stops_gives_the_whole_batch_back(harness: WorkerHarness, in_thread: bool) -> None:
     started = threading.Event()
 
     async def index_async(calls: list[Call]) -> None:
@@ -309,33 +309,33 @@ def test_a_worker_that_stops_gives_the_whole_batch_back(shop: Workshop, in_threa
         while not all(call.ctx.canceled for call in calls):
             threading.Event().wait(0.005)
 
-    index = shop.job(name="index", batch=2)(index_thread if in_thread else index_async)
-    ids = shop.enqueue(index.build(number=1), index.build(number=2))
+    index = harness.job(name="index", batch=2)(index_thread if in_thread else index_async)
+    ids = harness.enqueue(index.build(number=1), index.build(number=2))
 
     async def run() -> None:
-        worker = shop.worker(settings={"grace_ms": 20})
+        worker = harness.worker(settings={"grace_ms": 20})
         running = asyncio.create_task(worker.run())
         await asyncio.to_thread(started.wait)
         worker.stop()
         await running
 
-    shop.run(run())
-    assert [shop.get(each).status for each in ids] == ["queued", "queued"]
-    assert [shop.last(each).status for each in ids] == ["released", "released"]
-    assert {shop.get(each).tries for each in ids} == {0}
+    harness.run(run())
+    assert [harness.get(each).status for each in ids] == ["queued", "queued"]
+    assert [harness.last(each).status for each in ids] == ["released", "released"]
+    assert {harness.get(each).tries for each in ids} == {0}
 
 
 def test_a_secret_of_one_call_is_kept_out_of_the_results_of_all(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INDEX_TOKEN", "hush-hush-hush")
-    shop.vault = Vault({"INDEX_TOKEN": Grant(kinds=("index",), tenants=("*",))})
+    harness.vault = Vault({"INDEX_TOKEN": Grant(kinds=("index",), tenants=("*",))})
 
-    @shop.job(batch=2, max_attempts=1)
+    @harness.job(batch=2, max_attempts=1)
     async def index(calls: list[Call]) -> list[str]:
         return ["fine", calls[0].ctx.secret("INDEX_TOKEN")]
 
-    ids = shop.enqueue(index.build(number=1), index.build(number=2))
-    shop.drain()
-    assert [shop.get(each).status for each in ids] == ["succeeded", "dead"]
-    assert "hush" not in (shop.get(ids[1]).error or "")
+    ids = harness.enqueue(index.build(number=1), index.build(number=2))
+    harness.drain()
+    assert [harness.get(each).status for each in ids] == ["succeeded", "dead"]
+    assert "hush" not in (harness.get(ids[1]).error or "")
