@@ -54,3 +54,28 @@ def test_an_app_prunes_by_its_retention_or_by_another(either: Headway, ended: di
     assert left(either) == {"canceled": 1, "scheduled": 1}
     with pytest.raises(ConfigError, match="must map succeeded"):
         either.prune({"queued": "1d"})
+
+
+def test_a_kind_and_a_queue_keep_their_jobs_as_long_as_they_say(cli: Cli, either: Headway, hand: Any) -> None:
+    @either.job(retention={"succeeded": "forever"})
+    def receipt() -> None: ...
+
+    @either.job
+    def note() -> None: ...
+
+    cli.ok("queues", "set", "slow", "--retention", "succeeded=forever,dead=1d")
+    (queue,) = cli.json("queues")
+    assert (queue["name"], queue["retention"]["dead"]) == ("slow", 86_400_000)
+    for kind in (receipt, note, note.using(queue="slow")):
+        kind.enqueue()
+    either.run(["default", "slow"], until_idle=True)  # it declares what the code says
+    assert either.prunable({"succeeded": 0.001}) == either.prune({"succeeded": 0.001}) == {"succeeded": 1}
+    assert cli.ok("queues", "set", "slow", "--retention", "none").endswith("as they come\n")
+    assert either.prune({"succeeded": 0.001}) == {"succeeded": 1}
+    assert [job.kind for job in either.jobs()] == ["receipt"]
+    assert "must be one duration, or map some of" in cli.refused(
+        "queues", "set", "slow", "--retention", "late=1d", code=2
+    )
+    forever = Headway(either.url, retention={"succeeded": "forever"})
+    assert forever.prune()["succeeded"] == 0
+    forever.close()

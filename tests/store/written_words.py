@@ -98,6 +98,12 @@ def the_audit_of_jobs(db: Any) -> str:
     return _log(db)
 
 
+def the_audit_of_retentions(db: Any) -> str:
+    db.run(db.ops.set_retention("mail", {"dead": 7, "succeeded": 5}, actor="ann"))
+    db.run(db.ops.set_retention("mail", None, actor="bob"))
+    return _log(db)
+
+
 def the_errors_of_cars(db: Any) -> str:
     db.enqueue_all([new_job(id=A, train="t", on_dead="hold"), new_job(id=B, train="t"), new_job(id=C, train="t")])
     db.skip(C, actor="ann")

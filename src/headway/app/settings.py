@@ -9,6 +9,7 @@ from headway.config import Settings
 from headway.errors import ConfigError, InvalidJob
 from headway.model.cron import zone
 from headway.model.duration import Duration, to_ms
+from headway.model.retention import FOREVER, FOREVER_MS
 
 
 class SettingOptions(TypedDict, total=False):
@@ -131,4 +132,4 @@ def ages(value: Any) -> dict[str, int]:
             f"retention={value!r} must map {', '.join(_DEFAULTS.retention_ms)} to durations, such as "
             '{"succeeded": "7d"}'
         )
-    return {name: _duration(f"retention.{name}", age) for name, age in value.items()}
+    return {name: FOREVER_MS if age == FOREVER else _duration(f"retention.{name}", age) for name, age in value.items()}

@@ -27,6 +27,7 @@ _POLICY = (
     *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
     *("train", "partition", "concurrency", "concurrency_key"),
     *("rate_count", "rate_period_ms", "rate_burst", "rate_key"),
+    "retention",
 )
 _DEFAULTS = Options()
 

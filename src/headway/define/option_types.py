@@ -13,6 +13,7 @@ from uuid import UUID
 from headway.define.keys import Key, KeyOf
 from headway.model.duration import Duration
 from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure, Source
+from headway.model.retention import Retention
 from headway.model.retry import Backoff
 from headway.model.status import Status
 from headway.model.trigger import CatchUp, Overlap
@@ -60,6 +61,7 @@ class MachineOptions(_JobOptions, total=False):
     retry_on: Errors
     discard_on: Errors
     schema: Mapping[str, Any]
+    retention: Retention
     enqueuer_may: Mapping[str, Any]
 
 

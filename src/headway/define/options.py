@@ -15,6 +15,7 @@ from headway.errors import InvalidJob
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Delivery, NewJob, OnConflict, OnEnd, OnFailure
 from headway.model.job import Source as Origin
+from headway.model.retention import ages_of
 from headway.model.retry import Backoff
 from headway.model.status import UNFINISHED, Status
 
@@ -72,6 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     batch: int | None = None  # how many calls its function takes at once; None: one call, as its arguments
     batch_wait_ms: int | None = None
     enqueuer_may: Mapping[str, Any] = msgspec.field(default_factory=dict)  # bounds, as model/restricted.py reads them
+    retention: Mapping[str, int] = msgspec.field(default_factory=dict)  # milliseconds by status; the definition has it
     conn: Any = None
     own_losses: bool = False  # max_losses was given, so it does not follow max_attempts
     own_scope: bool = False
@@ -256,6 +258,7 @@ _KIND: dict[str, checks.Check] = {
     "schema": lambda value, _option: {"schema": Schema(value)},
     "batch": lambda value, option: {option: checks.integer(value, option, 1, 10_000)},
     "batch_wait": checks.batch_wait,
+    "retention": lambda value, option: {option: ages_of(value, option)},
     "enqueuer_may": lambda value, option: {option: enqueuer_may.bounds(value, option)},
 }
 _USING: dict[str, checks.Check] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from headway.model.definition import DefinitionChange
 from headway.model.job import Change
 from headway.model.limit import Limit
+from headway.model.status import FINISHED
 from headway.model.template import TemplateChange
 from headway.model.trigger import TriggerChange
 
@@ -78,3 +79,12 @@ def jobs_deleted(jobs: Sequence[tuple[str, str]], reason: str | None) -> str:
     """
     what = ", ".join(jobs[0]) if len(jobs) == 1 else f"{len(jobs)} jobs"
     return what if reason is None else f"{what}: {reason}"
+
+
+def retention_set(queue: str, retention: Mapping[str, int] | None) -> str:
+    """
+    >>> retention_set("mail", {"dead": 1000, "succeeded": 10}), retention_set("mail", None)
+    ('mail: succeeded 10 ms, dead 1000 ms', 'mail: default')
+    """
+    words = [f"{status} {retention[status]} ms" for status in FINISHED if status in retention] if retention else []
+    return f"{queue}: {', '.join(words) or 'default'}"

@@ -70,6 +70,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     limited: int = 0  # of those queued: how many wait for a partition or limit
     reserved_by: str | None = None
     reserved_until: datetime | None = None
+    retention: dict[str, int] | None = None  # of its finished jobs: milliseconds by status
 
 
 class Reaped(msgspec.Struct, frozen=True):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast, get_args
 
-from headway.config import DAY_MS
+from headway.model.retention import FOREVER_MS
 from headway.model.status import Status
 from headway.store.ops import Op, Ops
 
 BATCH = 500
 
-_NEVER_MS = 36_500 * DAY_MS
 _FIRES = {"events": "events_ms", "failed_events": "failed_ms", "fires": "fires_ms"}
 
 
@@ -24,6 +23,6 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
         elif name == "audit":
             found[name] = ops.prune_audit(older_than_ms=older_than_ms, limit=BATCH)
         else:
-            ages = dict.fromkeys(_FIRES.values(), _NEVER_MS) | {_FIRES[name]: older_than_ms}
+            ages = dict.fromkeys(_FIRES.values(), FOREVER_MS) | {_FIRES[name]: older_than_ms}
             found[name] = ops.prune_fires(**ages, limit=BATCH)
     return found

@@ -1,9 +1,13 @@
-"""The contract of prune: old finished jobs of one status, oldest first, with their attempts."""
+"""The contract of prune: old finished jobs of one status, by the retention of their kind, queue or status."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from headway.model.definition import NewDefinition
+from headway.model.retention import FOREVER_MS
+from headway.model.trigger import Declaration
 from tests.tenant_ids import tenant_id
 
 MINUTE_MS = 60_000
@@ -114,3 +118,61 @@ def test_the_oldest_of_the_audit_is_pruned_and_the_rest_stays(db):
     assert db.run(db.ops.prunable(kept)) == {"audit": 4}
     assert [db.run(db.ops.prune_audit(older_than_ms=60 * MINUTE_MS, limit=3)) for _ in range(3)] == [3, 1, 0]
     assert (db.audit(old[0]), [entry.action for entry in db.audit(new)]) == ([], ["cancel"])
+
+
+def end_all(db, *lines, to="succeeded"):
+    """One finished job of each kind and queue."""
+    for kind, queue in lines:
+        db.settle(db.start(kind=kind, queue=queue), to)
+
+
+def lines_left(db):
+    return sorted((job.kind, job.queue) for job in db.find(limit=100))
+
+
+def keep_kind(db, kind, **ages):
+    policy = msgspec.json.encode({"retention": ages}).decode()
+    db.run(db.ops.declare(Declaration(definitions=(NewDefinition(kind=kind, policy=policy),))))
+
+
+def test_a_kinds_retention_comes_before_its_queues_and_that_before_the_default(db):
+    lines = [(kind, queue) for kind in ("audit", "mail", "note") for queue in ("default", "slow")]
+    end_all(db, *lines)
+    end_all(db, ("audit", "slow"), ("mail", "slow"), to="dead")
+    keep_kind(db, "audit", succeeded=FOREVER_MS)
+    keep_kind(db, "note", succeeded=2 * MINUTE_MS)
+    db.run(db.ops.set_retention("slow", {"succeeded": 10 * MINUTE_MS, "dead": FOREVER_MS}, actor="ann"))
+    pruned = []
+    for _ in range(4):
+        counted = db.run(db.ops.prunable({"succeeded": 5 * MINUTE_MS, "dead": 5 * MINUTE_MS}))
+        found = {status: db.prune(status, older_than_ms=5 * MINUTE_MS) for status in ("succeeded", "dead")}
+        assert counted == found
+        pruned.append(found["succeeded"])
+        db.advance("3m")
+    # after 0, 3, 6 and 9 minutes: nothing, both notes, the mail of the default queue, nothing
+    assert pruned == [0, 2, 1, 0]
+    db.advance("1h")
+    assert db.prune("succeeded", older_than_ms=5 * MINUTE_MS) == 1
+    assert db.prune("dead", older_than_ms=5 * MINUTE_MS) == 0
+    kept = [("audit", "default"), ("audit", "slow")]
+    assert lines_left(db) == sorted([*kept, ("audit", "slow"), ("mail", "slow")])
+    db.run(db.ops.set_retention("slow", None, actor="ann"))
+    assert db.prune("dead", older_than_ms=5 * MINUTE_MS) == 2
+    assert lines_left(db) == kept
+    assert [entry.detail for entry in db.audit_log(action="retention")] == [
+        "slow: default",
+        f"slow: succeeded 600000 ms, dead {FOREVER_MS} ms",
+    ]
+
+
+def test_a_queue_shows_its_retention(db):
+    db.run(db.ops.set_retention("slow", {"dead": 1000}, actor=None))
+    assert (db.queues()["slow"].retention, db.queues()["slow"].paused) == ({"dead": 1000}, False)
+    db.run(db.ops.set_retention("slow", None, actor=None))
+    assert "slow" not in db.queues() or db.queues()["slow"].retention is None
+
+
+def test_prune_stops_at_its_limit_whatever_the_kinds_are(db):
+    end_all(db, *((f"kind-{n}", f"queue-{n % 2}") for n in range(7)))
+    db.advance("1h")
+    assert [db.prune("succeeded", older_than_ms=MINUTE_MS, limit=3) for _ in range(4)] == [3, 3, 1, 0]

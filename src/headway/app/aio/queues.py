@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.queues import QueueVerbs
 from headway.model.fleet import Queue, Worker
+from headway.model.retention import Retention
 
 
 class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
@@ -30,3 +31,9 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         await self._arun(self._resume(queue, actor))
         self._wake.poke(queue)
+
+    async def aset_retention(self, queue: str, retention: Retention | None, *, actor: str | None = None) -> None:
+        """How long finished jobs of a queue are kept, unless their kind says otherwise: `"30d"`, `"forever"`, or
+        `{"succeeded": "1d", "dead": "forever"}`. None: as long as the app's retention says. Raises `InvalidJob`."""
+        await self._aensure_known(self._own_tenant)
+        await self._arun(self._set_retention(queue, retention, actor))

@@ -24,6 +24,7 @@ def prune(cli: Invocation, only: tuple[str, ...], older_than: str | float | None
     """Delete finished jobs, events and fires that are older than their retention.
 
     Workers do this every few minutes, by the `retention` of the app or headway.toml; this does all of it now.
+    Jobs whose kind or queue has a retention of its own are kept that long, whatever --older-than says.
 
     \b
     headway prune --dry-run
@@ -53,6 +54,9 @@ def prune(cli: Invocation, only: tuple[str, ...], older_than: str | float | None
 
 def _show(found: dict[str, int], ages: dict[str, str | float]) -> None:
     from headway.model.duration import to_ms
+    from headway.model.retention import FOREVER, FOREVER_MS
 
     columns = (Column("WHAT"), Column("OLDER THAN", right=True), Column("COUNT", right=True))
-    table(columns, [[name, span(to_ms(ages[name])), f"{count:,}"] for name, count in found.items()])
+    kept = {name: to_ms(age) for name, age in ages.items()}
+    shown = {name: FOREVER if ms >= FOREVER_MS else span(ms) for name, ms in kept.items()}
+    table(columns, [[name, shown[name], f"{count:,}"] for name, count in found.items()])

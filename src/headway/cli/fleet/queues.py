@@ -10,12 +10,13 @@ import click
 from headway.cli.order.limits import at_once
 from headway.cli.program.click_classes import Group
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
-from headway.cli.program.output import Cell, Column, ago, emit, many, note, say, table
+from headway.cli.program.output import Cell, Column, ago, emit, many, note, say, span, table
 from headway.cli.program.params import Count
 
 if TYPE_CHECKING:
     from headway.app import Headway
     from headway.model.fleet import Queue
+    from headway.model.retention import Retention
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -150,29 +151,56 @@ def resume(cli: Invocation, names: tuple[str, ...]) -> None:
 @click.argument("name")
 @click.option("--max-running", type=Count(), metavar="N|none", help="How many jobs may run at once, on all hosts.")
 @click.option("--fair/--no-fair", default=None, help="Serve tenants in turn, or first come, first served.")
+@click.option(
+    "--retention",
+    metavar="AGE|none",
+    help="How long finished jobs are kept: 30d, forever, or succeeded=1d,dead=forever. none: the default.",
+)
 @pass_invocation
-def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None) -> None:
-    """Limit a queue, or make it fair, for all workers, from their next claim on.
+def set_(cli: Invocation, /, name: str, max_running: Any, fair: bool | None, retention: str | None) -> None:
+    """Limit a queue, make it fair, or keep its finished jobs longer or shorter, for all workers.
 
     \b
     headway queues set mail --max-running 20
     headway queues set mail --max-running none --fair
+    headway queues set mail --retention succeeded=1d,dead=forever
     """
-    if max_running is None and fair is None:
-        raise click.UsageError("what to set? Give --max-running N (or none), --fair or --no-fair")
+    if max_running is None and fair is None and retention is None:
+        raise click.UsageError(
+            "what to set? Give --max-running N (or none), --fair or --no-fair, --retention AGE (or none)"
+        )
     app = cli.existing
+    if retention is not None:
+        app.set_retention(name, _ages(retention), actor=actor())
     if max_running is not None:
         app.limit(queue=name, max_running=None if max_running == "none" else max_running, actor=actor())
     if fair is not None:
         app.fair(name, fair, actor=actor())
     queue = next((queue for queue in app.queues() if queue.name == name), None)
     if cli.json:
-        emit(queue or {"name": name, "max_running": None, "fair": False})
+        emit(queue or {"name": name, "max_running": None, "fair": False, "retention": None})
         return
     most = queue.max_running if queue else None
     limit = at_once(most) if most is not None else "any number of jobs at once"
     turns = "tenants in turn" if queue and queue.fair else "tenants as they come"
-    say(f"{name}: {limit}, {turns}")
+    say(f"{name}: {limit}, {turns}{_kept(queue)}")
+
+
+def _ages(text: str) -> Retention | None:
+    """`30d`, `succeeded=1d,dead=forever`, or `none`."""
+    if text == "none":
+        return None
+    if "=" not in text:
+        return text
+    return {status.strip(): age.strip() for status, _, age in (part.partition("=") for part in text.split(","))}
+
+
+def _kept(queue: Queue | None) -> str:
+    from headway.model.retention import FOREVER, FOREVER_MS
+
+    ages = (queue.retention if queue else None) or {}
+    words = [f"{status} {FOREVER if ms >= FOREVER_MS else 'for ' + span(ms)}" for status, ms in ages.items()]
+    return f", keeps {', '.join(words)}" if words else ""
 
 
 def _answer(cli: Invocation, app: Headway, names: tuple[str, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Worker
@@ -37,6 +37,11 @@ class Fleet(Protocol):
 
     def resume(self, queue: str, *, actor: str | None) -> Op[None]:
         """Resume a paused queue. Audited."""
+        ...
+
+    def set_retention(self, queue: str, retention: Mapping[str, int] | None, *, actor: str | None) -> Op[None]:
+        """How long finished jobs of the queue are kept: milliseconds by status, `model/retention.py`. None: as long as
+        the default says. Audited."""
         ...
 
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:

@@ -165,8 +165,9 @@ class Jobs(Protocol):
         ...
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
-        """Delete up to `limit` jobs that ended in that status longer ago than this, oldest first, with their attempts
-        and signals. A child stays until the machine that waits for it has gone on."""
+        """Delete up to `limit` jobs that ended in that status longer ago than the retention of their kind, else that of
+        their queue, else than this; the oldest of each kind and queue first, with their attempts and signals. A child
+        stays until the machine that waits for it has gone on."""
         ...
 
     def prune_audit(self, *, older_than_ms: int, limit: int) -> Op[int]:

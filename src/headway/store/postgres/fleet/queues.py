@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from headway.model.fleet import Queue
@@ -23,7 +25,8 @@ with live as (
    group by l.name
 )
 select name, q.paused_at is not null, q.paused_at, q.paused_by, p.counts, p.oldest, coalesce(w.workers, 0), w.kinds,
-       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until
+       coalesce(q.fair, false), q.max_running, coalesce(p.limited, 0)::integer, q.reserved_by, q.reserved_until,
+       q.retention
   from per_queue p
   full join headway.queue_settings($1) q using (name)
   full join (select l.queue as name, l.workers, l.kinds from headway.listening() l) w using (name)
@@ -38,13 +41,17 @@ class QueueVerbs:
     def resume(self, queue: str, *, actor: str | None) -> Op[None]:
         return call("select headway.resume($1, $2)", [queue, actor], nothing)
 
+    def set_retention(self, queue: str, retention: Mapping[str, int] | None, *, actor: str | None) -> Op[None]:
+        text = None if retention is None else msgspec.json.encode(retention).decode()
+        return call("select headway.set_retention($1, $2::jsonb, $3)", [queue, text, actor], nothing)
+
     def queues(self, *, tenant_id: str | None) -> Op[list[Queue]]:
         return read(_QUEUES, [tenant_id], lambda rows: [_queue(row) for row in rows])
 
 
 def _queue(row: Row) -> Queue:
     name, paused, paused_at, paused_by, counts, oldest, workers, kinds, *order = map(utc, row)
-    fair, max_running, limited, reserved_by, reserved_until = order
+    fair, max_running, limited, reserved_by, reserved_until, retention = order
     return Queue(
         name=name,
         paused=bool(paused),
@@ -59,4 +66,5 @@ def _queue(row: Row) -> Queue:
         limited=limited,
         reserved_by=reserved_by,
         reserved_until=reserved_until,
+        retention=msgspec.json.decode(retention) if retention else None,
     )

@@ -41,17 +41,38 @@ begin
 end
 $$;
 
--- What was set for queues: paused, fair, limited, reserved. Whoever asks for one tenant, or acts for one, does not
+-- How long finished jobs of a queue are kept: an object of milliseconds by status. Null: as long as the default says.
+create function headway.set_retention(p_queue text, p_retention jsonb, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  insert into headway.queues (name, retention)
+  values (p_queue, p_retention)
+  on conflict (name) do update
+    set retention = excluded.retention;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, 'retention',
+          p_queue || ': ' || coalesce(
+            (select string_agg(s.name || ' ' || (p_retention ->> s.name) || ' ms', ', ' order by s.n)
+               from unnest(array['succeeded', 'failed', 'dead', 'canceled']) with ordinality as s (name, n)
+              where p_retention ? s.name),
+            'default'));
+end
+$$;
+
+-- What was set for queues: paused, fair, limited, reserved, retention. Whoever asks for one tenant, or acts for one, does not
 -- learn who paused or reserved a queue.
 create function headway.queue_settings(p_tenant uuid default null)
 returns table (
   name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,
-  reserved_until timestamptz)
+  reserved_until timestamptz, retention jsonb)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
   select name, q.paused_at, case when w.whole then q.paused_by end, q.fair, l.max_running,
-         case when w.whole then r.holder when r.holder is not null then 'somebody' end, r.expires_at
+         case when w.whole then r.holder when r.holder is not null then 'somebody' end, r.expires_at,
+         q.retention
     from headway.queues q
     full join (select l.name, l.max_running from headway.limits l where l.scope = 'queue') l using (name)
     full join (select r.queue as name, r.holder, r.expires_at

@@ -9,13 +9,18 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first
 
 _OLD_JOBS = """
-select count(*)
-  from headway.jobs j
- where j.status = $2
-   and j.finished_at < headway.now() - $1::bigint * interval '1 millisecond'
-   and not exists (select from headway.edges e
-                     join headway.jobs m on m.id = e.child_id
-                    where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)
+select coalesce(sum(o.n), 0)::bigint
+  from headway.retentions($2, $1::bigint) r
+  cross join lateral (
+    select count(*) as n
+      from headway.jobs j
+     where j.status = $2
+       and j.kind = r.kind
+       and j.queue = r.queue
+       and j.finished_at < headway.now() - r.kept_ms * interval '1 millisecond'
+       and not exists (select from headway.edges e
+                         join headway.jobs m on m.id = e.child_id
+                        where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null)) o
 """
 _OLD_EVENTS = """
 select count(*)

@@ -1,8 +1,41 @@
 -- Prune: delete finished jobs and old entries of the audit.
 
--- Delete up to p_limit jobs that ended in p_status longer ago than this, oldest first, with their attempts and signals.
--- A child stays until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be
--- deleted stays, with a warning in the server's log.
+-- The kinds and queues of the jobs that ended in p_status, and how long each keeps them: by the retention of the kind,
+-- else of the queue, else p_default_ms. A probe of jobs_prune for each, however many jobs there are.
+create function headway.retentions(p_status text, p_default_ms bigint) returns table (kind text, queue text, kept_ms bigint)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+begin
+  kind := '';
+  queue := '';
+  loop
+    select j.kind, j.queue
+      into kind, queue
+      from headway.jobs j
+     where j.status = p_status
+       and j.finished_at is not null
+       and (j.kind, j.queue) > (retentions.kind, retentions.queue)
+     order by j.kind, j.queue
+     limit 1;
+    exit when not found;
+    kept_ms := coalesce(
+      (select (d.policy -> 'retention' ->> p_status)::bigint from headway.definitions d where d.kind = retentions.kind),
+      (select (q.retention ->> p_status)::bigint from headway.queues q where q.name = retentions.queue),
+      p_default_ms);
+    return next;
+  end loop;
+end
+$$;
+
+-- Delete up to p_limit jobs that ended in p_status longer ago than their retention, or than this where neither their
+-- kind nor their queue has one; the oldest of each kind and queue first, with their attempts and signals. A child stays
+-- until the machine that waits for it has gone on. Skips rows that others have locked; what cannot be deleted stays,
+-- with a warning in the server's log.
 create function headway.prune(p_status text, p_older_than_ms bigint, p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -10,26 +43,34 @@ set plan_cache_mode = force_custom_plan
 set lock_timeout = '1s' -- for rows of groups and edges; the jobs themselves are skipped if locked
 as $$
 declare
-  v_before timestamptz := headway.now() - p_older_than_ms * interval '1 millisecond';
-  v_ids uuid[];
+  v_now timestamptz := headway.now();
+  v_line record;
+  v_before timestamptz;
+  v_ids uuid[] := '{}';
   v_id uuid;
   v_count integer;
 begin
-  v_ids := array(
-    select j.id
-      from headway.jobs j
-     where j.status = p_status
-       and j.finished_at < v_before
-       and j.finished_at is not null
-       -- "is distinct from": the planner takes it for nearly always true, and so uses the index jobs_prune
-       and (select 1
-              from headway.edges e
-              join headway.jobs m on m.id = e.child_id
-             where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null
-             limit 1) is distinct from 1
-     order by j.finished_at
-     limit p_limit
-       for update skip locked);
+  for v_line in select r.kind, r.queue, r.kept_ms from headway.retentions(p_status, p_older_than_ms) r loop
+    v_before := v_now - v_line.kept_ms * interval '1 millisecond';
+    v_ids := v_ids || array(
+      select j.id
+        from headway.jobs j
+       where j.status = p_status
+         and j.kind = v_line.kind
+         and j.queue = v_line.queue
+         and j.finished_at < v_before
+         and j.finished_at is not null
+         -- "is distinct from": the planner takes it for nearly always true, and so uses the index jobs_prune
+         and (select 1
+                from headway.edges e
+                join headway.jobs m on m.id = e.child_id
+               where e.parent_id = j.id and e.fence = m.joining and m.finished_at is null
+               limit 1) is distinct from 1
+       order by j.finished_at
+       limit p_limit - cardinality(v_ids)
+         for update skip locked);
+    exit when cardinality(v_ids) >= p_limit;
+  end loop;
   begin
     perform headway.delete_jobs(v_ids, p_status);
     return cardinality(v_ids);

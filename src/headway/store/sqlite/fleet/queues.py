@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
+import msgspec
+
 from headway.clock import from_micros
+from headway.model import audit
 from headway.model.fleet import Queue
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import show_json
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
-from headway.store.sqlite.jobs.audit import record_if_changed
+from headway.store.sqlite.jobs.audit import record_if_changed, record_setting
 
 _SQL = statements("fleet/queues")
 
@@ -29,6 +33,14 @@ class QueueVerbs(Verbs):
         def steps() -> Steps[None]:
             yield Statement(_SQL["resume"], (queue,))
             yield record_if_changed(self._clock.now(), queue, actor, "resume")
+
+        return SqliteOp(steps, writes=True)
+
+    def set_retention(self, queue: str, retention: Mapping[str, int] | None, *, actor: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            text = None if retention is None else msgspec.json.encode(retention).decode()
+            yield Statement(_SQL["set_retention"], (queue, text))
+            yield record_setting(self._clock.now(), audit.retention_set(queue, retention), actor, "retention")
 
         return SqliteOp(steps, writes=True)
 
@@ -52,7 +64,7 @@ class QueueVerbs(Verbs):
                     oldest[queue] = min(queued_at, oldest.get(queue, queued_at))
             found = []
             for name in sorted(settings.keys() | kinds.keys() | counts.keys()):
-                paused_at, paused_by, fair, most, holder, until = settings.get(name, (None,) * 6)
+                paused_at, paused_by, fair, most, holder, until, kept = settings.get(name, (None,) * 7)
                 if tenant_id is not None:
                     paused_by, holder = None, holder and "somebody"
                 found.append(
@@ -70,6 +82,7 @@ class QueueVerbs(Verbs):
                         limited=limited.get(name, 0),
                         reserved_by=holder,
                         reserved_until=_moment(until),
+                        retention=None if kept is None else msgspec.json.decode(kept),
                     )
                 )
             return found

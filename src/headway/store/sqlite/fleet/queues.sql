@@ -3,7 +3,7 @@
 -- name: queues
 select
   named.name, queues.paused_at, queues.paused_by, coalesce(queues.fair, 0), limits.max_running, reservations.holder,
-  reservations.expires_at
+  reservations.expires_at, queues.retention
 from (
   select name
   from queues
@@ -27,6 +27,7 @@ left join reservations
 where queues.paused_at is not null
   or queues.guarded = 0
   or queues.fair = 1
+  or queues.retention is not null
   or limits.name is not null
   or reservations.queue is not null;
 
@@ -84,3 +85,9 @@ set paused_at = null,
   paused_by = null
 where name = ?1
   and paused_at is not null;
+
+-- name: set_retention
+insert into queues (name, retention)
+values (?1, ?2)
+on conflict (name) do update
+set retention = excluded.retention;

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
+from headway.model.retention import kept_ms
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -26,15 +29,21 @@ class PruneVerbs(Verbs):
 
     def prune(self, status: Status, *, older_than_ms: int, limit: int) -> Op[int]:
         def probe() -> Steps[int | None]:
-            before = self._clock.now() - older_than_ms * 1000
-            ((found,),) = yield Statement(_SQL["probe"], (status, before))
-            return None if found else 0
+            for kind, queue, before in (yield from _lines(status, older_than_ms, self._clock.now())):
+                ((found,),) = yield Statement(_SQL["probe"], (status, before, kind, queue))
+                if found:
+                    return None
+            return 0
 
         def steps() -> Steps[int]:
-            before = self._clock.now() - older_than_ms * 1000
-            rows = yield Statement(_SQL["prune"], (status, before, limit))
-            yield from delete_belongings(rows)
-            return len(rows)
+            pruned = 0
+            for kind, queue, before in (yield from _lines(status, older_than_ms, self._clock.now())):
+                rows = yield Statement(_SQL["prune"], (status, before, limit - pruned, kind, queue))
+                yield from delete_belongings(rows)
+                pruned += len(rows)
+                if pruned >= limit:
+                    break
+            return pruned
 
         return SqliteOp(steps, writes=True, probe=probe)
 
@@ -53,11 +62,39 @@ class PruneVerbs(Verbs):
                     case "audit":
                         rows = yield Statement(_SQL["prunable_audit"], (before,))
                     case _:
-                        rows = yield Statement(_SQL["prunable_jobs"], (name, before))
+                        found[name] = yield from _count_prunable(name, older_than_ms, now)
+                        continue
                 found[name] = int(rows[0][0])
             return found
 
         return SqliteOp(steps, writes=False)
+
+
+def _lines(status: str, default_ms: int, now: int) -> Steps[list[tuple[str, str, int]]]:
+    """The kinds and queues of jobs with this end, and before which time such jobs must have ended to be pruned. A probe
+    of the index for each, however many jobs there are."""
+    own: dict[tuple[str, str], dict[str, int]] = {}
+    for scope, name, text in (yield Statement(_SQL["own_retentions"])):
+        own[scope, name] = msgspec.json.decode(text, type=dict[str, int])
+    found: list[tuple[str, str, int]] = []
+    line = ("", "")
+    while True:
+        rows = (yield Statement(_SQL["next_queue"], (status, *line))) if found else []
+        rows = rows or (yield Statement(_SQL["next_kind"], (status, line[0])))
+        if not rows:
+            return found
+        line = (rows[0][0], rows[0][1])
+        of_kind, of_queue = own.get(("kind", line[0]), {}), own.get(("queue", line[1]), {})
+        kept = kept_ms(status, default_ms, kind=of_kind, queue=of_queue)
+        found.append((*line, now - kept * 1_000))
+
+
+def _count_prunable(status: str, default_ms: int, now: int) -> Steps[int]:
+    count = 0
+    for kind, queue, before in (yield from _lines(status, default_ms, now)):
+        ((found,),) = yield Statement(_SQL["prunable_jobs"], (status, before, kind, queue))
+        count += found
+    return count
 
 
 def delete_belongings(rows: Rows) -> Steps[None]:

@@ -13,12 +13,45 @@ not exists (
     and edges.fence > 0
 )
 
+-- name: next_queue
+-- the next queue of a kind that has jobs with this end: two statements, for a comparison of pairs would walk over all
+-- jobs of the pair
+select kind, queue
+from jobs indexed by jobs_prune
+where status = ?1
+  and finished_at is not null
+  and kind = ?2
+  and queue > ?3
+order by queue
+limit 1;
+
+-- name: next_kind
+select kind, queue
+from jobs indexed by jobs_prune
+where status = ?1
+  and finished_at is not null
+  and kind > ?2
+order by kind, queue
+limit 1;
+
+-- name: own_retentions
+-- kinds and queues that have one of their own
+select 'kind', kind, policy ->> 'retention'
+from definitions
+where policy ->> 'retention' is not null
+union all
+select 'queue', name, retention
+from queues
+where retention is not null;
+
 -- name: prune
 delete from jobs
 where rowid in (
   select rowid
   from jobs indexed by jobs_prune
   where status = ?1
+    and kind = ?4
+    and queue = ?5
     and finished_at < ?2
     and {not_joined}
   order by finished_at
@@ -31,6 +64,8 @@ select exists (
   select 1
   from jobs indexed by jobs_prune
   where status = ?1
+    and kind = ?3
+    and queue = ?4
     and finished_at < ?2
     and {not_joined}
 );
@@ -67,6 +102,8 @@ select exists (
 select count(*)
 from jobs indexed by jobs_prune
 where status = ?1
+  and kind = ?3
+  and queue = ?4
   and finished_at < ?2
   and {not_joined};
 

@@ -81,7 +81,8 @@ create table headway.queues (
   paused_by text,
   fair boolean not null default false,
   fair_since xid8, -- set until every transaction is over that may not know that the queue is fair
-  turn uuid
+  turn uuid,
+  retention jsonb -- milliseconds by status; null: the default
 );
 
 create table headway.jobs (
@@ -183,7 +184,8 @@ create index jobs_due on headway.jobs (scheduled_for, id) where status = 'schedu
 create index jobs_running on headway.jobs (worker_id) where status = 'running';
 create index jobs_expiring on headway.jobs (expires_at)
   where expires_at is not null and status in ('queued', 'scheduled', 'held', 'running', 'waiting');
-create index jobs_prune on headway.jobs (status, finished_at) where finished_at is not null;
+-- by kind and queue, for each may have a retention of its own: prune never walks over what is kept longer
+create index jobs_prune on headway.jobs (status, kind, queue, finished_at) where finished_at is not null;
 create index jobs_ended on headway.jobs (status, id) where finished_at is not null;
 create index jobs_tenant on headway.jobs (tenant_id, id) where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 create unique index jobs_idempotency on headway.jobs (tenant_id, kind, idempotency_key)

@@ -66,7 +66,9 @@ create table queues (
   -- the tenant that was served last
   turn text,
   -- it has had jobs with a partition or limits, so claims have to check them
-  guarded integer not null default 0
+  guarded integer not null default 0,
+  -- JSON: milliseconds by status; null: the default
+  retention text
 ) strict, without rowid;
 
 create index queues_fair
@@ -211,8 +213,9 @@ create unique index jobs_retry_of
 on jobs (retry_of)
 where retry_of is not null;
 
+-- by kind and queue, for each may have a retention of its own: prune never walks over what is kept longer
 create index jobs_prune
-on jobs (status, finished_at)
+on jobs (status, kind, queue, finished_at)
 where finished_at is not null;
 
 create index jobs_listed
