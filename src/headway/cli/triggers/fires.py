@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from headway.cli.program.output import Cell, Column, ago, first_line, local, merged, status, table
+from headway.cli.program.invocation import Invocation
+from headway.cli.program.options import MOST
+from headway.cli.program.output import (
+    Cell,
+    Column,
+    ago,
+    emit,
+    first_line,
+    local,
+    merged,
+    note,
+    status,
+    table,
+)
+from headway.cli.triggers.trigger_rows import NOUNS, next_page
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from headway.app import Headway
-    from headway.model.trigger import Fire
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from headway.model.trigger import Fire, Trigger
 
 
 def job_statuses(app: Headway, found: Sequence[Fire]) -> dict[str, str]:
@@ -21,6 +34,25 @@ def job_statuses(app: Headway, found: Sequence[Fire]) -> dict[str, str]:
     ids = [fire.job_id for fire in found if fire.job_id is not None]
     outcomes = app.store.run(app.store.ops.results(ids, tenant_id=None)) if ids else {}
     return {job_id: outcome.status for job_id, outcome in outcomes.items()}
+
+
+def list_fires(cli: Invocation, rule: Trigger, tenant: str | None, *, limit: int, before: str | None) -> None:
+    """Print a page of what this schedule or trigger fired."""
+    from headway.model.cron import zone
+
+    app = cli.existing
+    named = {"schedule" if rule.type == "schedule" else "trigger": rule.name}
+    found = app.fires(**named, tenant=UUID(rule.tenant_id), limit=min(limit + 1, MOST), before=before)
+    shown = found[:limit]
+    if cli.json:
+        emit(fires_as_json(app, shown))
+    elif not shown:
+        note(f"{rule.name} has not fired{' before that' if before else ' yet'}")
+    else:
+        fires_table(app, shown, zone=zone(rule.tz) if rule.type == "schedule" else None)
+        if len(found) > limit:
+            flags = {"tenant": tenant, "limit": limit}
+            next_page(cli, NOUNS[rule.type], "fires", flags, rule.name, "--before", shown[-1].id)
 
 
 def fires_as_json(app: Headway, found: Sequence[Fire]) -> list[dict[str, Any]]:

@@ -19,11 +19,12 @@ from headway.cli.program.options import (
     tenant_option,
     yes_option,
 )
-from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, say, table
+from headway.cli.program.output import Cell, Column, ago, emit, local, merged, note, table
 from headway.cli.program.params import Duration, Moment, Tenant, Zone, taken_back
-from headway.cli.triggers.fires import fires_as_json, fires_table
+from headway.cli.triggers.fires import fires_as_json, list_fires
 from headway.cli.triggers.schedule_times import backfill, explain, preview
 from headway.cli.triggers.trigger_rows import (
+    answer,
     delete,
     find,
     foreign,
@@ -199,7 +200,7 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
     wanted = _wanted(options)
     app = cli.app
     made = app.create_schedule(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
-    _answer(cli, made)
+    answer(cli, made, _said(made))
     if not cli.json:
         warn_of_kind(app, made.kind)
 
@@ -221,7 +222,7 @@ def ensure(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
     wanted = _wanted(options)
     app = cli.app
     ensured = app.ensure_schedule(name, **wanted, tenant=tenant, actor=actor())
-    _answer(cli, ensured)
+    answer(cli, ensured, _said(ensured))
     if not cli.json:
         warn_of_kind(app, ensured.kind)
 
@@ -258,7 +259,7 @@ def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
     if not changes:
         raise Refused("there is nothing to change: give some of --cron --every --tz --payload …", WRONG)
     changed = cli.existing.change_schedule(name, tenant=UUID(schedule.tenant_id), actor=actor(), **changes)
-    _answer(cli, changed)
+    answer(cli, changed, _said(changed))
     if not cli.json and "kind" in changes:
         warn_of_kind(cli.existing, changed.kind)
 
@@ -338,28 +339,7 @@ def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before:
     headway schedules fires nightly
     headway schedules fires nightly --json | jq -r '.[] | select(.status == "failed") | .error'
     """
-    from headway.model.cron import zone
-
-    app = cli.existing
-    schedule = find(cli, "schedule", name, tenant)
-    found = app.fires(schedule=name, tenant=UUID(schedule.tenant_id), limit=min(limit + 1, MOST), before=before)
-    shown = found[:limit]
-    if cli.json:
-        emit(fires_as_json(app, shown))
-    elif not shown:
-        note(f"{name} has not fired{' before that' if before else ' yet'}")
-    else:
-        fires_table(app, shown, zone=zone(schedule.tz))
-        if len(found) > limit:
-            flags = {"tenant": tenant, "limit": limit}
-            next_page(cli, "schedules", "fires", flags, name, "--before", shown[-1].id)
-
-
-def _answer(cli: Invocation, schedule: Trigger) -> None:
-    if cli.json:
-        emit(schedule)
-    else:
-        say(_said(schedule))
+    list_fires(cli, find(cli, "schedule", name, tenant), tenant, limit=limit, before=before)
 
 
 def _said(schedule: Trigger) -> str:

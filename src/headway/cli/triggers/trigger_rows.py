@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from headway.cli.program.confirm import confirm
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from headway.model.template import Template
     from headway.model.trigger import Trigger, TriggerType
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_NOUNS = {"schedule": "schedules", "event": "triggers"}
+NOUNS = {"schedule": "schedules", "event": "triggers"}
 
 
 def find(cli: Invocation, type_: TriggerType, name: str, tenant: str | None) -> Trigger:
@@ -40,7 +38,7 @@ def find(cli: Invocation, type_: TriggerType, name: str, tenant: str | None) -> 
 
 def words(cli: Invocation, verb: str, rule: Trigger) -> list[str]:
     """The words of a command about it."""
-    return [_NOUNS[rule.type], verb, rule.name, *([] if rule.tenant == cli.tenant else ["--tenant", rule.tenant])]
+    return [NOUNS[rule.type], verb, rule.name, *([] if rule.tenant == cli.tenant else ["--tenant", rule.tenant])]
 
 
 def switch(
@@ -65,6 +63,14 @@ def switch(
             say(f"{after.name}: {already}" if stays else said(after))
     if cli.json:
         emit(switched)
+
+
+def answer(cli: Invocation, rule: Trigger, said: str) -> None:
+    """Print it, as JSON or in these words."""
+    if cli.json:
+        emit(rule)
+    else:
+        say(said)
 
 
 def delete(cli: Invocation, rule: Trigger, yes: bool) -> None:

@@ -28,8 +28,9 @@ from headway.cli.program.output import (
 )
 from headway.cli.program.page_parts import block, blocks, brief, heading, pretty, title, values
 from headway.cli.program.params import Duration, Json, Pair, Tenant, taken_back
-from headway.cli.triggers.fires import fires_as_json, fires_table
+from headway.cli.triggers.fires import fires_as_json, fires_table, list_fires
 from headway.cli.triggers.trigger_rows import (
+    answer,
     delete,
     find,
     foreign,
@@ -216,7 +217,7 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
         raise click.UsageError("what does it enqueue? Give one of --kind and --template")
     app = cli.app
     made = app.create_trigger(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
-    _answer(cli, made)
+    answer(cli, made, _waits(made))
     if not cli.json:
         warn_of_kind(app, made.kind)
 
@@ -242,7 +243,7 @@ def change(cli: Invocation, /, name: str, tenant: str | None, **options: Any) ->
     if not changes:
         raise Refused("there is nothing to change: give some of --event --payload --when --dedupe-window …", WRONG)
     changed = cli.existing.change_trigger(name, tenant=UUID(trigger.tenant_id), actor=actor(), **changes)
-    _answer(cli, changed)
+    answer(cli, changed, _waits(changed))
     if not cli.json and "kind" in changes:
         warn_of_kind(cli.existing, changed.kind)
 
@@ -362,19 +363,7 @@ def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before:
     \b
     headway triggers fires sync --limit 10
     """
-    app = cli.existing
-    trigger = find(cli, "event", name, tenant)
-    found = app.fires(trigger=name, tenant=UUID(trigger.tenant_id), limit=min(limit + 1, MOST), before=before)
-    shown = found[:limit]
-    if cli.json:
-        emit(fires_as_json(app, shown))
-    elif not shown:
-        note(f"{name} has not fired{' before that' if before else ' yet'}")
-    else:
-        fires_table(app, shown)
-        if len(found) > limit:
-            flags = {"tenant": tenant, "limit": limit}
-            next_page(cli, "triggers", "fires", flags, name, "--before", shown[-1].id)
+    list_fires(cli, find(cli, "event", name, tenant), tenant, limit=limit, before=before)
 
 
 def _wanted(options: dict[str, Any], over: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -383,11 +372,8 @@ def _wanted(options: dict[str, Any], over: Mapping[str, Any] | None = None) -> d
     return {**wanted, "when": conditions} if conditions else wanted
 
 
-def _answer(cli: Invocation, trigger: Trigger) -> None:
-    if cli.json:
-        emit(trigger)
-    else:
-        say(f"{trigger.name}: {'waits for' if trigger.enabled else 'disabled; it would wait for'} {trigger.event}")
+def _waits(trigger: Trigger) -> str:
+    return f"{trigger.name}: {'waits for' if trigger.enabled else 'disabled; it would wait for'} {trigger.event}"
 
 
 def _state(trigger: Trigger) -> str:

@@ -48,8 +48,7 @@ begin
   if found then
     raise exception 'template id % is taken: give a new template an id of its own', v_new.id using errcode = 'HW004';
   end if;
-  raise exception 'there is a template "%" already: nothing was stored; change that one, or choose another name', v_new.name
-    using errcode = 'HW001';
+  perform headway.refuse_name('a template', v_new.name);
 end
 $$;
 
@@ -100,8 +99,7 @@ begin
      where m.id = p_id;
   exception
     when unique_violation then
-      raise exception 'there is a template "%" already: nothing was stored; change that one, or choose another name', v_new.name
-        using errcode = 'HW001';
+      perform headway.refuse_name('a template', v_new.name);
     when check_violation or not_null_violation or data_exception or statement_too_complex then
       get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
       raise exception using errcode = 'HW004', message = headway.not_valid('template', v_new.name, v_constraint, v_message);

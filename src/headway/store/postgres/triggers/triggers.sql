@@ -68,9 +68,7 @@ begin
   if found then
     raise exception 'trigger id % is taken: give a new trigger an id of its own', v_new.id using errcode = 'HW004';
   end if;
-  raise exception 'there is % "%" already: nothing was stored; change that one, or choose another name',
-    case v_new.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
-    using errcode = 'HW001';
+  perform headway.refuse_name(case v_new.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name);
 end
 $$;
 
@@ -168,9 +166,8 @@ begin
      where t.id = p_id;
   exception
     when unique_violation then
-      raise exception 'there is % "%" already: nothing was stored; change that one, or choose another name',
-        case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name
-        using errcode = 'HW001';
+      perform headway.refuse_name(
+        case v_old.type when 'schedule' then 'a schedule' else 'an event trigger' end, v_new.name);
     when check_violation or not_null_violation or data_exception or statement_too_complex then
       get stacked diagnostics v_constraint = constraint_name, v_message = message_text;
       raise exception using errcode = 'HW004', message = headway.not_valid('trigger', v_new.name, v_constraint, v_message);
@@ -218,6 +215,17 @@ as $$
               else p_message
             end
          || '; nothing was stored'
+$$;
+
+-- Refuse a name that another template or trigger of the tenant has. Raises HW001.
+create function headway.refuse_name(p_what text, p_name text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  raise exception 'there is % "%" already: nothing was stored; change that one, or choose another name', p_what, p_name
+    using errcode = 'HW001';
+end
 $$;
 
 -- Refuse a JSON text that PostgreSQL accepts but other readers do not: numbers beyond a double, lone surrogates, NUL,

@@ -89,7 +89,7 @@ def _end(job: _Job, first: bool) -> Steps[_Neighbour | None]:
     if job.train is not None:
         rows = yield Statement(_SQL[f"{end}_car"], (job.tenant_id, job.train, job.id))
     else:
-        rows = yield Statement(_SQL[f"{end}_queued"], (job.queue, job.id))
+        rows = yield Statement(_SQL[f"{end}_queued"], (job.queue, None, job.id))
     return _Neighbour(*rows[0]) if rows else None
 
 

@@ -7,44 +7,48 @@ from jobs
 where id = ?1
   and (?2 is null or tenant_id = ?2);
 
--- name: first_car
-select rowid, id, priority, position
-from jobs indexed by jobs_held
+-- part: cars
+jobs indexed by jobs_held
 where tenant_id = ?1
   and train = ?2
   and status = 'held'
   and id <> ?3
+
+-- part: claimable
+jobs indexed by jobs_claim
+where status = 'queued'
+  and limited_by is null
+  and queue = ?1
+  and id <> ?3
+
+-- part: limited
+jobs indexed by jobs_aside
+where limited_by is not null
+  and queue = ?1
+  and id <> ?3
+
+-- name: first_car
+select rowid, id, priority, position
+from {cars}
 order by position, id
 limit 1;
 
 -- name: last_car
 select rowid, id, priority, position
-from jobs indexed by jobs_held
-where tenant_id = ?1
-  and train = ?2
-  and status = 'held'
-  and id <> ?3
+from {cars}
 order by position desc, id desc
 limit 1;
 
 -- name: cars_before
 select rowid, position
-from jobs indexed by jobs_held
-where tenant_id = ?1
-  and train = ?2
-  and status = 'held'
-  and id <> ?3
+from {cars}
   and (position, id) < (?4, ?5)
 order by position desc, id desc
 limit ?6;
 
 -- name: cars_after
 select rowid, position
-from jobs indexed by jobs_held
-where tenant_id = ?1
-  and train = ?2
-  and status = 'held'
-  and id <> ?3
+from {cars}
   and (position, id) > (?4, ?5)
 order by position, id
 limit ?6;
@@ -55,20 +59,13 @@ from (
   select *
   from (
     select rowid, id, priority, position
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?1
-      and id <> ?2
+    from {claimable}
     order by priority, position, id
     limit 1
   )
   union all
   select rowid, id, priority, position
-  from jobs indexed by jobs_aside
-  where limited_by is not null
-    and queue = ?1
-    and id <> ?2
+  from {limited}
 )
 order by priority, position, id
 limit 1;
@@ -79,20 +76,13 @@ from (
   select *
   from (
     select rowid, id, priority, position
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?1
-      and id <> ?2
+    from {claimable}
     order by priority desc, position desc, id desc
     limit 1
   )
   union all
   select rowid, id, priority, position
-  from jobs indexed by jobs_aside
-  where limited_by is not null
-    and queue = ?1
-    and id <> ?2
+  from {limited}
 )
 order by priority desc, position desc, id desc
 limit 1;
@@ -103,23 +93,16 @@ from (
   select *
   from (
     select rowid, id, position
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?1
+    from {claimable}
       and priority = ?2
-      and id <> ?3
       and (position, id) < (?4, ?5)
     order by position desc, id desc
     limit ?6
   )
   union all
   select rowid, id, position
-  from jobs indexed by jobs_aside
-  where limited_by is not null
-    and queue = ?1
+  from {limited}
     and priority = ?2
-    and id <> ?3
     and (position, id) < (?4, ?5)
 )
 order by position desc, id desc
@@ -131,23 +114,16 @@ from (
   select *
   from (
     select rowid, id, position
-    from jobs indexed by jobs_claim
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?1
+    from {claimable}
       and priority = ?2
-      and id <> ?3
       and (position, id) > (?4, ?5)
     order by position, id
     limit ?6
   )
   union all
   select rowid, id, position
-  from jobs indexed by jobs_aside
-  where limited_by is not null
-    and queue = ?1
+  from {limited}
     and priority = ?2
-    and id <> ?3
     and (position, id) > (?4, ?5)
 )
 order by position, id

@@ -1,20 +1,56 @@
 -- Differs because it is three reads: whether anything is due, which ids, and only then the rows.
 
+-- part: kind_of_trigger
+left join templates as m
+  on m.id = g.template_id
+left join definitions as d
+  on d.kind = coalesce(g.kind, m.kind)
+
+-- part: fired_here
+-- a schedule whose next time the caller may fire: not another worker's code, and no kind whose keys only code can make
+g.enabled = 1
+and g.type = 'schedule'
+and g.next_fire_at is not null
+and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
+and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
+
+-- part: listens
+-- an enabled trigger on the event that has no fire for it
+g.tenant_id = e.tenant_id
+and g.event = e.name
+and g.enabled = 1
+and g.type = 'event'
+and g.created_at <= e.emitted_at
+and not exists (
+  select 1
+  from fires indexed by fires_event
+  where event_id = e.id
+    and trigger_id = g.id
+)
+
+-- part: handled_here
+-- not an event that only other workers can handle: those are left to them for a while
+(
+  e.emitted_at <= ?3
+  or coalesce(
+    (
+      select min(coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?1)))
+      from triggers as g indexed by triggers_event
+      {kind_of_trigger}
+      where {listens}
+    ),
+    0
+  ) = 0
+)
+
 -- name: probe
 -- when the caller's first schedule is due; whether an event is pending; the state of the definitions
 select
   (
     select g.next_fire_at
     from triggers as g indexed by triggers_due
-    left join templates as m
-      on m.id = g.template_id
-    left join definitions as d
-      on d.kind = coalesce(g.kind, m.kind)
-    where g.enabled = 1
-      and g.type = 'schedule'
-      and g.next_fire_at is not null
-      and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
-      and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
+    {kind_of_trigger}
+    where {fired_here}
     order by g.next_fire_at
     limit 1
   ),
@@ -31,49 +67,18 @@ select
 -- name: schedules
 select g.id
 from triggers as g indexed by triggers_due
-left join templates as m
-  on m.id = g.template_id
-left join definitions as d
-  on d.kind = coalesce(g.kind, m.kind)
-where g.enabled = 1
-  and g.type = 'schedule'
-  and g.next_fire_at is not null
+{kind_of_trigger}
+where {fired_here}
   and g.next_fire_at <= ?3
-  and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
-  and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
 order by g.next_fire_at, g.id
 limit ?4;
 
 -- name: events
--- the oldest ones; those that only other workers can handle are left to them for a while
+-- the oldest ones
 select e.id
 from events as e indexed by events_pending
 where e.status = 'pending'
-  and (
-    e.emitted_at <= ?3
-    or coalesce(
-      (
-        select min(coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?1)))
-        from triggers as g indexed by triggers_event
-        left join templates as m
-          on m.id = g.template_id
-        left join definitions as d
-          on d.kind = coalesce(g.kind, m.kind)
-        where g.tenant_id = e.tenant_id
-          and g.event = e.name
-          and g.enabled = 1
-          and g.type = 'event'
-          and g.created_at <= e.emitted_at
-          and not exists (
-            select 1
-            from fires indexed by fires_event
-            where event_id = e.id
-              and trigger_id = g.id
-          )
-      ),
-      0
-    ) = 0
-  )
+  and {handled_here}
 order by e.id
 limit ?2;
 
@@ -83,31 +88,7 @@ select e.id
 from events as e indexed by events_turn
 where e.status = 'pending'
   and e.tenant_id = ?4
-  and (
-    e.emitted_at <= ?3
-    or coalesce(
-      (
-        select min(coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?1)))
-        from triggers as g indexed by triggers_event
-        left join templates as m
-          on m.id = g.template_id
-        left join definitions as d
-          on d.kind = coalesce(g.kind, m.kind)
-        where g.tenant_id = e.tenant_id
-          and g.event = e.name
-          and g.enabled = 1
-          and g.type = 'event'
-          and g.created_at <= e.emitted_at
-          and not exists (
-            select 1
-            from fires indexed by fires_event
-            where event_id = e.id
-              and trigger_id = g.id
-          )
-      ),
-      0
-    ) = 0
-  )
+  and {handled_here}
 order by e.id
 limit ?2;
 
@@ -126,17 +107,10 @@ limit 1;
 -- one tenant's due schedules
 select g.id, g.next_fire_at
 from triggers as g indexed by triggers_turn
-left join templates as m
-  on m.id = g.template_id
-left join definitions as d
-  on d.kind = coalesce(g.kind, m.kind)
-where g.enabled = 1
-  and g.type = 'schedule'
-  and g.next_fire_at is not null
+{kind_of_trigger}
+where {fired_here}
   and g.tenant_id = ?5
   and g.next_fire_at <= ?3
-  and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
-  and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
 order by g.next_fire_at
 limit ?4;
 
@@ -154,20 +128,7 @@ limit 1;
 select e.id, g.id, coalesce(d.computed, 0) = 1 and d.kind not in (select value from json_each(?2))
 from events as e
 join triggers as g indexed by triggers_event
-  on g.tenant_id = e.tenant_id
-  and g.event = e.name
-  and g.enabled = 1
-  and g.type = 'event'
-  and g.created_at <= e.emitted_at
-left join templates as m
-  on m.id = g.template_id
-left join definitions as d
-  on d.kind = coalesce(g.kind, m.kind)
+  on {listens}
+{kind_of_trigger}
 where e.id in (select value from json_each(?1))
-  and not exists (
-    select 1
-    from fires indexed by fires_event
-    where event_id = e.id
-      and trigger_id = g.id
-  )
 order by e.id, g.id;
