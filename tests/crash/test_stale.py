@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from datetime import UTC, datetime
 
+from headway.errors import NotFound
 from tests.crash.crash_jobs import gated, gated_once, gated_plain, work
 from tests.crash.crash_site import CrashSite
 from tests.crash.processes import Process, state_of, until
@@ -67,6 +69,41 @@ def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(site: CrashSit
     fleet.open_gate("end")
     assert app.result(job, timeout=60).status == "succeeded"
     assert (rows.jobs()[job]["fence"], rows.jobs()[job]["losses"]) == (1, 0)
+
+
+def test_a_worker_that_is_declared_dead_loses_its_jobs_long_before_its_lease(site: CrashSite) -> None:
+    app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
+    slow = {"lease": "10m", "heartbeat": "500ms"}
+    frozen, killed = (fleet.worker(queues=queue, **slow).started() for queue in ("main", "own"))
+    stuck = app.enqueue(gated.build(["stuck", ""])).id
+    lost = app.enqueue(gated.using(queue="own").build(["never", ""])).id
+    until(lambda: len(ledger.of("start")) == 2, "both run")
+    _suspend(frozen, site)
+    killed.kill()
+    heir = fleet.worker(queues="main,own", **slow).started()
+    # the newcomer finds the killed one gone by itself, if it is the first to look
+    app.declare_dead(frozen.worker_ids[0], actor="ann")
+    with contextlib.suppress(NotFound):
+        app.declare_dead(killed.worker_ids[0])
+    for job_id in (stuck, lost):
+        assert app.result(job_id, timeout=60).status == "succeeded"
+        attempts = rows.attempts()
+        assert [attempts[job_id, fence]["status"] for fence in (1, 2)] == ["lost", "succeeded"]
+        assert attempts[job_id, 2]["worker_id"] == heir.worker_ids[0]
+        assert rows.jobs()[job_id]["losses"] == 1
+    before = rows.of([stuck, lost])
+
+    fleet.open_gate("stuck")
+    frozen.signal(signal.SIGCONT)
+    again = frozen.says("starting over under a new id")
+    assert again["before"] == frozen.worker_ids[0]
+    until(
+        lambda: {entry.pid for entry in ledger.of("end") if entry.subject == stuck} == {frozen.pid, heir.pid}, "it ends"
+    )
+    heir.kill()
+    hello = app.enqueue(work.build()).id
+    assert app.result(hello, timeout=60).status == "succeeded"  # it works on
+    assert rows.of([stuck, lost]) == before
 
 
 def _suspend(process: Process, site: CrashSite) -> None:

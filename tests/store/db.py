@@ -222,6 +222,9 @@ class Db(MachineCalls, TriggerCalls):
     def reap(self, *gone: str, limit: int = 1000) -> list[Reaped]:
         return self.run(self.ops.reap(gone, limit=limit))
 
+    def declare_dead(self, worker: str, *, actor: str | None = None) -> list[Reaped]:
+        return self.run(self.ops.declare_dead(worker, actor=actor))
+
     def promote(self, limit: int = 1000) -> Promoted:
         return self.run(self.ops.promote(limit=limit))
 

@@ -104,6 +104,13 @@ def the_audit_of_retentions(db: Any) -> str:
     return _log(db)
 
 
+def the_audit_of_a_worker_that_was_declared_dead(db: Any) -> str:
+    db.worker(id=E, hostname="host", pid=7)
+    db.start(E, id=A)
+    db.declare_dead(E, actor="ann")
+    return f"{_log(db)} {db.job(A).error}"
+
+
 def the_errors_of_cars(db: Any) -> str:
     db.enqueue_all([new_job(id=A, train="t", on_dead="hold"), new_job(id=B, train="t"), new_job(id=C, train="t")])
     db.skip(C, actor="ann")

@@ -87,7 +87,7 @@ class VerbBase(TenantLookup):
     def _for_all_tenants(self, what: str, op: Op[T]) -> Op[T]:
         """The op, unless this app acts for one tenant: `what` concerns them all."""
         if self._is_for_one_tenant:
-            nouns = next((noun for noun in ("definitions", "limits") if noun[:-1] in what), "queues")
+            nouns = next((noun for noun in ("definitions", "limits", "workers") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from headway.app.base import VerbBase
 from headway.define.checks import name as checked_name
-from headway.model.fleet import Queue, Worker
+from headway.model.fleet import Queue, Reaped, Worker
+from headway.model.ids import given_id
 from headway.model.retention import Retention, ages_of
 from headway.store.ops import Op
 
@@ -19,6 +22,16 @@ class QueueVerbs(VerbBase):
     def workers(self) -> list[Worker]:
         """The registered workers."""
         return self._run(self._store.ops.workers())
+
+    def declare_dead(self, worker_id: str | UUID, *, actor: str | None = None) -> list[Reaped]:
+        """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
+
+        Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
+        under a new id. Raises `NotFound`.
+        """
+        reaped = self._run(self._declare_dead(worker_id, actor))
+        self._wake.poke(None)
+        return reaped
 
     def pause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
@@ -35,6 +48,10 @@ class QueueVerbs(VerbBase):
         self._run(self._set_retention(queue, retention, actor))
 
     # as ops
+
+    def _declare_dead(self, worker_id: str | UUID, actor: str | None) -> Op[list[Reaped]]:
+        op = self._store.ops.declare_dead(given_id(worker_id, "worker_id"), actor=actor)
+        return self._for_all_tenants("declare a worker dead", op)
 
     def _set_retention(self, queue: str, retention: Retention | None, actor: str | None) -> Op[None]:
         ages = None if retention is None else ages_of(retention)

@@ -88,3 +88,11 @@ def retention_set(queue: str, retention: Mapping[str, int] | None) -> str:
     """
     words = [f"{status} {retention[status]} ms" for status in FINISHED if status in retention] if retention else []
     return f"{queue}: {', '.join(words) or 'default'}"
+
+
+def worker_dead(worker_id: str, name: str, jobs: int) -> str:
+    """
+    >>> worker_dead("0193", "host:7", 2)
+    '0193 (host:7), 2 jobs'
+    """
+    return f"{worker_id} ({name}), {jobs} jobs"

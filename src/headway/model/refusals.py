@@ -100,6 +100,10 @@ def not_registered(worker_id: str) -> LeaseLost:
     )
 
 
+def no_such_worker(worker_id: str) -> NotFound:
+    return NotFound(f"there is no worker {worker_id} (any more): nothing was changed; headway workers lists them")
+
+
 # what operators do to jobs
 
 

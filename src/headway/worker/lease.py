@@ -82,7 +82,9 @@ class Lease:
         if reply.alive:
             self._take(reply)
         else:
-            await self.renew(worker_id, "it expired, and its jobs went to other workers")
+            await self.renew(
+                worker_id, "it expired or somebody declared this worker dead, and its jobs went to other workers"
+            )
 
     async def renew(self, worker_id: str, reason: str) -> None:
         """All that ran under that id is lost; start over under a new one."""

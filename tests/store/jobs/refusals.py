@@ -326,3 +326,10 @@ def a_retry_over_at_most_once_whose_key_is_taken(db: Any) -> None:
 
 def _died_once(db: Any, job_id: str, **options: Any) -> None:
     db.settle(db.start(id=job_id, delivery="at_most_once", **options), "dead")
+
+
+# workers
+
+
+def a_worker_to_declare_dead_that_is_not_there(db: Any) -> None:
+    db.declare_dead(A)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headway.errors import LeaseLost
 from headway.model.ids import new_id
 
 HOUR_MS = 3_600_000
@@ -198,3 +199,35 @@ def test_a_lease_of_one_worker_says_nothing_of_another(db):
     db.advance("2s")
     assert [reaped.job_id for reaped in db.reap()] == [lost.id]
     assert db.status(kept.id) == "running"
+
+
+def test_a_worker_that_is_declared_dead_loses_its_jobs_at_once_and_only_it(db):
+    alive, frozen = db.worker(), db.worker(hostname="host-2", pid=9)
+    kept = db.start(alive, queue="a")
+    lost, doomed = (db.start(frozen, queue="b", max_losses=most) for most in (3, 1))
+    late = db.worker(lease_ms=1_000)
+    overdue = db.start(late, queue="c")
+    db.advance("10s")  # the lease of the third is over, but nobody has looked
+    assert {(each.job_id, each.to) for each in db.declare_dead(frozen, actor="ann")} == {
+        (lost.id, "scheduled"),
+        (doomed.id, "dead"),
+    }
+    assert (db.job(lost.id).losses, db.job(lost.id).error) == (1, "lost with its worker host-2:9")
+    assert [db.status(claim.id) for claim in (kept, overdue)] == ["running", "running"]
+    assert db.workers().keys() == {alive, late}
+    # it lives after all: its words do not count, and it learns so
+    assert db.settle(lost, "succeeded", frozen) == [(lost.id, 1)]
+    assert not db.heartbeat(frozen).alive
+    db.enqueue(queue="b")
+    with pytest.raises(LeaseLost):
+        db.claim(frozen, "b")
+    (entry,) = db.audit_log(action="worker.dead")
+    assert (entry.actor, entry.detail) == ("ann", f"{frozen} (host-2:9), 2 jobs")
+
+
+def test_a_worker_that_stops_is_declared_dead_without_a_loss(db):
+    worker = db.worker()
+    claim = db.start(worker)
+    db.run(db.ops.retire(worker))
+    db.declare_dead(worker)
+    assert (db.status(claim.id), db.job(claim.id).losses) == ("scheduled", 0)

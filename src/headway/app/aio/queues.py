@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.queues import QueueVerbs
-from headway.model.fleet import Queue, Worker
+from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.retention import Retention
 
 
@@ -20,6 +22,17 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         """The registered workers."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.workers())
+
+    async def adeclare_dead(self, worker_id: str | UUID, *, actor: str | None = None) -> list[Reaped]:
+        """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
+
+        Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
+        under a new id. Raises `NotFound`.
+        """
+        await self._aensure_known(self._own_tenant)
+        reaped = await self._arun(self._declare_dead(worker_id, actor))
+        self._wake.poke(None)
+        return reaped
 
     async def apause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from headway.cli.program.click_classes import Group
-from headway.cli.program.invocation import Invocation, pass_invocation
-from headway.cli.program.output import Cell, Column, ago, emit, merged, note, table
+from headway.cli.program.confirm import confirm
+from headway.cli.program.invocation import Invocation, actor, pass_invocation
+from headway.cli.program.options import yes_option
+from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, table
 
 if TYPE_CHECKING:
     from headway.model.fleet import Worker
@@ -48,6 +50,33 @@ def list_(cli: Invocation) -> None:
         stale = sum(is_stale(worker, now) for worker in found)
         if stale:
             note(f"{stale} stale: a live worker takes over their jobs and removes them in its next rounds")
+
+
+@workers.command()
+@click.argument("worker_id", metavar="ID")
+@yes_option
+@pass_invocation
+def dead(cli: Invocation, worker_id: str, yes: bool) -> None:
+    """Declare a worker dead: its jobs are lost now and run again elsewhere, instead of when its lease is over.
+
+    Each is charged a loss. If the worker lives after all, nothing that it writes about these jobs counts, but its code
+    may still run: they may do things twice. It starts over under a new id.
+
+    \b
+    headway workers dead ID --yes
+    """
+    app = cli.existing
+    worker = next((worker for worker in app.workers() if worker.id == worker_id), None)
+    if worker is not None and not yes:
+        last = ago(worker.heartbeat_at, app.store.run(app.store.ops.now()))
+        confirm(f"take {many(worker.running)} from worker {worker.hostname}:{worker.pid}, last heard of {last}")
+    reaped = app.declare_dead(worker_id, actor=actor())
+    if cli.json:
+        emit(reaped)
+        return
+    say(f"{worker_id}: declared dead, {many(len(reaped))} lost")
+    for each in reaped:
+        say(f"{each.job_id}  {each.kind}  {each.to or each.fault}")
 
 
 _COLUMNS = (

@@ -105,6 +105,12 @@ class Jobs(Protocol):
         database may have stood still: then leases that are over prove nothing, and only `gone` are reaped."""
         ...
 
+    def declare_dead(self, worker_id: str, *, actor: str | None) -> Op[list[Reaped]]:
+        """Remove this worker, whatever its lease says, and reap its jobs at once, by the rules of `reap`; a claim of it
+        that commits later is reaped by the next round. If it lives after all, nothing that it writes counts, and its
+        next heartbeat tells it so. Raises `NotFound`. Audited."""
+        ...
+
     def cancel(
         self, ids: Sequence[str], *, tenant_id: str | None, reason: str | None, actor: str | None
     ) -> Op[dict[str, Status]]:

@@ -35,6 +35,7 @@ begin
       headway.prune,
       headway.prune_audit,
       headway.reap,
+      headway.declare_dead,
       headway.settle,
       headway.succeed,
       headway.settle_and_claim,

@@ -16,3 +16,11 @@ class ReapVerbs:
             [list(gone), limit, by],
             lambda rows: [Reaped(*row) for row in rows],
         )
+
+    def declare_dead(self, worker_id: str, *, actor: str | None) -> Op[list[Reaped]]:
+        return call(
+            "select * from headway.declare_dead($1::uuid, $2)",
+            [worker_id, actor],
+            lambda rows: [Reaped(*row) for row in rows],
+            repeatable=False,
+        )

@@ -106,6 +106,34 @@ begin
 end
 $$;
 
+-- Remove this worker, whatever its lease says, and reap its jobs. A claim of it that commits after this is ended by the
+-- next reap, for the worker is not registered. Raises HW006 for a worker that is not there.
+create function headway.declare_dead(p_worker uuid, p_actor text default null)
+returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_name text;
+  v_count integer;
+begin
+  select w.hostname || ':' || w.pid into v_name from headway.workers w where w.id = p_worker for update;
+  if not found then
+    raise exception 'there is no worker % (any more): nothing was changed; headway workers lists them', p_worker
+      using errcode = 'HW006';
+  end if;
+  -- by nobody: leases of others do not count
+  return query
+    select r.*
+      from headway.reap(array[p_worker], 10000, '00000000-0000-0000-0000-000000000000') r
+     where r.worker_id = p_worker;
+  get diagnostics v_count = row_count;
+  delete from headway.workers w where w.id = p_worker;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, 'worker.dead', p_worker || ' (' || v_name || '), ' || v_count || ' jobs');
+end
+$$;
+
 -- End these executions, whose rows are locked, as lost. Charges a loss, unless the worker was stopping. The backoff is
 -- a random part of twice the usual one, to part a job that kills its worker from the jobs that ran beside it.
 create function headway.lose(p_ids uuid[], p_now timestamptz)

@@ -6,12 +6,14 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from headway.model import audit, refusals
 from headway.model.fleet import Reaped
 from headway.model.retry import lost
 from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.write_endings import Ending, Running, ending, write_attempts, write_endings
 from headway.store.sqlite.machines.turns import attempt_of_machine, write_machine_attempts
 from headway.store.sqlite.order.follow import follow_ends
@@ -47,6 +49,21 @@ class ReapVerbs(Verbs):
             return [one for reaped in done for one in reaped] + faults
 
         return SqliteOp(steps, writes=True, probe=probe, fallback=SqliteOp(each, writes=True))
+
+    def declare_dead(self, worker_id: str, *, actor: str | None) -> Op[list[Reaped]]:
+        def steps() -> Steps[list[Reaped]]:
+            now = self._clock.now()
+            found = yield Statement(_SQL["name"], (worker_id,))
+            if not found:
+                raise refusals.no_such_worker(worker_id)
+            rows = yield Statement(_SQL["pick_of_worker"], (worker_id,))
+            reaped = yield from _lose(rows, now)
+            yield Statement(_SQL["remove_worker"], (worker_id,))
+            detail = audit.worker_dead(worker_id, found[0][0], len(reaped))
+            yield record(now, None, None, actor, "worker.dead", detail)
+            return reaped
+
+        return SqliteOp(steps, writes=True, repeatable=False)
 
 
 def _expired_by(by: str | None, now: int) -> Steps[int]:

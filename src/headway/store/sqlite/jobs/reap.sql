@@ -24,12 +24,30 @@ select
       and (worker_id is null or worker_id not in (select id from workers))
   );
 
+-- part: lost
+{jobs/write_endings.running},
+kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
+(select stopping from workers where workers.id = jobs.worker_id),
+delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
+
+-- name: pick_of_worker
+select {lost}
+from jobs indexed by jobs_running
+where status = 'running'
+  and worker_id = ?1
+order by id;
+
+-- name: name
+select hostname || ':' || pid
+from workers
+where id = ?1;
+
+-- name: remove_worker
+delete from workers
+where id = ?1;
+
 -- name: pick
-select
-  {jobs/write_endings.running},
-  kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
-  (select stopping from workers where workers.id = jobs.worker_id),
-  delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
+select {lost}
 from jobs indexed by jobs_running
 where status = 'running'
   and not exists (
