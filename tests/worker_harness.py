@@ -16,7 +16,8 @@ from headway.config import Settings
 from headway.define import Registry
 from headway.define.signals import signal_to
 from headway.errors import StoreUnavailable
-from headway.model.job import Attempt, Change, Filter, Job, NewJob
+from headway.model.job import Attempt, Change, Job, NewJob
+from headway.model.listing import Filter
 from headway.model.machine import Child
 from headway.model.signal import Signal
 from headway.secrets import Vault
@@ -124,7 +125,7 @@ class WorkerHarness:
         return [(attempt.step, attempt.outcome or attempt.status) for attempt in self.attempts(job_id)]
 
     def find(self, **filters: Any) -> list[Job]:
-        return list(self.store.run(self.store.ops.find(Filter(**filters), limit=100, before_id=None)))
+        return list(self.store.run(self.store.ops.find(Filter(**filters), limit=100)))
 
     def children(self, job_id: str, fence: int | None = None) -> list[Child]:
         return list(self.store.run(self.store.ops.children(job_id, fence=fence, tenant_id=None)))

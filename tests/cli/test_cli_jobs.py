@@ -427,3 +427,34 @@ def test_wait_prints_the_status_and_fails_if_it_is_another(cli: Cli, app: Headwa
     assert ended.exit_code == 0
     assert json.loads(ended.stdout) == {"id": job.id, "status": "canceled", "result": None, "error": "not needed"}
     assert cli("jobs", "wait", job.id, "--status", "waiting").exit_code == 1
+
+
+def test_tags_are_given_listed_shown_and_searched_for(cli: Cli, app: Headway) -> None:
+    one = cli.ok("enqueue", "bill", "--tag", "vip", "--tag", "eu", "--meta", '{"customer": {"id": 7}}').strip()
+    two = cli.ok("enqueue", "bill", "--tag", "eu", "--priority", "7").strip()
+    three = cli.ok("enqueue", "bill").strip()
+    assert cli.json("jobs", "show", one)["tags"] == ["eu", "vip"]
+    assert "eu vip" in cli.ok("jobs", "show", one)
+    assert "eu vip" in cli.ok("jobs", "list")
+    assert f"job {one} is queued (tags: eu, vip)" in cli.ok("jobs", "why", one)
+    assert cli.json("jobs", "why", one)["tags"] == ["eu", "vip"]
+
+    def listed(*flags: str) -> list[str]:
+        return [job["id"] for job in cli.json("jobs", "list", *flags)]
+
+    assert listed("--tag", "eu", "--tag", "vip") == [one]
+    assert listed("--any-tag", "eu", "--any-tag", "vip") == [two, one]
+    assert listed("--meta", "customer.id=7") == [one]
+    assert listed("--meta", 'customer.id="7"') == []
+    assert listed("--order", "oldest") == [one, two, three]
+    assert listed("--order", "priority") == [two, one, three]
+    assert listed("--order", "run", "--queue", "default") == [two, one, three]
+    first = cli("jobs", "list", "--order", "priority", "--limit", "1", "--meta", "customer.id=7", "--tag", "vip")
+    assert "next page" not in first.stderr
+    page = cli("jobs", "list", "--order", "priority", "--limit", "1", "--any-tag", "eu")
+    cursor = app.get(two).cursor
+    assert f"jobs list --any-tag eu --limit 1 --order priority --after {cursor}" in page.stderr
+    assert listed("--any-tag", "eu", "--limit", "1", "--order", "priority", "--after", cursor) == [one]
+    assert "would cancel 2 jobs" in cli.ok("jobs", "cancel", "--tag", "eu", "--dry-run")
+    cli.ok("templates", "create", "t", "--kind", "bill", "--option", "tags=vip,eu")
+    assert app.get_template("t").options == {"tags": ["vip", "eu"]}

@@ -33,8 +33,9 @@ from headway.model.definition import Definition
 from headway.model.duration import to_ms
 from headway.model.fleet import Queue
 from headway.model.group import Group
-from headway.model.job import Attempt, Enqueued, Filter, Job, Outcome
+from headway.model.job import Attempt, Enqueued, Job, Outcome
 from headway.model.limit import Limit
+from headway.model.listing import Filter
 from headway.model.machine import Child, StepExecution
 from headway.model.outcome import Outcomes
 from headway.model.signal import Sent, Signal

@@ -12,8 +12,9 @@ import psycopg
 from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Filter, Job, NewJob, Settlement
+from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Job, NewJob, Settlement
 from headway.model.limit import Limit, Usage
+from headway.model.listing import Cursor, Filter, Order
 from headway.model.reservation import Reservation
 from headway.model.train import Moved, Train
 from tests.store.machines.machine_calls import MachineCalls
@@ -33,6 +34,7 @@ ATTEMPT_STATUS = {
 
 TABLES = (
     "jobs",
+    "job_tags",
     "attempts",
     "workers",
     "queues",
@@ -308,8 +310,11 @@ class Db(MachineCalls, TriggerCalls):
         why = {"reason": None, "actor": None} | why
         return self.run(self.ops.delete(ids, tenant_id=tenant_id, **why))
 
-    def find(self, *, limit: int = 10_000, before_id: str | None = None, **where: Any) -> list[Job]:
-        return self.run(self.ops.find(Filter(**where), limit=limit, before_id=before_id))
+    def find(
+        self, *, limit: int = 10_000, order: Order = "newest", after: Job | None = None, **where: Any
+    ) -> list[Job]:
+        last = None if after is None else Cursor.of(after, "after")
+        return self.run(self.ops.find(Filter(**where), limit=limit, order=order, after=last))
 
     def attempts(self, job_id: str, tenant_id: str | None = None) -> list[Attempt]:
         return self.run(self.ops.attempts(job_id, tenant_id=tenant_id))

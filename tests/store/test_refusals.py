@@ -61,6 +61,7 @@ ONLY_POSTGRES = {
         "signal_many: 'a signal has no name",
         "change: 'queue name % is not valid",
         "check_json: ",
+        "checked_tags: ",
     ),
     "values that both stores have checked by the model: SQL has its own words for them": (
         "tenants_named: 'a tenant''s name is not valid",

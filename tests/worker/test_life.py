@@ -12,7 +12,7 @@ import pytest
 
 from headway.define import Context
 from headway.errors import ConfigError, HeadwayError
-from headway.model.job import Filter
+from headway.model.listing import Filter
 from headway.worker import Event, Summary, Worker
 from tests.worker_harness import WorkerHarness
 
@@ -237,7 +237,7 @@ def test_after_the_grace_jobs_are_given_back_without_a_charge(harness: WorkerHar
     assert sorted(cleaned) == sorted(ids[:2])
     assert summary == Summary(released=3)
     # it had begun and may not run again under its own id
-    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=ids[2]), limit=5, before_id=None))
+    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=ids[2]), limit=5))
     assert again.status == "queued"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway import Context, Done, Machine, Spawn, Stop, step
-from headway.model.job import Filter
+from headway.model.listing import Filter
 from headway.model.outcome import Outcomes
 from headway.worker import Summary
 from tests.worker_harness import WorkerHarness
@@ -109,4 +109,4 @@ def test_a_stop_says_more_than_a_cancel_that_was_asked_for(harness: WorkerHarnes
     (job_id,) = harness.enqueue(Gives.build())
     harness.drain()
     assert (harness.get(job_id).status, harness.get(job_id).error) == ("failed", "no way")
-    assert harness.store.run(harness.store.ops.find(Filter(status="dead"), limit=5, before_id=None)) == []
+    assert harness.store.run(harness.store.ops.find(Filter(status="dead"), limit=5)) == []

@@ -118,9 +118,9 @@ def test_an_at_most_once_job_that_snoozes_goes_on_as_a_new_job(harness: WorkerHa
     (job_id,) = harness.enqueue(not_yet.build())
     harness.drain()
     assert harness.get(job_id).status == "failed"
-    from headway.model.job import Filter
+    from headway.model.listing import Filter
 
-    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=job_id), limit=5, before_id=None))
+    (again,) = harness.store.run(harness.store.ops.find(Filter(retry_of=job_id), limit=5))
     assert (again.status, again.tries) == ("scheduled", 0)
 
 

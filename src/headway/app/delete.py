@@ -13,6 +13,7 @@ from headway.errors import InvalidJob
 from headway.model.codec import check_text
 from headway.model.deletion import not_deletable
 from headway.model.ids import as_id
+from headway.model.listing import Cursor
 from headway.model.status import FINISHED, UNFINISHED
 from headway.store.ops import Op, Steps
 
@@ -44,9 +45,9 @@ class DeleteVerbs(JobVerbs):
         """
         wanted, why = _deletable(filters), _reason(filters, reason)
         done = 0
-        before: str | None = None
-        while page := self._run(self._find(BATCH, before, wanted)):
-            before = page[-1].id
+        last: Cursor | None = None
+        while page := self._run(self._find(BATCH, last, "newest", wanted)):
+            last = Cursor.of(page[-1], "after")
             if dry_run:
                 done += len(page)
                 continue

@@ -12,15 +12,19 @@ from headway.define.checks import group_id
 from headway.define.option_types import HasId
 from headway.errors import InvalidJob
 from headway.model.ids import given_id
-from headway.model.job import Filter, Source
+from headway.model.job import Source
+from headway.model.listing import Filter, meta_paths
 from headway.model.status import STATUSES, Status
+from headway.model.tags import tags
 
-_REPEATABLE = ("status", "kind", "queue", "source")
-_MOST_READS = 64  # each combination of values is a read of its own
+_REPEATABLE = ("status", "kind", "queue", "source", "tags", "any_tags")
+_APART = ("status", "queue")  # each of these values is a read of its own, by its own index
+_MOST_READS = 64
 
 
 class JobFilters(TypedDict, total=False):
-    """What narrows `app.jobs(…)`; None means any. The first four take several values: a job matches if it has one."""
+    """What narrows `app.jobs(…)`; None means any. The first four take several values: a job matches if it has one. It
+    has all of `tags`, at least one of `any_tags`, and in its meta, at each path, exactly that value."""
 
     status: Status | Collection[Status] | None
     kind: str | Collection[str] | None
@@ -34,18 +38,25 @@ class JobFilters(TypedDict, total=False):
     retry_of: str | UUID | None
     created_after: datetime | None
     created_before: datetime | None
+    tags: str | Collection[str] | None
+    any_tags: str | Collection[str] | None
+    meta: Mapping[str, str | int | float | bool | None] | None
 
 
 def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The filters with one value each: several values become several reads, so that each read uses its index."""
+    """The filters with one status and queue each: several become several reads, so that each read uses its index."""
     several: dict[str, list[Any]] = {}
+    filters = dict(filters)
     for name, value in filters.items():
         if isinstance(value, list | tuple | set | frozenset):
             if name not in _REPEATABLE:
                 raise InvalidJob(f"{name} takes one value, not several: {', '.join(_REPEATABLE)} take several")
             if not value:
                 raise InvalidJob(f"{name} has no value: leave it out for any")
-            several[name] = sorted(set(value))
+            if name in _APART:
+                several[name] = sorted(set(value))
+            else:
+                filters[name] = tuple(sorted(set(value)))
     found = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
     if len(found) > _MOST_READS:
         raise InvalidJob(f"these filters are {len(found)} combinations of values: give {_MOST_READS} at most")
@@ -53,7 +64,7 @@ def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
-    """Checked filters of one value each, but for `tenant`; raises `InvalidJob`."""
+    """Checked filters, but for `tenant`, with one status and queue; raises `InvalidJob`."""
     given = {name: value for name, value in filters.items() if value is not None and name != "tenant"}
     unknown = set(given) - set(Filter.__struct_fields__) | set(given) & {"tenant_id"}
     if unknown:
@@ -69,4 +80,8 @@ def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
         given[name] = given_id(given[name], name)
     if "group_id" in given:
         given["group_id"] = group_id(given["group_id"], "group_id")
+    for name in {"tags", "any_tags"} & given.keys():
+        given[name] = tags(given[name], name)
+    if "meta" in given:
+        given["meta"] = meta_paths(given["meta"])
     return Filter(tenant_id=tenant_id, **given)

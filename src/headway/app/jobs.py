@@ -19,6 +19,7 @@ from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
 from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.listing import Cursor, Order, check_order, sort_key
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.paging import Page
@@ -35,13 +36,24 @@ class JobVerbs(VerbBase):
         """One job as it is stored now; raises `NotFound`."""
         return self._read(self._get(job_id))
 
-    def jobs(self, *, limit: int = 50, before: str | UUID | None = None, **filters: Unpack[JobFilters]) -> list[Job]:
-        """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
+    def jobs(
+        self,
+        *,
+        limit: int = 50,
+        before: str | UUID | None = None,
+        after: Job | str | None = None,
+        order: Order = "newest",
+        **filters: Unpack[JobFilters],
+    ) -> list[Job]:
+        """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before. Status, kind, queue and source also take several values: `status=("dead", "canceled")`.
+        created_before tags any_tags meta. Status, kind, queue and source also take several values:
+        `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
+        exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
+        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
         """
-        return self._read(self._find(limit, before, filters))
+        return self._read(self._find(limit, _last(before, after, order), order, filters))
 
     def attempts(self, job_id: str | UUID) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
@@ -177,35 +189,40 @@ class JobVerbs(VerbBase):
         return len(done)
 
     def _pages(self, filters: Mapping[str, Any]) -> Iterator[list[Job]]:
-        before: str | None = None
-        while page := self._run(self._find(PAGE, before, filters)):
-            before = page[-1].id
+        last: Cursor | None = None
+        while page := self._run(self._find(PAGE, last, "newest", filters)):
+            last = Cursor.of(page[-1], "after")
             yield page
             if len(page) < PAGE:
                 return
 
     # as ops
 
-    def _find(self, limit: int, before: str | UUID | None, filters: Mapping[str, Any]) -> Op[list[Job]]:
-        before_id = None if before is None else given_id(before, "before")
+    def _find(self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any]) -> Op[list[Job]]:
         size = page_size(limit)
         single = one_value_each(filters)
+        order = check_order(order, single[0] if len(single) == 1 else filters, last)
         tenant_id = self._tenant_to_read(filters.get("tenant"))
         wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
-        ops = [self._store.ops.find(one, limit=size, before_id=before_id) for one in wanted]
+        ops = [self._store.ops.find(one, limit=size, order=order, after=last) for one in wanted]
         if len(ops) == 1:
             return ops[0]
 
         def steps() -> Steps[list[Job]]:
             found: list[Job] = []
-            last = ""
+            ends: list[Job] = []
             for op in ops:
                 page = yield from op.steps()
                 found += page
                 if isinstance(page, Page) and page.early:
-                    last = max(last, page[-1].id)  # older than this, some may be missing
-            known = [job for job in found if job.id >= last]
-            return sorted(known, key=lambda job: job.id, reverse=True)[:size]
+                    ends.append(page[-1])  # beyond this, some may be missing
+            backwards = order == "newest"
+            key = sort_key(order)
+            found.sort(key=key, reverse=backwards)
+            if ends:
+                end = (max if backwards else min)(map(key, ends))
+                found = [job for job in found if (key(job) >= end if backwards else key(job) <= end)]
+            return found[:size]
 
         return Op(steps, writes=False)
 
@@ -271,6 +288,15 @@ class JobVerbs(VerbBase):
             return (yield from op.steps()) or missing(key)
 
         return Op(steps, writes=True)
+
+
+def _last(before: str | UUID | None, after: Job | str | None, order: str) -> Cursor | None:
+    """Where the previous page ended; raises `InvalidJob`."""
+    if before is None:
+        return None if after is None else Cursor.of(after, "after")
+    if after is not None or order != "newest":
+        raise InvalidJob("before= is for the newest first, and alone: give the last job of the page as after=")
+    return Cursor(given_id(before, "before"))
 
 
 def at_least_one(filters: Mapping[str, Any], what: str) -> Mapping[str, Any]:

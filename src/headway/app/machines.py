@@ -21,7 +21,7 @@ from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Steps
 
 _COPIED = (
-    *("tenant_id", "kind", "priority", "delivery", "correlation_id", "trace_id", "on_canceled", "on_dead"),
+    *("tenant_id", "kind", "priority", "delivery", "correlation_id", "trace_id", "on_canceled", "on_dead", "tags"),
     *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms"),
     *("concurrency", "concurrency_key", "rate_count", "rate_period_ms", "rate_burst", "rate_key"),
     *("template_id", "template_revision", "trigger_id"),

@@ -21,7 +21,7 @@ SAFE_ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 """The PATH and LANG of a program whose command does not set them."""
 KIND_OPTIONS = (
     *("queue", "priority", "max_attempts", "max_losses", "backoff", "delivery"),
-    *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst", "enqueuer_may"),
+    *("train", "partition", "concurrency", "concurrency_key", "rate", "rate_key", "burst", "enqueuer_may", "tags"),
 )
 """The options that the kind gets unchanged, as in `@app.job(…)`."""
 KEYS = (

@@ -12,6 +12,7 @@ from uuid import UUID
 from headway.clock import from_micros
 from headway.define import keys
 from headway.errors import InvalidJob, InvalidPayload, NotFound
+from headway.model import tags as model_tags
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
 from headway.model.ids import DEFAULT_TENANT_ID, as_id, known_id, tenant_ref
@@ -175,6 +176,11 @@ def meta(value: Any, option: str) -> dict[str, Any]:
         return {"meta": encode(value, limit=META_LIMIT, what="meta")}
     except InvalidPayload as error:
         raise InvalidJob(str(error)) from error
+
+
+def tags(value: Any, option: str) -> dict[str, Any]:
+    """None takes those of the kind back; others are added to them."""
+    return {"tags": () if value is None else model_tags.tags(value, option)}
 
 
 def key(value: Any, option: str) -> dict[str, Any]:

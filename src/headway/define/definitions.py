@@ -26,7 +26,7 @@ FRESH_S = 5.0
 _POLICY = (
     *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
     *("train", "partition", "concurrency", "concurrency_key"),
-    *("rate_count", "rate_period_ms", "rate_burst", "rate_key"),
+    *("rate_count", "rate_period_ms", "rate_burst", "rate_key", "tags"),
     "retention",
 )
 _DEFAULTS = Options()
@@ -179,9 +179,12 @@ def _redefined(definition: Definition | None) -> Redefined | None:
 
 
 def _options(definition: Definition) -> Options:
+    policy = {"max_losses": definition.max_attempts, **definition.policy}
+    if "tags" in policy:
+        policy["tags"] = tuple(policy["tags"])
     return msgspec.structs.replace(
         _DEFAULTS,
-        **{"max_losses": definition.max_attempts, **definition.policy},
+        **policy,
         queue=definition.queue,
         timeout_ms=definition.timeout_ms,
         max_attempts=definition.max_attempts,

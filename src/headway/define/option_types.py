@@ -45,6 +45,7 @@ class _JobOptions(TypedDict, total=False):
     burst: int | None
     on_canceled: OnEnd
     on_dead: OnEnd
+    tags: str | Collection[str] | None
 
 
 class MachineOptions(_JobOptions, total=False):

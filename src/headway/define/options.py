@@ -12,6 +12,7 @@ from headway.define import checks, enqueuer_may
 from headway.define.keys import KEYS, Source
 from headway.define.schema import Schema
 from headway.errors import InvalidJob
+from headway.model import tags
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Delivery, NewJob, OnConflict, OnEnd, OnFailure
 from headway.model.job import Source as Origin
@@ -47,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     source_ref: str | None = None
     created_by: str | None = None
     meta: str | None = None  # JSON text
+    tags: tuple[str, ...] = ()
     train: str | None = None
     on_canceled: OnEnd = "advance"
     on_dead: OnEnd = "advance"
@@ -106,6 +108,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _changes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         changes = _checked(given, _USING, "using()")
+        if changes.get("tags"):
+            changes["tags"] = tags.merged(self.tags, changes["tags"])
         if _LINKED.isdisjoint(changes):
             return changes
         if "backoff" in changes:
@@ -163,8 +167,26 @@ def check_stored_options(given: Mapping[str, Any]) -> None:
             if option in _USING:
                 raise InvalidJob(f"a template or trigger cannot carry option {option}: it belongs to one enqueue alone")
             raise InvalidJob(checks.unknown_option(option, sorted(_STORED), "a template or trigger"))
-        if not (isinstance(value, str) and "{{" in value):
+        if option == "tags" and isinstance(value, list | tuple):
+            value = [each for each in value if not _has_placeholder(each)]
+        if not _has_placeholder(value):
             _USING[option](value, option)
+
+
+def _has_placeholder(value: object) -> bool:
+    return isinstance(value, str) and "{{" in value
+
+
+def stored_options(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a template, overridden by those of its trigger or call; tags are added, unless they are None."""
+    found = {**base, **over}
+    if base.get("tags") is not None and over.get("tags") is not None:
+        found["tags"] = [*_listed(base["tags"]), *_listed(over["tags"])]
+    return found
+
+
+def _listed(given: Any) -> Collection[Any]:
+    return (given,) if isinstance(given, str) else given
 
 
 def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where: str) -> dict[str, Any]:
@@ -248,6 +270,7 @@ _BOTH: dict[str, checks.Check] = {
     "burst": checks.burst,
     "on_canceled": checks.one_of(OnEnd),
     "on_dead": checks.one_of(OnEnd),
+    "tags": checks.tags,
 }
 _KIND: dict[str, checks.Check] = {
     "name": lambda _value, _option: {},  # `Kind` reads it

@@ -10,6 +10,7 @@ import msgspec
 
 from headway.clock import to_micros
 from headway.define.definitions import Definitions
+from headway.define.options import stored_options
 from headway.errors import RenderError
 from headway.model.codec import KEY_LIMIT
 from headway.model.cron import zone
@@ -79,7 +80,11 @@ def template_job(
 ) -> NewJob:
     """The job of a template, with these overriding its payload and options."""
     job = definitions.build(
-        template.kind, {**template.payload, **payload}, {**template.options, **options}, now=to_micros(now), limit=limit
+        template.kind,
+        {**template.payload, **payload},
+        stored_options(template.options, options),
+        now=to_micros(now),
+        limit=limit,
     )
     return msgspec.structs.replace(job, template_id=template.id, template_revision=template.revision)
 
@@ -135,7 +140,6 @@ def _job(
     payload = render(trigger.payload, names, limit=limit)
     options = _rendered(trigger.options, names)
     if template is not None:
-        options = {**template.options, **options}
         job = template_job(template, payload, options, definitions, now=now, limit=limit)
     elif trigger.kind is not None:
         job = definitions.build(trigger.kind, payload, options, now=to_micros(now), limit=limit)
@@ -152,12 +156,18 @@ def _job(
 
 
 def _rendered(options: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The options, rendered; a key is text, even if the event has a number there."""
+    """The options, rendered; a key or tag is text, even if the event has a number there."""
     filled = {}
     for name, value in options.items():
         new = render(value, names, limit=64 * KEY_LIMIT)
-        filled[name] = str(new) if name.endswith("_key") and isinstance(new, int | float) else new
+        if name == "tags" and isinstance(new, list):
+            new = [_text(each) for each in new]
+        filled[name] = _text(new) if name.endswith("_key") or name == "tags" else new
     return filled
+
+
+def _text(value: Any) -> Any:
+    return str(value) if isinstance(value, int | float) else value
 
 
 def _shown(moment: datetime) -> str:

@@ -51,6 +51,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     source_ref: str | None = None
     created_by: str | None = None
     meta: str | None = None  # JSON text
+    tags: tuple[str, ...] = ()
     # order and exclusion
     train: str | None = None
     on_canceled: OnEnd = "advance"
@@ -83,7 +84,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_tied(self) -> bool:
-        """Whether it is tied to others: by a train, a limit, a group, parents, or as a machine."""
+        """Whether its row has more than a plain one: a train, a limit, a group, parents, tags, or a machine."""
         return (
             self.train is not None
             or self.has_limits
@@ -92,6 +93,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             or self.on_canceled != "advance"
             or self.on_dead != "advance"
             or self.checkpoint is not None
+            or self.tags != ()
         )
 
 
@@ -276,6 +278,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     template_id: str | None  # the template that it was made of
     template_revision: int | None
     trigger_id: str | None  # the schedule or event trigger that made it
+    tags: tuple[str, ...]
+
+    @property
+    def cursor(self) -> str:
+        """Where a page that ends with it ends, for `after=` of the next one, in any order."""
+        return f"{self.id}/{self.priority}/{'' if self.position is None else self.position}"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,23 +306,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
     note: str | None = None  # what the outcome means, for people
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs a read or a bulk verb means; None means any."""
-
-    tenant_id: str | None = None
-    status: Status | None = None
-    kind: str | None = None
-    queue: str | None = None
-    source: Source | None = None
-    correlation_id: str | None = None
-    unique_key: str | None = None
-    retry_of: str | None = None
-    group_id: str | None = None
-    parent_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

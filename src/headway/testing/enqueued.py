@@ -15,6 +15,7 @@ from headway.define.keys import KEYS
 from headway.errors import HeadwayError, InvalidJob
 from headway.model.codec import decode, encode
 from headway.model.job import Job
+from headway.model.listing import Cursor
 from headway.model.status import STATUSES, UNFINISHED
 
 _FIELDS = tuple(name for name in Job.__struct_fields__ if name not in ("kind", "status"))
@@ -89,7 +90,7 @@ def _found(app: Verbs, kind: AnyKind | None, status: Statuses | None) -> list[Jo
     name = _name(kind)
     jobs: list[Job] = []
     # unmasked: a test may look for values that people are not shown
-    while page := app._run(app._find(_PAGE, jobs[-1].id if jobs else None, {"kind": name})):
+    while page := app._run(app._find(_PAGE, Cursor(jobs[-1].id) if jobs else None, "newest", {"kind": name})):
         jobs += page
         if len(page) < _PAGE:
             break

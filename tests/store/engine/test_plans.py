@@ -15,7 +15,8 @@ import pytest
 from psycopg.types.string import TextLoader
 
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Change, Filter, Report
+from headway.model.job import Change, Report
+from headway.model.listing import Cursor, Filter
 from tests import sizes_and_seeds
 
 _TIMES = 4 if sizes_and_seeds.full else 1
@@ -68,6 +69,7 @@ def postgres(
                 conn.execute(text.replace("{now}", f"timestamptz '{held.now().isoformat()}'"))
         conn.execute("vacuum analyze headway.jobs")
         conn.execute("vacuum analyze headway.attempts")
+        conn.execute("vacuum analyze headway.job_tags")
         conn.execute("checkpoint")
         conn.autocommit = False
         for kind in ("uuid", "json", "jsonb"):
@@ -130,6 +132,13 @@ _POSTGRES_ROWS = [
            {{now}} + case n when 0 then -1 else 1 end * interval '1 hour', 60000, 60000, n, 100, 'host', '1',
            '{{"default": 100}}', '{{kind0}}'
       from generate_series(0, {WORKERS - 1}) n""",
+    # finished: one in 25 has the tag common, one in a thousand rare, too
+    f"""update headway.jobs j
+       set tags = case when s.n % 1000 = 0 then '{{common,rare}}'::text[] else '{{common}}' end
+      from generate_series(0, {FINISHED - 1}, 25) s (n)
+     where j.id = ('0190' || {_ID.format(n="s.n")})::uuid""",
+    """insert into headway.job_tags (tag, job_id, tenant_id)
+    select t.tag, j.id, j.tenant_id from headway.jobs j cross join lateral unnest(j.tags) t (tag)""",
     "select setval('headway.position', 4000000000)",
 ]
 
@@ -151,7 +160,7 @@ class Cost:
 _TOUCHED = """
 select coalesce(sum(seq_tup_read), 0), coalesce(sum(idx_tup_fetch), 0)
   from pg_stat_xact_user_tables
- where schemaname = 'headway' and relname in ('jobs', 'attempts')
+ where schemaname = 'headway' and relname in ('jobs', 'job_tags', 'attempts')
 """
 
 
@@ -297,9 +306,33 @@ LISTS = ["all", "dead", "failed", "canceled", "queued", "running", "scheduled", 
 @pytest.mark.parametrize("where", LISTS)
 def test_a_page_of_a_list_touches_about_a_page_on_postgres(crowded, pg_ops, where, tenant):
     chosen = Filter(tenant_id=tenant, status=None if where == "all" else where)
-    cost = measure(crowded, pg_ops.find(chosen, limit=50, before_id=None))
+    cost = measure(crowded, pg_ops.find(chosen, limit=50))
     assert cost.scanned == 0, f"{cost}\n{cost.plan}"
     assert cost.pages <= 5_000, f"{cost}\n{cost.plan}"
+
+
+# filters and orders that have an index of their own, and where a second page begins
+INDEXED = {
+    "a rare tag": ({"tags": ("rare",)}, "newest", None),
+    "a common tag": ({"tags": ("common",)}, "newest", None),
+    "a common tag, deep": ({"tags": ("common",), "status": "succeeded"}, "newest", Cursor(job_id(FINISHED // 2))),
+    "both tags": ({"tags": ("rare", "common")}, "oldest", None),
+    "any tag": ({"any_tags": ("rare", "common", "none")}, "newest", None),
+    "no such tag": ({"tags": ("none",), "status": "dead"}, "oldest", None),
+    "the oldest": ({}, "oldest", Cursor(job_id(FINISHED // 2))),
+    "the oldest dead": ({"status": "dead"}, "oldest", Cursor(job_id(FINISHED // 2))),
+    "a line": ({"queue": "bulk"}, "run", None),
+    "a line, deep": ({"queue": "bulk"}, "run", Cursor(job_id(0), 100, Crowd.queued[QUEUED // 2] * 1024)),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_a_page_by_tags_or_in_another_order_touches_about_a_page_on_postgres(crowded, pg_ops, name):
+    where, order, after = INDEXED[name]
+    cost = measure(crowded, pg_ops.find(Filter(**where), limit=50, order=order, after=after))
+    assert cost.scanned == 0, f"{cost}\n{cost.plan}"
+    assert cost.fetched <= 500, f"{cost}\n{cost.plan}"
+    assert cost.pages <= 2_000, f"{cost}\n{cost.plan}"
 
 
 @pytest.mark.parametrize("read", ["get", "attempts", "results", "audit", "ahead"])
@@ -392,6 +425,11 @@ _SQLITE_ROWS = [
     select printf('01900000-0000-7000-9000-%012x', n), 'host', n, '1', '{{"default":100}}', '["kind0"]', 100, 60000,
            60000, {{now}}, {{now}}, {{now}}, {{now}} + case n when 0 then -1 else 1 end * 3600000000, '{{}}'
       from s""",
+    f"""{_SERIES.format(start=0, stop=FINISHED // 25)}
+    update jobs set tags = case when s.n = 0 then '["common","rare"]' else '["common"]' end
+      from (select n % 1000 as n, {_LITE_ID} as id from (select n * 25 as n from s)) as s where jobs.id = s.id""",
+    """insert into job_tags (tag, job_id, tenant_id)
+    select tags.value, jobs.id, tenant_id from jobs join json_each(jobs.tags) as tags where jobs.tags is not null""",
     "update counters set value = 4000000000 where name = 'position'",
 ]
 
@@ -430,8 +468,16 @@ def test_a_verb_takes_steps_for_its_batch_only_on_sqlite(sqlite_crowd, make, hel
 def test_a_page_of_a_list_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, where, tenant):
     store, conn = sqlite_crowd
     chosen = Filter(tenant_id=tenant, status=None if where == "all" else where)
-    steps = steps_of(store, conn, store.ops.find(chosen, limit=50, before_id=None))
+    steps = steps_of(store, conn, store.ops.find(chosen, limit=50))
     assert steps <= 100_000, f"{steps} steps"
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_a_page_by_tags_or_in_another_order_takes_steps_for_about_a_page_on_sqlite(sqlite_crowd, name):
+    store, conn = sqlite_crowd
+    where, order, after = INDEXED[name]
+    steps = steps_of(store, conn, store.ops.find(Filter(**where), limit=50, order=order, after=after))
+    assert steps <= 50_000, f"{steps} steps"
 
 
 HOT = [f"jobs/{name}" for name in ("insert", "claim", "settle", "write_endings", "reap")]

@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from headway.model.ids import new_id
-from headway.model.job import Filter, NewJob
+from headway.model.job import NewJob
+from headway.model.listing import Filter
 from headway.store.postgres import store as postgres_store
 from headway.store.postgres.engine import pool
 from headway.store.postgres.store import PostgresStore
@@ -99,7 +100,7 @@ def _prepared(url: str) -> int:
     try:
         for _ in range(MANY):
             store.run(store.ops.enqueue([NewJob(id=new_id(), kind="k")]))
-            store.run(store.ops.find(Filter(status="queued"), limit=1, before_id=None))
+            store.run(store.ops.find(Filter(status="queued"), limit=1))
         conn: psycopg.Connection[Any] = store._pool.acquire()
         try:
             (found,) = conn.execute(PREPARED).fetchone() or (0,)
@@ -115,7 +116,7 @@ async def _aprepared(url: str) -> int:
     try:
         for _ in range(MANY):
             await store.arun(store.ops.enqueue([NewJob(id=new_id(), kind="k")]))
-            await store.arun(store.ops.find(Filter(status="queued"), limit=1, before_id=None))
+            await store.arun(store.ops.find(Filter(status="queued"), limit=1))
         async with store._apool.connection() as conn:
             (found,) = await (await conn.execute(PREPARED)).fetchone() or (0,)
         return int(found)

@@ -84,6 +84,7 @@ class Expected:
     template_id: str = "0190a6e0-0000-7000-8000-000000000040"
     template_revision: int = 41
     trigger_id: str = "0190a6e0-0000-7000-8000-000000000042"
+    tags: tuple[str, ...] = ("eu-43", "vip-44")
 
 
 @ALL_LIBRARIES
@@ -144,6 +145,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         template_id=expected.template_id,
         template_revision=expected.template_revision,
         trigger_id=expected.trigger_id,
+        tags=expected.tags,
     )
     created_at = db.now()
     group = make.group(id=expected.group_id, tenant="acme", tenant_id=expected.tenant_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway.model.ids import new_id
-from headway.model.job import Outcome
+from headway.model.job import Job, Outcome
 from headway.store import paging
 from tests.tenant_ids import tenant_id
 
@@ -27,9 +27,9 @@ def test_get_sees_only_its_tenant(db):
 def test_find_gives_the_newest_first_page_by_page(db):
     ids = db.enqueue_ids(10)
     pages, last = [], None
-    while page := db.find(limit=4, before_id=last):
+    while page := db.find(limit=4, after=last):
         pages.append([job.id for job in page])
-        last = page[-1].id
+        last = page[-1]
     newest = list(reversed(ids))
     assert pages == [newest[:4], newest[4:8], newest[8:]]
 
@@ -222,7 +222,8 @@ def test_a_list_of_large_jobs_ends_early_and_goes_on_with_the_next_page(db, monk
     ids = db.enqueue_ids(30, payload='{"x": "' + "x" * 1_000 + '"}')
     found: list[str] = []
     pages = 0
-    while page := db.find(limit=25, before_id=found[-1] if found else None):
+    page: list[Job] = []
+    while page := db.find(limit=25, after=page[-1] if page else None):
         assert len(page) < 25
         found += [job.id for job in page]
         pages += 1

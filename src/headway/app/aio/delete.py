@@ -8,6 +8,7 @@ from uuid import UUID
 from headway.app.aio.jobs import AsyncJobVerbs
 from headway.app.delete import BATCH, DeleteVerbs, _deletable, _reason
 from headway.app.job_filters import JobFilters
+from headway.model.listing import Cursor
 
 
 class AsyncDeleteVerbs(DeleteVerbs, AsyncJobVerbs):
@@ -36,9 +37,9 @@ class AsyncDeleteVerbs(DeleteVerbs, AsyncJobVerbs):
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
         wanted, why = (_deletable(filters), _reason(filters, reason))
         done = 0
-        before: str | None = None
-        while page := (await self._arun(self._find(BATCH, before, wanted))):
-            before = page[-1].id
+        last: Cursor | None = None
+        while page := (await self._arun(self._find(BATCH, last, "newest", wanted))):
+            last = Cursor.of(page[-1], "after")
             if dry_run:
                 done += len(page)
                 continue

@@ -8,13 +8,14 @@ from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import PAGE, JobVerbs, at_least_one, awaited_statuses
+from headway.app.jobs import PAGE, JobVerbs, _last, at_least_one, awaited_statuses
 from headway.app.why import Why
 from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
 from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, Status
 
 
@@ -27,15 +28,24 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return await self._aread(self._get(job_id))
 
     async def ajobs(
-        self, *, limit: int = 50, before: str | UUID | None = None, **filters: Unpack[JobFilters]
+        self,
+        *,
+        limit: int = 50,
+        before: str | UUID | None = None,
+        after: Job | str | None = None,
+        order: Order = "newest",
+        **filters: Unpack[JobFilters],
     ) -> list[Job]:
-        """The newest jobs that match, newest first; for the next page give the last one's id as `before`.
+        """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before. Status, kind, queue and source also take several values: `status=("dead", "canceled")`.
+        created_before tags any_tags meta. Status, kind, queue and source also take several values:
+        `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
+        exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
+        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        return await self._aread(self._find(limit, before, filters))
+        return await self._aread(self._find(limit, _last(before, after, order), order, filters))
 
     async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
@@ -180,9 +190,9 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return len(done)
 
     async def _apages(self, filters: Mapping[str, Any]) -> AsyncIterator[list[Job]]:
-        before: str | None = None
-        while page := (await self._arun(self._find(PAGE, before, filters))):
-            before = page[-1].id
+        last: Cursor | None = None
+        while page := (await self._arun(self._find(PAGE, last, "newest", filters))):
+            last = Cursor.of(page[-1], "after")
             yield page
             if len(page) < PAGE:
                 return

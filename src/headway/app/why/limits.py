@@ -6,7 +6,8 @@ from headway.app.why.words import jobs
 from headway.model.bucket import Rate
 from headway.model.capacity import Limits, rate_key_of
 from headway.model.duration import show_ms
-from headway.model.job import Filter, Job
+from headway.model.job import Job
+from headway.model.listing import Filter
 from headway.model.rate import show_rate
 from headway.store.ops import Ops, Steps
 
@@ -77,6 +78,6 @@ def _rate(job: Job, rate: Rate | None, wait: str) -> str:
 def _busy_with(ops: Ops, job: Job) -> Steps[str]:
     """The job that occupies the partition, if it is among the latest that run."""
     where = Filter(tenant_id=job.tenant_id, status="running")
-    running = yield from ops.find(where, limit=_LOOKED_AT, before_id=None).steps()
+    running = yield from ops.find(where, limit=_LOOKED_AT).steps()
     busy = next((each for each in running if each.partition == job.partition), None)
     return "" if busy is None else f" with job {busy.id}"

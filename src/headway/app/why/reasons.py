@@ -26,9 +26,11 @@ class Why(msgspec.Struct, frozen=True):
     job_id: str
     status: Status
     reasons: list[str]
+    tags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([f"job {self.job_id} is {self.status}", *(f"- {reason}" for reason in self.reasons)])
+        tagged = f" (tags: {', '.join(self.tags)})" if self.tags else ""
+        return "\n".join([f"job {self.job_id} is {self.status}{tagged}", *(f"- {reason}" for reason in self.reasons)])
 
 
 def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
@@ -46,7 +48,7 @@ def why(ops: Ops, job_id: str, *, tenant_id: str | None) -> Op[Why | None]:
         if job.step is not None or (job.fence and job.status in ("queued", "scheduled")):
             attempts = yield from ops.attempts(job.id, tenant_id=job.tenant_id).steps()
         reasons = yield from _reasons(ops, job, queue, attempts, now, tenant_id)
-        return Why(job.id, job.status, reasons)
+        return Why(job.id, job.status, reasons, job.tags)
 
     return Op(steps, writes=False)
 

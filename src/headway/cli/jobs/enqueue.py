@@ -65,6 +65,7 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.option("--source", type=click.Choice(SOURCES), help="What caused it. Default: manual.")
 @click.option("--source-ref", metavar="REF", help="What it was made from.")
 @click.option("--created-by", metavar="WHO", help="Default: you, as user@host.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Find it by this later; repeatable.")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Kept with the job; repeatable, or a JSON object.")
 @pass_invocation
 def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) -> None:
@@ -85,6 +86,7 @@ def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) 
     wanted = given(options)
     wanted["meta"] = _meta(wanted["meta"]) or None
     wanted["after"] = wanted["after"] or None
+    wanted["tags"] = wanted["tags"] or None
     if "unique_scope" in wanted:
         wanted["unique_scope"] = _scope(wanted["unique_scope"])
     if wanted.get("delay") is not None and wanted.get("scheduled_for") is not None:

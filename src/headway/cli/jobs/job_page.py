@@ -64,6 +64,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
     found: list[tuple[str, Any]] = [
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant if job.tenant != "default" else None),
+        ("tags", " ".join(job.tags) or None),
         ("machine", _machine(job)),
         ("tries", _tries(job)),
         ("losses", f"{job.losses} of {job.max_losses}" if job.losses else None),

@@ -17,6 +17,7 @@ from headway.cli.program.failure import WRONG, Refused
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import Cell, Column, ago, emit, many, merged, note, say, status, table
 from headway.cli.program.params import FILTERS, Duration, JobId, JsonObject, Moment, as_flags, filter_options, given
+from headway.model.listing import ORDERS
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -51,20 +52,30 @@ jobs.add_command(wait)
 @jobs.command("list")
 @filter_options
 @click.option("--limit", type=click.IntRange(1, _MOST), default=50, show_default=True, help="How many at most.")
+@click.option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default="newest",
+    show_default=True,
+    help="By time, by priority, or as one queue runs its queued jobs.",
+)
 @click.option("--before", type=JobId(), metavar="ID", help="Continue after the page that ended with this job.")
+@click.option("--after", metavar="CURSOR", help="The same in any order, with the cursor that the page before it named.")
 @pass_invocation
-def list_(cli: Invocation, /, limit: int, before: str | None, **filters: Any) -> None:
-    """List the newest jobs that match, newest first.
+def list_(cli: Invocation, /, limit: int, order: Any, before: str | None, after: str | None, **filters: Any) -> None:
+    """List jobs that match, newest first.
 
     \b
     headway jobs list --status dead --created-after 2h
+    headway jobs list --status dead --tag vip --meta customer.id=7
+    headway jobs list --queue mail --order run
     headway jobs list --queue mail --json | jq -r '.[].id'
     """
     # one more than needed shows whether there is a next page
-    found = cli.existing.jobs(limit=min(limit + 1, _MOST), before=before, **filters)
+    found = cli.existing.jobs(limit=min(limit + 1, _MOST), before=before, after=after, order=order, **filters)
     more = len(found) > limit or len(found) == _MOST
     if found and not more:  # a page of large jobs ends early
-        more = bool(cli.existing.jobs(limit=1, before=found[-1].id, **filters))
+        more = bool(cli.existing.jobs(limit=1, after=found[-1], order=order, **filters))
     found = found[:limit]
     if cli.json:
         emit(found)
@@ -75,7 +86,8 @@ def list_(cli: Invocation, /, limit: int, before: str | None, **filters: Any) ->
         return
     table(_COLUMNS, [_row(job) for job in found])
     if more:
-        flags = [*as_flags(filters), *(["--limit", str(limit)] if limit != 50 else []), "--before", found[-1].id]
+        page = ["--before", found[-1].id] if order == "newest" else ["--order", order, "--after", found[-1].cursor]
+        flags = [*as_flags(filters), *(["--limit", str(limit)] if limit != 50 else []), *page]
         note(f"next page: {cli.typed('jobs', 'list', *flags)}")
 
 
@@ -85,6 +97,7 @@ _COLUMNS = (
     Column("KIND", shrink=True),
     Column("QUEUE", shrink=True, wide=90),
     Column("TENANT", shrink=True, wide=150),
+    Column("TAGS", shrink=True, wide=90, spare=True),
     Column("FAILED", right=True, wide=76),
     Column("WHEN", right=True),
     Column("NOTE", shrink=True, wide=110),
@@ -98,6 +111,7 @@ def _row(job: Job) -> list[Cell]:
         job.kind,
         job.queue,
         job.tenant,
+        " ".join(job.tags),
         f"{job.tries}/{job.max_attempts}" if job.fence else "–",
         ago(when(job)),
         remark(job),

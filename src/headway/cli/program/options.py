@@ -56,6 +56,8 @@ def options_of(given: dict[str, Any], over: Mapping[str, Any] | None = None) -> 
     from headway.secrets import REDACTED
 
     pairs, whole = dict(given.pop("pairs", ())), given.pop("options", None)
+    if isinstance(pairs.get("tags"), str):
+        pairs["tags"] = pairs["tags"].split(",")
     if pairs and whole is None and REDACTED in brief(over or {}):
         # `over` was read with its secrets masked, so it must not be written back
         raise Refused("it has a secret option, which is not shown: give all options anew, with --options")

@@ -246,6 +246,9 @@ FILTERS = (
     "retry_of",
     "created_after",
     "created_before",
+    "tags",
+    "any_tags",
+    "meta",
 )
 
 
@@ -264,6 +267,16 @@ def filter_options(fn: F) -> F:
         click.option("--retry-of", type=JobId(), metavar="ID", help="The job that retries this at_most_once job."),
         click.option("--created-after", type=Moment(past=True), help="Only jobs created after a time, or within 2h."),
         click.option("--created-before", type=Moment(past=True), help="Only jobs created before a time, or 2h ago."),
+        _several("--tag", "tags", metavar="TAG", help="Only jobs that have this tag; repeatable: and this one."),
+        _several("--any-tag", "any_tags", metavar="TAG", help="Only jobs that have this tag; repeatable: or this one."),
+        click.option(
+            "--meta",
+            type=Pair(),
+            multiple=True,
+            metavar="PATH=VALUE",
+            callback=lambda _ctx, _param, value: dict(value) or None,
+            help="Only jobs whose meta has exactly this there, like customer.id=7; repeatable.",
+        ),
     )
     for option in reversed(options):
         fn = option(fn)
@@ -275,7 +288,7 @@ def _several(*names: str, **options: Any) -> Callable[[F], F]:
     return click.option(*names, multiple=True, callback=lambda _ctx, _param, value: value or None, **options)
 
 
-_NAMED = {"group_id": "--group", "parent_id": "--parent"}
+_NAMED = {"group_id": "--group", "parent_id": "--parent", "tags": "--tag", "any_tags": "--any-tag"}
 
 
 def taken_back(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -295,6 +308,8 @@ def as_flags(options: Mapping[str, Any]) -> list[str]:
     """The options as one would type them."""
     flags: list[str] = []
     for name, value in given(options).items():
+        if isinstance(value, dict):
+            value = tuple(f"{path}={json.dumps(each)}" for path, each in value.items())
         for each in value if isinstance(value, tuple) else (value,):
             text = each.isoformat() if isinstance(each, datetime) else str(each)
             flags += [_NAMED.get(name, f"--{name.replace('_', '-')}"), text]

@@ -15,7 +15,6 @@ from headway.model.job import (
     Change,
     Claim,
     Enqueued,
-    Filter,
     Job,
     NewJob,
     Outcome,
@@ -23,6 +22,7 @@ from headway.model.job import (
     SettledAndClaimed,
     Settlement,
 )
+from headway.model.listing import Cursor, Filter, Order
 from headway.model.machine import Settled
 from headway.model.status import Status
 from headway.model.train import Moved
@@ -193,8 +193,9 @@ class Jobs(Protocol):
         beginning."""
         ...
 
-    def find(self, where: Filter, *, limit: int, before_id: str | None) -> Op[list[Job]]:
-        """The newest jobs that match, newest first (by id); `before_id` is the last id of the previous page. Ends
+    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+        """The first jobs that match, in this order: newest or oldest (by id), by priority (then oldest first), or as a
+        queue runs its queued jobs (`run`; the filter names the queue). `after` is where the previous page ended. Ends
         early, with fewer than `limit`, where these hold more than 64 MiB."""
         ...
 

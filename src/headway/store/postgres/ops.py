@@ -13,6 +13,7 @@ from headway.store.postgres.jobs.change import ChangeVerbs
 from headway.store.postgres.jobs.claim import ClaimVerbs
 from headway.store.postgres.jobs.delete import DeleteVerbs
 from headway.store.postgres.jobs.enqueue import EnqueueVerbs
+from headway.store.postgres.jobs.find import FindVerbs
 from headway.store.postgres.jobs.move import MoveVerbs
 from headway.store.postgres.jobs.promote import PromoteVerbs
 from headway.store.postgres.jobs.prune import PruneVerbs
@@ -54,6 +55,7 @@ class PostgresOps(
     DeleteVerbs,
     PruneVerbs,
     ReadVerbs,
+    FindVerbs,
     AuditVerbs,
     ArrivalVerbs,
     TrainVerbs,

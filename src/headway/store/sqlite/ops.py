@@ -12,6 +12,7 @@ from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
 from headway.store.sqlite.jobs.delete import DeleteVerbs
 from headway.store.sqlite.jobs.enqueue import EnqueueVerbs
+from headway.store.sqlite.jobs.find import FindVerbs
 from headway.store.sqlite.jobs.move import MoveVerbs
 from headway.store.sqlite.jobs.promote import PromoteVerbs
 from headway.store.sqlite.jobs.prune import PruneVerbs
@@ -52,6 +53,7 @@ class SqliteOps(
     DeleteVerbs,
     PruneVerbs,
     ReadVerbs,
+    FindVerbs,
     AuditVerbs,
     ArrivalVerbs,
     TrainVerbs,

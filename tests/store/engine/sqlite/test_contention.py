@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from headway.errors import StoreUnavailable
-from headway.model.job import Filter
+from headway.model.listing import Filter
 from headway.model.retry import succeeded
 from headway.store.sqlite import SqliteStore
 from tests.store.engine.sqlite.sqlite_processes import FORKS, Locked, count, enqueue, in_child, job, join, worker
@@ -90,7 +90,7 @@ def test_reads_and_empty_polls_do_not_wait_for_a_writer(store, path, library):
     store.run(store.ops.register(me))
     with Locked(path, library):  # and stays so: what waited would fail
         assert count(store) == 3
-        assert len(store.run(store.ops.find(Filter(), limit=10, before_id=None))) == 3
+        assert len(store.run(store.ops.find(Filter(), limit=10))) == 3
         assert store.run(store.ops.claim(me.id, "empty", 10)) == []
         assert store.run(store.ops.promote(limit=10)).queued == 0
         assert store.run(store.ops.reap([], limit=10)) == []

@@ -63,4 +63,5 @@ def job(row: Row) -> Job:
         fields[name] = codec.shown(fields[name], what=name)
     fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
     fields["awaiting"] = tuple(fields["awaiting"] or ())
+    fields["tags"] = tuple(fields["tags"] or ())
     return Job(**fields)

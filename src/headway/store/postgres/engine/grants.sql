@@ -67,6 +67,7 @@ begin
       headway.tenants,
       headway.jobs,
       headway.attempts,
+      headway.job_tags,
       headway.audit,
       headway.holds,
       headway.edges,

@@ -64,12 +64,13 @@ _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
 )
 _FIELDS = attrgetter(*(column[0] for column in _COLUMNS))
 _DEFAULTS = tuple(column[5] for column in _COLUMNS)
-# a machine's checkpoint; its state is separate, for jsonb would not keep its text
-_PLACE, _STATE = len(_COLUMNS), len(_COLUMNS) + 1
+# a machine's checkpoint; its state is separate, for jsonb would not keep its text, and so are the tags of a single job
+_PLACE, _STATE, _TAGS = range(len(_COLUMNS), len(_COLUMNS) + 3)
 _SENT = (
     *(column[1:5] for column in _COLUMNS),
     ("checkpoint", "jsonb", "p_checkpoints", "jsonb[]"),
     ("state", "json", "p_states", "json[]"),
+    ("tags", "text[]", "", ""),
 )
 # what a job was made of is sent with the checkpoint, for few jobs have it
 _MADE_OF_FIELDS = ("template_id", "template_revision", "trigger_id")
@@ -156,6 +157,9 @@ def enqueue_one(job: NewJob, alone: bool) -> Statement:
     elif _MADE_OF(job) != _NOTHING:
         used.append(_PLACE)
         params.append(_checkpoint(job))
+    if job.tags:
+        used.append(_TAGS)
+        params.append(list(job.tags))
     return Statement(_one_sql(tuple(used), alone and job.train is not None), params)
 
 
@@ -171,9 +175,11 @@ def enqueue_all(jobs: Sequence[NewJob], alone: bool, parents: Sequence[str] | No
         if values is not None:
             used.append(n)
             params.append(values)
-    if parents is not None or any(job.checkpoint is not None or _MADE_OF(job) != _NOTHING for job in jobs):
+    if parents is not None or any(job.checkpoint is not None or _MADE_OF(job) != _NOTHING or job.tags for job in jobs):
         used.append(_PLACE)
-        params.append([_checkpoint(job, parent) for job, parent in zip(jobs, parents or repeat(None), strict=False)])
+        params.append(
+            [_checkpoint(job, parent, job.tags) for job, parent in zip(jobs, parents or repeat(None), strict=False)]
+        )
     if any(states := [_state(job) for job in jobs]):
         used.append(_STATE)
         params.append(states)
@@ -213,13 +219,16 @@ def _scalar(n: int, value: Any) -> Any:
             return value
 
 
-def _checkpoint(job: NewJob, parent: str | None = None) -> str | None:
-    """Where a machine begins (without its state) and what the job was made of, as JSON; None if there is neither."""
+def _checkpoint(job: NewJob, parent: str | None = None, tags: tuple[str, ...] = ()) -> str | None:
+    """Where a machine begins (without its state), what the job was made of, and tags, as JSON; None if there is none
+    of these."""
     given: dict[str, Any] = {}
     if job.checkpoint is not None:
         given = {name: value for name in _AT_START if (value := getattr(job.checkpoint, name)) not in (None, ())}
     if parent is not None:
         given["parent_id"] = parent
+    if tags:
+        given["tags"] = tags
     given.update({name: value for name in _MADE_OF_FIELDS if (value := getattr(job, name)) is not None})
     return None if not given and job.checkpoint is None else msgspec.json.encode(given).decode()
 

@@ -6,7 +6,7 @@
 -- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key. p_afters are the ids
 -- that each job waits for, as text, separated by commas. p_checkpoints say where machines begin, as Checkpoint in
 -- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
--- template_revision and trigger_id of jobs that were made of these, which are too rare for arrays of their own. A car
+-- template_revision and trigger_id of jobs that were made of these, and tags: too rare for arrays of their own. A car
 -- is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
 -- has neither an unfinished car nor a hold is inserted as its locomotive. p_alone says that the transaction ends with
 -- this call; else that is assumed for a single statement of the simple protocol, as psql sends it.
@@ -158,7 +158,7 @@ begin
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
       version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
-      template_id, template_revision, trigger_id)
+      template_id, template_revision, trigger_id, tags)
     select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
            case when g.status = 'queued' then v_now end, g.position,
            g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
@@ -173,7 +173,7 @@ begin
            g.machine ->> 'woken', g.machine ->> 'home_queue', g.machine ->> 'home_partition',
            (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid,
            (g.machine ->> 'template_id')::uuid, (g.machine ->> 'template_revision')::integer,
-           (g.machine ->> 'trigger_id')::uuid
+           (g.machine ->> 'trigger_id')::uuid, headway.texts(g.machine -> 'tags')
       from (
         select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
                coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
@@ -283,6 +283,9 @@ begin
   end if;
   if p_groups is not null then
     perform headway.join_group(p_ids, p_groups);
+  end if;
+  if p_checkpoints is not null then
+    perform headway.index_tags(p_ids);
   end if;
 
   if v_metered is not null and v_inserted > 0 then

@@ -101,6 +101,7 @@ create function headway.enqueue(
   on_failure text default 'stop',
   checkpoint jsonb default null,
   state json default null,
+  tags text[] default null,
   alone boolean default null,
   checked boolean default false
 ) returns table (job_id uuid, job_status text, created boolean)
@@ -135,6 +136,9 @@ begin
                rate_key) r;
     end if;
   end if;
+  if tags is not null then
+    tags := headway.checked_tags(tags);
+  end if;
   if tenant is not null then
     perform headway.name_tenant(headway.acting_tenant(tenant), coalesce(slug, tenant::text), headway.now());
   end if;
@@ -147,7 +151,7 @@ begin
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
       version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
-      template_id, template_revision, trigger_id)
+      template_id, template_revision, trigger_id, tags)
     select coalesce(id, headway.uuid7()), t.id, kind, t.queue, payload, priority, s.status, d.due,
            case when s.status = 'queued' then t.now end,
            case when s.status <> 'scheduled' or train is not null then nextval('headway.position') end,
@@ -166,7 +170,7 @@ begin
            checkpoint ->> 'woken', checkpoint ->> 'home_queue', checkpoint ->> 'home_partition',
            (checkpoint ->> 'forked_from')::uuid, (checkpoint ->> 'parent_id')::uuid,
            (checkpoint ->> 'template_id')::uuid, (checkpoint ->> 'template_revision')::integer,
-           (checkpoint ->> 'trigger_id')::uuid
+           (checkpoint ->> 'trigger_id')::uuid, tags
       from (select coalesce(tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc') as id,
                    coalesce(queue, 'default') as queue, headway.now() as now,
                    -- the trigger jobs_new need not check again
@@ -204,6 +208,9 @@ begin
       end if;
       if v_metered then
         perform headway.check_job_quotas(array[v_tenant], array[job_id]);
+      end if;
+      if tags is not null then
+        perform headway.index_tags(array[job_id]);
       end if;
       return next;
       return;

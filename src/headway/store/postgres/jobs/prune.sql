@@ -103,7 +103,7 @@ declare
   v_groups uuid[];
 begin
   with old as materialized (
-    select j.id, j.group_id, exists (select from headway.edges e where e.parent_id = j.id)
+    select j.id, j.group_id, j.tags, exists (select from headway.edges e where e.parent_id = j.id)
                              or exists (select from headway.edges e where e.child_id = j.id) as joined
       from headway.jobs j
      where j.id = any (p_ids)
@@ -115,6 +115,11 @@ begin
     delete from headway.signals s
      using old o
      where s.job_id = o.id
+  ), untagged as (
+    delete from headway.job_tags t
+     using (select o.id, unnest(o.tags) as tag from old o where o.tags is not null) g
+     where t.tag = g.tag
+       and t.job_id = g.id
   ), gone as (
     delete from headway.jobs j
      using old o

@@ -243,6 +243,9 @@ begin
       v_new.pending := null;
       insert into headway.jobs select v_new.*;
     end;
+    if v_new.tags is not null then
+      perform headway.index_tags(array[v_new.id]);
+    end if;
     -- jobs that wait for the old one wait for the new one
     perform headway.inherit_edges(v_old.id, v_new.id);
     -- the new one takes over what the old one waits, or waited, for, its role as a callback, and its unconsumed signals

@@ -42,6 +42,7 @@ def to_job(row: Row) -> Job:
     values["pending"] = bool(values["pending"])
     values["awaiting"] = to_names(values["awaiting"])
     values["match"] = to_match(values["match"])
+    values["tags"] = to_names(values["tags"])
     return Job(**values)
 
 

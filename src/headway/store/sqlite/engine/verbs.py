@@ -35,7 +35,7 @@ class Verbs:
         self._clock = clock
 
 
-def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[str, str]]) -> str:
+def json_list(values: Sequence[str] | Sequence[int] | Sequence[tuple[Any, ...]]) -> str:
     """A JSON array for `json_each`."""
     return _encode(values).decode()
 

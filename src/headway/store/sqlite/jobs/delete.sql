@@ -45,4 +45,4 @@ order by id;
 -- name: delete
 delete from jobs
 where id in (select value from json_each(?1))
-returning id, group_id;
+returning id, group_id, tags;

@@ -18,6 +18,7 @@ from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.insert import (
     answers,
+    index_tags,
     insert_all,
     plain_row,
     present,
@@ -144,6 +145,8 @@ def _enqueue_tied(
     if guarded:
         yield guard_queues(sorted(guarded))
     new = yield from insert_all("insert_tied", rows)
+    if tagged := [job.id for job in jobs if job.tags]:
+        yield index_tags(tagged)
     if new == len(rows) and not joined:
         if quotas:
             yield from check_jobs(jobs, quotas, parents)

@@ -85,6 +85,7 @@ def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str
         metered,
         fair,
         *_start(job.checkpoint, parent_id),
+        names_text(job.tags),
     )
 
 
@@ -107,7 +108,7 @@ def _start(checkpoint: Checkpoint | None, parent_id: str | None) -> Row:
 
 
 def names_text(names: Sequence[str]) -> str | None:
-    """The names that a machine awaits, as stored."""
+    """The names that a machine awaits, or a job's tags, as stored."""
     return json_list(names) if names else None
 
 
@@ -129,6 +130,11 @@ def insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
     yield Batch(_SQL[name], rows[whole:])
     ((after,),) = yield Statement(_SQL["total_changes"])
     return int(after - before)
+
+
+def index_tags(ids: Sequence[str]) -> Statement:
+    """Make these jobs, which have tags, findable by them."""
+    return Statement(_SQL["index_tags"], (json_list(ids),))
 
 
 def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:

@@ -56,14 +56,22 @@ insert into jobs (
   {plain},
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
   rate_key, group_id, pending, metered, fair,
-  version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id
+  version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id, tags
 )
 values (
   {plain_values},
   ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
   ?40, ?41, ?42, ?43, ?44,
-  ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55
+  ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55, ?56
 )
+on conflict do nothing;
+
+-- name: index_tags
+insert into job_tags (tag, job_id, tenant_id)
+select tags.value, jobs.id, jobs.tenant_id
+from jobs
+join json_each(jobs.tags) as tags
+where jobs.id in (select value from json_each(?1))
 on conflict do nothing;
 
 -- name: present

@@ -98,13 +98,15 @@ def _count_prunable(status: str, default_ms: int, now: int) -> Steps[int]:
 
 
 def delete_belongings(rows: Rows) -> Steps[None]:
-    """Delete what belongs to deleted jobs, each (id, group_id): attempts, signals, and the edges and groups that no
-    other job needs."""
+    """Delete what belongs to deleted jobs, each (id, group_id, tags): attempts, signals, tags, and the edges and groups
+    that no other job needs."""
     if not rows:
         return
-    yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, _ in rows])
-    ids = [job_id for job_id, _ in rows]
-    groups = {group_id for _, group_id in rows if group_id is not None}
+    yield Batch(_SQL["prune_attempts"], [(job_id,) for job_id, *_ in rows])
+    if tagged := [(tags, job_id) for job_id, _, tags in rows if tags is not None]:
+        yield Batch(_SQL["prune_tags"], tagged)
+    ids = [job_id for job_id, *_ in rows]
+    groups = {group_id for _, group_id, _ in rows if group_id is not None}
     ((edges, signals),) = yield Statement(_SQL["any_ties"])
     if signals:
         yield Batch(_SQL["prune_signals"], [(job_id,) for job_id in ids])

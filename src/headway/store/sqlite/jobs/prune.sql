@@ -57,7 +57,7 @@ where rowid in (
   order by finished_at
   limit ?3
 )
-returning id, group_id;
+returning id, group_id, tags;
 
 -- name: probe
 select exists (
@@ -73,6 +73,11 @@ select exists (
 -- name: prune_attempts
 delete from attempts
 where job_id = ?1;
+
+-- name: prune_tags
+delete from job_tags
+where tag in (select value from json_each(?1))
+  and job_id = ?2;
 
 -- name: prune_audit
 -- entries are in order of time: only the first ones can be old enough

@@ -1,4 +1,4 @@
--- Differs because the ids of a page are read first, by the index that suits its filter, and then the jobs.
+-- Differs because counts are read from indexes that have only those rows.
 
 -- name: jobs
 select
@@ -11,7 +11,7 @@ select
   j.partition, j.concurrency, j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key,
   j.limited_by, j.group_id, j.pending, j.version, j.step, j.state, j.awaiting, j.match_all, j.deadline_at, j.joining,
   j.woken, j.home_queue, j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision,
-  j.trigger_id
+  j.trigger_id, j.tags
 from jobs as j
 left join tenants as t
   on t.id = j.tenant_id
@@ -25,67 +25,6 @@ from jobs
 where id between ?1 and ?2
 order by id
 limit ?3;
-
--- part: matches
-id < ?12
-and (?1 is null or tenant_id = ?1)
-and (?2 is null or status = ?2)
-and (?3 is null or kind = ?3)
-and (?4 is null or queue = ?4)
-and (?5 is null or source = ?5)
-and (?6 is null or correlation_id = ?6)
-and (?7 is null or unique_key = ?7)
-and (?8 is null or retry_of = ?8)
-and (?13 is null or group_id = ?13)
-and (?14 is null or parent_id = ?14)
-and (?9 is null or created_at > ?9)
-and (?10 is null or created_at < ?10)
-order by id desc
-limit ?11
-
--- name: page
-select id
-from jobs
-where {matches};
-
--- name: page_of_tenant
-select id
-from jobs indexed by jobs_tenant
-where tenant_id = ?1
-  and tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
-  and {matches};
-
--- name: page_of_status
-select id
-from jobs indexed by jobs_listed
-where status = ?2
-  and status <> 'queued'
-  and status <> 'running'
-  and {matches};
-
--- name: page_of_running
-select id
-from jobs indexed by jobs_running
-where status = 'running'
-  and {matches};
-
--- name: page_of_retries
-select id
-from jobs
-where retry_of = ?8
-  and {matches};
-
--- name: page_of_group
-select id
-from jobs indexed by jobs_group
-where group_id = ?13
-  and {matches};
-
--- name: page_of_children
-select id
-from jobs indexed by jobs_children
-where parent_id = ?14
-  and {matches};
 
 -- name: attempts
 select

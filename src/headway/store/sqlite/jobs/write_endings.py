@@ -16,6 +16,7 @@ from headway.model.status import FINISHED, AttemptStatus, Status, covers, enters
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.jobs.insert import index_tags
 from headway.store.sqlite.jobs.unique import holder_of_key
 from headway.store.sqlite.machines.inbox import move_inboxes
 from headway.store.sqlite.machines.turns import change_queues, requeue_last, write_turns
@@ -149,6 +150,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     heirs = {end.job.id: end.heir for end in endings if end.heir is not None}
     if heirs:
         yield from _hand_over(heirs)
+        yield index_tags(list(heirs.values()))
     if not (locomotives or followed or (endings and endings[0].job.announced)):
         return None
     departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]
@@ -185,6 +187,7 @@ def write_fresh_copy(
     """Insert the new job that retries an at_most_once one, with a full budget; gives its id."""
     job_id = new_id()
     yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
+    yield index_tags([job_id])
     return job_id
 
 

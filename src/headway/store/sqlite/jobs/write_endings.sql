@@ -124,7 +124,7 @@ insert into jobs (
   retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
   rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending,
   version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
-  parent_id, signaled, state, template_id, template_revision, trigger_id, began
+  parent_id, signaled, state, template_id, template_revision, trigger_id, tags, began
 )
 select
   ?2, tenant_id, kind, queue, ?8, priority, coalesce(?10, position),
@@ -147,7 +147,7 @@ select
   rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
   group_id, ?9,
   version, step, awaiting, match_all, deadline_at, joining, woken, home_queue, home_partition, forked_from,
-  parent_id, signaled, state, template_id, template_revision, trigger_id,
+  parent_id, signaled, state, template_id, template_revision, trigger_id, tags,
   case
     when step is not null
     then '{"version":' || coalesce(version, 'null') || coalesce(',"state":' || state, '')

@@ -168,6 +168,7 @@ create table headway.jobs (
   template_revision integer,
   trigger_id uuid,
   log_end bigint,
+  tags text[] collate "C", -- null: none
   constraint jobs_aside check (limited_by is null or status = 'queued')
 ) with (
   fillfactor = 85,
@@ -215,6 +216,18 @@ create index jobs_fair on headway.jobs (queue, tenant_id, priority, position, id
 create index jobs_group on headway.jobs (group_id, status) where group_id is not null;
 -- serves deadlines and all that wait: every further index is opened by every settle
 create index jobs_waiting on headway.jobs (deadline_at, id) where status = 'waiting';
+
+-- the tags of jobs that have some, for searching: a table of its own, so that no update of a job writes to an index of
+-- its tags, and a job without tags pays nothing
+create table headway.job_tags (
+  tag text collate "C" not null,
+  job_id uuid not null,
+  tenant_id uuid not null,
+  primary key (tag, job_id),
+  constraint job_tags_tag check (tag ~ '^[A-Za-z0-9_][A-Za-z0-9._:/@=+-]{0,63}$')
+);
+create index job_tags_tenant on headway.job_tags (tenant_id, tag, job_id)
+  where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
 create table headway.attempts (
   job_id uuid not null,
@@ -627,6 +640,7 @@ alter table headway.tenants enable row level security;
 alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;
+alter table headway.job_tags enable row level security;
 alter table headway.audit enable row level security;
 alter table headway.holds enable row level security;
 alter table headway.edges enable row level security;
@@ -641,6 +655,7 @@ create policy tenant_isolation on headway.limits
 create policy tenant_isolation on headway.tenants using (id = (select headway.tenant()));
 create policy tenant_isolation on headway.jobs using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.attempts using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.job_tags using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.audit using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.holds using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.edges using (tenant_id = (select headway.tenant()));

@@ -31,6 +31,8 @@ drop table workers;
 
 drop table attempts;
 
+drop table job_tags;
+
 drop table jobs;
 
 drop table counters;

@@ -167,6 +167,8 @@ create table jobs (
   template_id text,
   template_revision integer,
   trigger_id text,
+  -- a JSON array; null: none
+  tags text,
   -- how many characters were logged in all; log_tail has the last of them
   log_end integer,
   payload text not null,
@@ -321,6 +323,18 @@ when old.status <> new.status
 begin
   select raise(abort, 'a job cannot make this move: model/status.py lists the moves that exist');
 end;
+
+-- the tags of jobs that have some, for searching: a table of its own, so that no other job pays for an index of them
+create table job_tags (
+  tag text not null,
+  job_id text not null,
+  tenant_id text not null,
+  primary key (tag, job_id)
+) strict, without rowid;
+
+create index job_tags_tenant
+on job_tags (tenant_id, tag, job_id)
+where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
 create table attempts (
   job_id text not null,

@@ -1,0 +1,224 @@
+"""Find: lists of jobs by their filters, in each order by the index that suits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.model.job import Job
+from headway.model.listing import Cursor, Filter, Order, several
+from headway.store.ops import Op, Rows, Statement, Steps
+from headway.store.paging import in_pieces
+from headway.store.postgres.engine.decode import job
+from headway.store.postgres.jobs.reads import JOB
+
+# a line whose parameter is null is removed by the planner: reads are planned with their values
+_FILTER = """
+ where ($1::uuid is null or j.tenant_id = $1)
+   and ($3::text[] is null or j.kind = any ($3))
+   and ($4::text is null or j.queue = $4)
+   and ($5::text[] is null or j.source = any ($5))
+   and ($6::text is null or j.correlation_id = $6)
+   and ($7::text is null or j.unique_key = $7)
+   and ($8::uuid is null or j.retry_of = $8)
+   and ($9::uuid is null or j.group_id = $9)
+   and ($10::uuid is null or j.parent_id = $10)
+   and ($11::timestamptz is null or j.created_at > $11)
+   and ($12::timestamptz is null or j.created_at < $12)
+   and ($13::text[] is null or j.tags @> $13)
+   and ($14::text[] is null or j.tags && $14)
+   and ($15::jsonb[] is null or j.meta::jsonb @> all ($15))
+"""
+_OF_STATUS = "   and ($2::text is null or j.status = $2)"
+_LIMIT = " limit $16::integer"
+# what follows the cursor; $17 is its id, $18 its priority, $19 its position
+_AFTER: dict[Order, str] = {
+    "newest": "   and ($17::uuid is null or j.id < $17)",
+    "oldest": "   and ($17::uuid is null or j.id > $17)",
+    "priority": "   and ($17::uuid is null or (j.priority, j.id) > ($18::smallint, $17))",
+}
+_SORTED: dict[Order, str] = {
+    "newest": " order by j.id desc",
+    "oldest": " order by j.id",
+    "priority": " order by j.priority, j.id",
+}
+# as a range of (status, id), which only the index jobs_ended serves: behind a backlog of newer jobs the planner would
+# walk back through all of it
+_FINISHED: dict[Order, str] = {
+    "newest": """
+   and j.finished_at is not null
+   and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)
+   and (j.status, j.id) < ($2, coalesce($17::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+ order by j.status desc, j.id desc
+""",
+    "oldest": """
+   and j.finished_at is not null
+   and (j.status, j.id) > ($2::text, coalesce($17::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
+   and (j.status, j.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+ order by j.status, j.id
+""",
+}
+# by the edges, and where a child was retried by a new job, by retry_of: an index of parent_id would cost every settle
+_KIN = """
+recursive kin (id) as (
+  select e.parent_id from headway.edges e where e.child_id = $10::uuid and e.fence > 0
+  union
+  select r.retry_of from kin k join headway.jobs r on r.id = k.id where r.retry_of is not null
+),
+"""
+# the tag that is searched for: the first of those that a job must have, or each of which it must have one
+_WANTED = "coalesce(($13::text[])[1:1], $14::text[])"
+
+_JOBS_WITH_TAGS = f"""
+headway.jobs j
+  join (select distinct g.job_id from headway.job_tags g where g.tag = any ({_WANTED})) t on t.job_id = j.id
+"""  # noqa: S608 - texts of this file
+
+
+def _every(order: Order) -> str:
+    return JOB + _FILTER + _OF_STATUS + _AFTER[order] + _SORTED[order] + _LIMIT
+
+
+def _finished(order: Order) -> str:
+    return JOB + _FILTER + _FINISHED[order] + _LIMIT
+
+
+def _gathered(order: Order, of: str = "headway.jobs j", first: str = "") -> str:
+    """All ids that match first, then the page of them: for jobs that are few and anywhere, found by the partial index
+    of their status, not by walking back through everything that is newer; and for orders that have no index."""
+    return f"""
+with {first} matching as materialized (
+  select j.id, j.priority from {of} {_FILTER} {_OF_STATUS} {_AFTER[order]}
+), page as (
+  select j.id from matching j {_SORTED[order]} {_LIMIT}
+)
+{JOB}
+  join page p on p.id = j.id
+ {_SORTED[order]}
+"""  # noqa: S608 - texts of this file
+
+
+def _tagged(order: Order) -> str:
+    """From the tags, each in order of the ids, as far as the page needs."""
+    if order == "priority":
+        return _gathered(order, _JOBS_WITH_TAGS)
+    ahead, way = ("<", "desc") if order == "newest" else (">", "")
+    return f"""
+with page as materialized (
+  select distinct t.id
+    from unnest({_WANTED}) as w (tag)
+    cross join lateral (
+      select g.job_id as id
+        from headway.job_tags g
+        -- a limit of its own: the planner may not turn to the jobs first
+        cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
+       where g.tag = w.tag
+         and ($17::uuid is null or g.job_id {ahead} $17)
+         and ($1::uuid is null or g.tenant_id = $1)
+       order by g.job_id {way}
+       {_LIMIT}
+    ) t
+   order by t.id {way}
+   {_LIMIT}
+)
+{JOB}
+  join page p on p.id = j.id
+ {_SORTED[order]}
+"""  # noqa: S608 - texts of this file
+
+
+def _line(aside: str) -> str:
+    return f"""
+  (select j.id, j.priority, j.position
+    from headway.jobs j
+    {_FILTER}
+     and j.status = 'queued'
+     and j.limited_by is {aside}
+     and (j.priority, j.position, j.id) > ($18::smallint, $19::bigint, $17::uuid)
+   order by j.queue, j.priority, j.position, j.id
+   {_LIMIT})
+"""  # noqa: S608 - texts of this file
+
+
+# a queue's line as claims walk it, with the jobs that a limit keeps out of their sight at their positions
+_RUN = f"""
+with line as materialized ({_line("null")} union all {_line("not null")})
+{JOB}
+  join (select l.id from line l order by l.priority, l.position, l.id {_LIMIT}) p on p.id = j.id
+ where $2::text is null or $2 = 'queued'
+ order by j.priority, j.position, j.id
+"""  # noqa: S608 - texts of this file
+_BY_ID: tuple[Order, ...] = ("newest", "oldest")
+_SQL: dict[tuple[str, Order], str] = {
+    **{("every", order): _every(order) for order in _BY_ID},
+    **{("finished", order): _finished(order) for order in _BY_ID},
+    **{("gathered", order): _gathered(order) for order in _AFTER},
+    **{("spawned", order): _gathered(order, "kin k join headway.jobs j on j.id = k.id", _KIN) for order in _AFTER},
+    **{("tagged", order): _tagged(order) for order in _AFTER},
+    ("line", "run"): _RUN,
+}
+_LEAST = Cursor("00000000-0000-0000-0000-000000000000", -32_768, -(2**63))
+
+
+class FindVerbs:
+    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+        sql = _SQL[_scan(where, order), order]
+        params = _params(where)
+
+        def page(count: int, last: Cursor | None) -> Steps[Rows]:
+            match order:
+                case "run":
+                    last = last or _LEAST
+                    keys = [last.id, last.priority, last.position]
+                case "priority":
+                    keys = [None, None] if last is None else [last.id, last.priority]
+                case _:
+                    keys = [None if last is None else last.id]
+            return (yield Statement(sql, [*params, count, *keys]))
+
+        return Op(lambda: in_pieces(limit, after, page, job), writes=False)
+
+
+def _scan(where: Filter, order: Order) -> str:
+    if order == "run":
+        return "line"
+    if where.parent_id is not None:
+        return "spawned"
+    if (where.tags or where.any_tags) and where.group_id is None and where.retry_of is None:
+        return "tagged"
+    if order == "priority":
+        return "gathered"
+    match where.status:
+        case "running" | "scheduled" | "held" | "waiting":
+            return "gathered"
+        case "succeeded" | "dead" | "failed" | "canceled":
+            return "finished"
+    return "every"
+
+
+def _params(where: Filter) -> list[Any]:
+    return [
+        where.tenant_id,
+        where.status,
+        several(where.kind),
+        where.queue,
+        several(where.source),
+        where.correlation_id,
+        where.unique_key,
+        where.retry_of,
+        where.group_id,
+        where.parent_id,
+        where.created_after,
+        where.created_before,
+        several(where.tags),
+        several(where.any_tags),
+        None if where.meta is None else [_nested(path, value) for path, value in where.meta],
+    ]
+
+
+def _nested(path: str, value: Any) -> str:
+    """The smallest meta that has this scalar there: in JSON, only an object with the same scalar there contains it."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,125 @@
+"""Find: lists of jobs by their filters, in each order by the index that suits it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from headway.clock import to_micros
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.job import Job
+from headway.model.listing import Cursor, Filter, Order, several
+from headway.store.ops import Op, Row, Rows, Statement, Steps
+from headway.store.paging import in_pieces
+from headway.store.sqlite.engine.decode import to_job
+from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
+
+_SQL = statements("jobs/find")
+_JOBS = statements("jobs/reads")["jobs"]
+# what follows the cursor, and the order of a page
+_ENDS: dict[Order, str] = {
+    "newest": " and {id} < ?18 order by {id} desc limit ?17",
+    "oldest": " and {id} > ?18 order by {id} limit ?17",
+    "priority": " and (jobs.priority, jobs.id) > (?19, ?18) order by jobs.priority, jobs.id limit ?17",
+    "run": " and (jobs.priority, jobs.position, jobs.id) > (?19, ?20, ?18)"
+    " order by jobs.priority, jobs.position, jobs.id limit ?17",
+}
+_PAGES = {
+    (scan, order): text + end.format(id="tagged.job_id" if scan.startswith("tagged") else "jobs.id")
+    for scan, text in _SQL.items()
+    for order, end in _ENDS.items()
+}
+_BEFORE_ALL = Cursor("", -(2**63), -(2**63))
+_AFTER_EVERY_ID = Cursor("g")
+
+
+class FindVerbs(Verbs):
+    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+        def page(count: int, last: Cursor | None) -> Steps[Rows]:
+            last = last or (_AFTER_EVERY_ID if order == "newest" else _BEFORE_ALL)
+            keys = {"priority": (last.priority,), "run": (last.priority, last.position)}.get(order, ())
+            found: dict[str, Row] = {}
+            for scan, tag in _scans(where, order):
+                params = (*_params(where), tag, count, last.id, *keys)
+                found |= {row[0]: row for row in (yield Statement(_PAGES[scan, order], params))}
+            ids = sorted(found, key=lambda job_id: _key(found[job_id], order), reverse=order == "newest")[:count]
+            rows = yield Statement(_JOBS, (json_list(ids), where.tenant_id))
+            by_id = {row[0]: row for row in rows}
+            return [by_id[job_id] for job_id in ids if job_id in by_id]
+
+        return SqliteOp(lambda: in_pieces(limit, after, page, to_job), writes=False)
+
+
+def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:
+    """The statements whose indexes hold the fewest rows for this filter, with the tag to search for."""
+    if order == "run":
+        return [("line", None), ("aside", None)]
+    if where.retry_of is not None:
+        return [("retries", None)]
+    if where.parent_id is not None:
+        return [("spawned", None)]
+    if where.group_id is not None:
+        return [("members", None)]
+    of_tenant = where.tenant_id is not None and where.tenant_id != DEFAULT_TENANT_ID
+    if where.tags or where.any_tags:
+        scan = "tagged_of_tenant" if of_tenant else "tagged"
+        return [(scan, tag) for tag in (where.tags[:1] if where.tags else where.any_tags or ())]
+    if where.status == "running":
+        return [("running", None)]
+    if where.status is not None and where.status != "queued":
+        return [("listed", None)]
+    return [("tenant" if of_tenant else "every", None)]
+
+
+def _key(row: Row, order: Order) -> Any:
+    job_id, priority, position = row
+    match order:
+        case "priority":
+            return priority, job_id
+        case "run":
+            return priority, position, job_id
+    return job_id
+
+
+def _params(where: Filter) -> tuple[Any, ...]:
+    return (
+        where.tenant_id,
+        where.status,
+        _listed(several(where.kind)),
+        where.queue,
+        _listed(several(where.source)),
+        where.correlation_id,
+        where.unique_key,
+        where.retry_of,
+        where.group_id,
+        where.parent_id,
+        _micros(where.created_after),
+        _micros(where.created_before),
+        _listed(several(where.tags)),
+        _listed(several(where.any_tags)),
+        None if where.meta is None else json_list([_condition(path, value) for path, value in where.meta]),
+    )
+
+
+def _condition(path: str, value: Any) -> tuple[str, str, Any]:
+    """A path in SQLite's words, the types of JSON that the value may have there, and the value: true is not 1."""
+    steps = "".join(f'."{key}"' for key in path.split("."))
+    match value:
+        case bool():
+            types = "true" if value else "false"
+        case int() | float():
+            types = "integer real"
+        case None:
+            types = "null"
+        case _:
+            types = "text"
+    return f"${steps}", types, value
+
+
+def _listed(values: list[str] | None) -> str | None:
+    return None if values is None else json_list(values)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
