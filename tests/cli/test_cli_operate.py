@@ -384,3 +384,13 @@ def test_audit_lists_what_was_done_also_to_no_job(cli: Cli, either: Headway) -> 
     assert f"--limit 1 --before {found[0]['id']}" in page.stderr
     assert "cancel" in page.stdout
     assert [each["action"] for each in cli.json("audit", "--before", str(found[0]["id"]))] == ["pause"]
+
+
+def test_all_queues_are_paused_and_resumed(cli: Cli, app: Headway) -> None:
+    for queue in ("mail", "report"):
+        app.enqueue("welcome", queue=queue)
+    assert cli.ok("queues", "pause", "--all") == "mail: paused\nreport: paused\n"
+    assert [queue["paused"] for queue in cli.json("queues", "resume", "--all")] == [False, False]
+    assert cli.json("queues", "resume", "--all") == []
+    for wrong in ((), ("mail", "--all")):
+        assert "which queues? Give their names, or --all" in cli.refused("queues", "pause", *wrong, code=2)

@@ -42,6 +42,23 @@ class QueueVerbs(VerbBase):
         self._run(self._resume(queue, actor))
         self._wake.poke(queue)
 
+    def pause_all(self, *, actor: str | None = None) -> list[str]:
+        """Pause every queue that has unfinished jobs, a worker or a setting; returns those that were not paused yet.
+
+        A queue that is first used later is not paused.
+        """
+        names = [queue.name for queue in self.queues() if not queue.paused]
+        for name in names:
+            self.pause(name, actor=actor)
+        return names
+
+    def resume_all(self, *, actor: str | None = None) -> list[str]:
+        """Resume every paused queue; returns them."""
+        names = [queue.name for queue in self.queues() if queue.paused]
+        for name in names:
+            self.resume(name, actor=actor)
+        return names
+
     def set_retention(self, queue: str, retention: Retention | None, *, actor: str | None = None) -> None:
         """How long finished jobs of a queue are kept, unless their kind says otherwise: `"30d"`, `"forever"`, or
         `{"succeeded": "1d", "dead": "forever"}`. None: as long as the app's retention says. Raises `InvalidJob`."""

@@ -45,6 +45,25 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         await self._arun(self._resume(queue, actor))
         self._wake.poke(queue)
 
+    async def apause_all(self, *, actor: str | None = None) -> list[str]:
+        """Pause every queue that has unfinished jobs, a worker or a setting; returns those that were not paused yet.
+
+        A queue that is first used later is not paused.
+        """
+        await self._aensure_known(self._own_tenant)
+        names = [queue.name for queue in await self.aqueues() if not queue.paused]
+        for name in names:
+            await self.apause(name, actor=actor)
+        return names
+
+    async def aresume_all(self, *, actor: str | None = None) -> list[str]:
+        """Resume every paused queue; returns them."""
+        await self._aensure_known(self._own_tenant)
+        names = [queue.name for queue in await self.aqueues() if queue.paused]
+        for name in names:
+            await self.aresume(name, actor=actor)
+        return names
+
     async def aset_retention(self, queue: str, retention: Retention | None, *, actor: str | None = None) -> None:
         """How long finished jobs of a queue are kept, unless their kind says otherwise: `"30d"`, `"forever"`, or
         `{"succeeded": "1d", "dead": "forever"}`. None: as long as the app's retention says. Raises `InvalidJob`."""

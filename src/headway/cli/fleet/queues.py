@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -105,17 +105,23 @@ def _full(queue: Queue) -> str:
     return "yellow" if queue.max_running is not None and queue.counts.get("running", 0) >= queue.max_running else ""
 
 
+_all_option = click.option("--all", "all_", is_flag=True, help="All queues that there are now; later ones are open.")
+
+
 @queues.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@_all_option
 @pass_invocation
-def pause(cli: Invocation, names: tuple[str, ...]) -> None:
+def pause(cli: Invocation, names: tuple[str, ...], all_: bool) -> None:
     """Stop claims from queues, on all hosts; running jobs go on.
 
     \b
     headway queues pause mail
+    headway queues pause --all
     """
     app = cli.existing
     known = {queue.name: queue for queue in app.queues()}
+    names = _chosen(names, all_, known)
     for name in names:
         app.pause(name, actor=actor())
         if not cli.json:
@@ -127,16 +133,19 @@ def pause(cli: Invocation, names: tuple[str, ...]) -> None:
 
 
 @queues.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@_all_option
 @pass_invocation
-def resume(cli: Invocation, names: tuple[str, ...]) -> None:
+def resume(cli: Invocation, names: tuple[str, ...], all_: bool) -> None:
     """Resume paused queues.
 
     \b
     headway queues resume mail
+    headway queues resume --all
     """
     app = cli.existing
     known = {queue.name: queue for queue in app.queues()}
+    names = _chosen(names, all_, (name for name, queue in known.items() if queue.paused))
     for name in names:
         app.resume(name, actor=actor())
         if not cli.json:
@@ -145,6 +154,12 @@ def resume(cli: Invocation, names: tuple[str, ...]) -> None:
             if queue is None:
                 note(f"no job and no worker uses queue {name} (known: {', '.join(known) or 'none'})")
     _answer(cli, app, names)
+
+
+def _chosen(names: tuple[str, ...], all_: bool, every: Iterable[str]) -> tuple[str, ...]:
+    if bool(names) == all_:
+        raise click.UsageError("which queues? Give their names, or --all")
+    return tuple(every) if all_ else names
 
 
 @queues.command("set")
