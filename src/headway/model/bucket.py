@@ -7,7 +7,7 @@ from math import ceil
 import msgspec
 
 SLOTS = 64
-"""A period is remembered in so many parts: few enough to read at each claim, and no place comes back more than 1/64 of
+"""A period is remembered in so many parts: few enough to read at each claim, and a start is free again at most 1/64 of
 the period late."""
 
 
@@ -64,7 +64,7 @@ def next_at(rate: Rate, bucket: Bucket | None, now: int) -> int:
 
 
 def forget_at(rate: Rate, bucket: Bucket) -> int:
-    """When the bucket says no more than none would."""
+    """When the bucket can be forgotten: from then on it says the same as a missing one."""
     if rate.burst is not None:
         return bucket.at + max(1, ceil((rate.burst - bucket.tokens) * rate.period_us / rate.count))
     return max((at for at, _ in bucket.starts), default=bucket.at) + rate.period_us

@@ -60,7 +60,7 @@ class KindLimit(msgspec.Struct, frozen=True):
 
 
 class Limits:
-    """What operators set, as far as some jobs are concerned: it goes over what these carry themselves."""
+    """What operators set for the kinds and tenants of some jobs; it overrides what the jobs carry themselves."""
 
     def __init__(self, kinds: Mapping[str, KindLimit], tenants: Mapping[str, int | None]) -> None:
         self._kinds = kinds
@@ -98,7 +98,7 @@ class Limits:
         return job.concurrency if job.concurrency_key is None else None
 
     def most_of_tenant(self, job: Limited) -> int | None:
-        # its own goes over that of every tenant, also where it sets no such limit
+        # its own limit replaces that of every tenant, even if it sets no max_running
         return self._tenants.get(job.tenant_id, self._tenants.get(EVERY_TENANT))
 
     def counts_as(self, job: Limited) -> int:

@@ -1,7 +1,7 @@
 """What definitions, templates, triggers, fires, events and signals must be to be stored.
 
-One row that cannot be read, or counted with, would be in the way of all others. The tables refuse it too; here it is
-said what is wrong.
+One row that cannot be read, or counted with, would be in the way of all others. The tables refuse it, too; this
+says what is wrong.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Reaped(msgspec.Struct, frozen=True):
 
 class Promoted(msgspec.Struct, frozen=True):
     """How many due jobs were queued and how many expired ones canceled; `next_due_ms` until the next is due; how many
-    arrivals were looked at, where that is not done at once."""
+    arrivals were processed (PostgreSQL)."""
 
     queued: int
     expired: int
@@ -95,9 +95,9 @@ class Promoted(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """What a sweep repaired: it names what it found, so that somebody can look for the hand that broke it."""
+    """What a sweep repaired: it names what it found, so that people can find out what broke it."""
 
-    trains: tuple[str, ...] = ()  # whose next car was let go
+    trains: tuple[str, ...] = ()  # whose next car was released
     jobs: tuple[str, ...] = ()  # that waited for jobs that were over or gone
     keys: tuple[str, ...] = ()  # of limits that had room
 

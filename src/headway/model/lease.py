@@ -25,7 +25,7 @@ def beat_timeout_ms(*, lease_ms: int, database_timeout_ms: int) -> int:
 
 
 def late_ms(*, lease_ms: int, heartbeat_ms: int) -> int:
-    """How long after a worker's heartbeat its next one is late: what it thinks of others' leases counts no more then.
+    """How long after a worker's heartbeat its next one is late: from then on it may not judge others' leases.
 
     Beats come every `heartbeat_ms`, give or take a quarter. While one comes in time, the database stood still for no
     longer than this; so nobody's lease, of which a beat and a quarter may have been used up before, ran out meanwhile.

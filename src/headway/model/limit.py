@@ -16,7 +16,7 @@ QUOTAS = ("max_pending", "max_bytes", "max_events", "max_schedules", "max_group"
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator set; None is no limit. It goes over what the jobs themselves carry.
+    """What an operator set; None is no limit. It overrides what the jobs themselves carry.
 
     `name` is the queue, the kind, or the tenant's id (`*`: every tenant that has no limit of its own).
     A queue and a tenant have no rate. Only a tenant has quotas: how many of its jobs may wait (`max_pending`) with how

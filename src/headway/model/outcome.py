@@ -73,7 +73,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """The machine has failed, for this reason: a text or the error itself. It is no dead letter: it says so itself."""
+    """The machine has failed, for this reason: a text or the error itself. It ends `failed`, not `dead`."""
 
     reason: Any = None
 

@@ -233,7 +233,7 @@ def name_taken(what: str, name: str) -> Duplicate:
 
 
 def template_used(name: str, users: Sequence[str]) -> NotAllowed:
-    """`users` are the triggers that point at it, as far as somebody looked: three are named."""
+    """`users` are the triggers that point at it, up to four of them: three are named."""
     named = ", ".join(users[:3]) + (" and others" if len(users) > 3 else "")
     return NotAllowed(
         f'template "{name}" is used by {named}: nothing was deleted; delete these first, or let them use another one'

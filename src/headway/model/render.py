@@ -29,8 +29,8 @@ def placeholders(template: Any) -> list[str]:
 
 
 def render(template: Any, names: Mapping[str, Any], *, limit: int) -> Any:
-    """The template with every place filled: a text that is one place alone becomes the value, as it is; inside a longer
-    text it becomes text (a list or object as JSON, null as nothing). `\\{{` stands for two braces.
+    """The template with every placeholder filled: a text that is only a placeholder becomes the value, as it is; inside
+    a longer text it becomes text (a list or object as JSON, null as nothing). `\\{{` stands for two braces.
 
     Raises `RenderError` for a path that leads nowhere (`{{event.a?}}` may: null), and for more than `limit` bytes.
     """
@@ -78,7 +78,7 @@ class _Rendering:
             )
         if path not in self._sizes:
             text = msgspec.json.encode(value)
-            # whoever sends an event may not choose which secrets the job is given
+            # the sender of an event may not choose which secrets the job is given
             if _REFERENCE in text and first_reference(value) is not None:
                 raise RenderError(
                     f'{where}: {{{{{path}}}}} holds a reference to a secret ("$secret"), and those are only taken '

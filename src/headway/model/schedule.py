@@ -175,7 +175,7 @@ def _last(timing: Timing, since: datetime, until: datetime) -> datetime | None:
 
 
 def jittered(trigger_id: str, nominal_at: datetime, jitter_ms: int) -> datetime:
-    """The nominal time plus this schedule's own part of the jitter: the same whoever asks."""
+    """The nominal time plus this schedule's own part of the jitter: the same for every worker."""
     if not jitter_ms:
         return nominal_at
     digest = hashlib.blake2b(f"{trigger_id} {nominal_at.isoformat()}".encode(), digest_size=8).digest()

@@ -61,8 +61,8 @@ begin
 end
 $$;
 
--- What was set for queues: paused, fair, limited, reserved, retention. Whoever asks for one tenant, or acts for one, does not
--- learn who paused or reserved a queue.
+-- What was set for queues: paused, fair, limited, reserved, retention. A caller that asks for one tenant, or acts for
+-- one, is not told who paused or reserved a queue.
 create function headway.queue_settings(p_tenant uuid default null)
 returns table (
   name text, paused_at timestamptz, paused_by text, fair boolean, max_running integer, reserved_by text,

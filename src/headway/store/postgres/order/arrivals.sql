@@ -133,7 +133,7 @@ begin
     end;
   end loop;
 
-  -- a locomotive that can be locked is not ending now: its settle will see these cars. Only other trains may depart
+  -- a locomotive that can be locked is not ending now: its settle will see these cars. Only other trains may start
   with train as (
     select *
       from unnest(v_tenants, v_trains) as w (tenant_id, train)

@@ -1,7 +1,7 @@
--- Gates: rows to lock before a limit is decided. Usage is counted from running rows, so no count can leak. Whoever
--- decides about a key (a claim that counts, a settle that frees) locks the key's gate and counts in the next statement,
--- which sees what the gate's last holder committed. No deadlocks: gates are locked in order of number, a transaction
--- waits for them only once, and while it has one it waits for nothing else.
+-- Gates: rows to lock before a limit is decided. Usage is counted from running rows, so no count can leak. A
+-- transaction that decides about a key (a claim that counts, a settle that frees) locks its gate and counts in the next
+-- statement, which sees what the gate's last holder committed. No deadlocks: gates are locked in order of number, a
+-- transaction waits for them only once, and while it has one it waits for nothing else.
 
 -- Lock the gates of these numbers; gives those that it got. Waits only if this transaction has none yet
 -- (headway.gated).
