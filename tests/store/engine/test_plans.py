@@ -480,7 +480,7 @@ def test_a_page_by_tags_or_in_another_order_takes_steps_for_about_a_page_on_sqli
     assert steps <= 50_000, f"{steps} steps"
 
 
-HOT = [f"jobs/{name}" for name in ("insert", "claim", "settle", "write_endings", "reap")]
+HOT = [f"jobs/{name}" for name in ("enqueue", "claim", "settle", "ending", "reap")]
 HOT += [
     "jobs/claim_under_limits",
     "jobs/cancel",

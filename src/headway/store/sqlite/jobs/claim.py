@@ -12,8 +12,8 @@ from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.claim_under_limits import claim_one, claim_under_limits, end_superseded
+from headway.store.sqlite.jobs.ending import read_running, write_releases
 from headway.store.sqlite.jobs.start import start_first
-from headway.store.sqlite.jobs.write_endings import read_running, write_releases
 from headway.store.sqlite.order.arrivals import do_postponed
 from headway.store.sqlite.order.follow import follow_ends
 from headway.store.sqlite.order.rates import refill
@@ -71,7 +71,8 @@ class ClaimVerbs(Verbs):
             claims = yield from start_first(worker_id, queue, limit, now)
             if len(claims) < limit:
                 left = yield Statement(_SQL["left"], (queue, now, limit))
-                yield from end_superseded([rowid for (rowid,) in left], now)
+                if left:
+                    yield from end_superseded([rowid for (rowid,) in left], now)
             return claims
 
         return SqliteOp(steps, writes=True, repeatable=False, probe=probe)

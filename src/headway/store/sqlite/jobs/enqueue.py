@@ -32,7 +32,7 @@ from headway.store.sqlite.order.joins import add_edges
 from headway.store.sqlite.order.limit_waiters import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
 
-_SQL = statements("jobs/insert")
+_SQL = statements("jobs/enqueue")
 
 
 class EnqueueVerbs(Verbs):

@@ -16,7 +16,7 @@ from headway.store.ops import Batch, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import of_rows, statements
 from headway.store.sqlite.engine.verbs import json_list
 
-_SQL = statements("jobs/insert")
+_SQL = statements("jobs/enqueue")
 
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}

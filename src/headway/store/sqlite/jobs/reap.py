@@ -14,7 +14,7 @@ from headway.store.sqlite.engine.row_by_row import row_by_row
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.write_endings import Ending, Running, ending, write_attempts, write_endings
+from headway.store.sqlite.jobs.ending import Ending, Running, ending, write_attempts, write_endings
 from headway.store.sqlite.machines.turns import attempt_of_machine, write_machine_attempts
 from headway.store.sqlite.order.follow import follow_ends
 

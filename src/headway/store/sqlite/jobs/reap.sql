@@ -25,7 +25,7 @@ select
   );
 
 -- part: lost
-{jobs/write_endings.running},
+{jobs/ending.running},
 kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
 (select stopping from workers where workers.id = jobs.worker_id),
 delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms

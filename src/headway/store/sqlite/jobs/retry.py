@@ -17,9 +17,9 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.ending import write_fresh_copy
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
-from headway.store.sqlite.jobs.write_endings import write_fresh_copy
 from headway.store.sqlite.machines.children import await_again
 from headway.store.sqlite.machines.inbox import give_back, move_inboxes
 from headway.store.sqlite.machines.wake import wake_signaled

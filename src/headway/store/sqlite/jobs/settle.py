@@ -12,7 +12,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, json_list
 from headway.store.sqlite.jobs.claim import ClaimVerbs
-from headway.store.sqlite.jobs.write_endings import (
+from headway.store.sqlite.jobs.ending import (
     Ending,
     Running,
     ending,

@@ -9,8 +9,8 @@ from headway.model.job import Enqueued
 from headway.model.status import Status, edge_state
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.jobs.ending import Ending
 from headway.store.sqlite.jobs.enqueue import enqueue_for_machines
-from headway.store.sqlite.jobs.write_endings import Ending
 from headway.store.sqlite.machines.children import stop_siblings
 from headway.store.sqlite.machines.turns import spawns
 from headway.store.sqlite.order.follow import follow

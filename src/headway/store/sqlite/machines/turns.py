@@ -22,7 +22,7 @@ from headway.store.sqlite.machines.inbox import consume, inboxes, names_there
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
 
 if TYPE_CHECKING:
-    from headway.store.sqlite.jobs.write_endings import Ending
+    from headway.store.sqlite.jobs.ending import Ending
 
 _SQL = statements("machines/turns")
 _encode = msgspec.json.Encoder().encode

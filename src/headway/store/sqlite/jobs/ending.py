@@ -24,7 +24,7 @@ from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
 from headway.store.sqlite.order.ties import Ends, ties
 
-_SQL = statements("jobs/write_endings")
+_SQL = statements("jobs/ending")
 _BY_ITS_TRAIN = 2
 
 
