@@ -222,3 +222,14 @@ def test_an_enqueue_that_the_store_sends_again_says_created(postgres_store):
     postgres_store.run(op)  # and its answer is lost
     assert postgres_store.run(op) == [Enqueued(job.id, "queued", True)]
     assert postgres_store.run(postgres_store.ops.enqueue([job])) == [Enqueued(job.id, "queued", False)]
+
+
+def test_no_function_is_compiled_because_a_scan_is_switched_off(postgres_store) -> None:
+    """The planner adds 1e10 to the cost of such a scan; above 100,000 the server compiles every execution (JIT)."""
+    with psycopg.connect(postgres_store.url) as conn:
+        switched = conn.execute(
+            "select proname, 'jit=off' = any (proconfig) from pg_proc"
+            " where pronamespace = 'headway'::regnamespace and 'enable_seqscan=off' = any (proconfig)"
+        ).fetchall()
+    assert len(switched) > 10
+    assert [name for name, uncompiled in switched if not uncompiled] == []

@@ -152,6 +152,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 -- called for each of many jobs: no sequential scan, even where the table was never analyzed
 set enable_seqscan = off
+set jit = off
 as $$
   insert into headway.arrivals (tenant_id, keys)
   select j.tenant_id, array_agg(k)

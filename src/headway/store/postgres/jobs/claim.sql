@@ -8,13 +8,15 @@
 -- for each other, except for the gate of a limit.
 -- Raises HW002 for a worker that is not registered.
 -- One generic plan, and only index scans: for a limit that it does not know, the planner would sort the whole queue;
--- and an idle poll costs no planning.
+-- and an idle poll costs no planning. No JIT, as wherever a scan is switched off: the planner counts such a scan, where
+-- there is no other way, as so expensive that each call would be compiled, for hundreds of milliseconds.
 create function headway.claim(p_worker uuid, p_queue text, p_limit integer)
 returns setof headway.claimed_job
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
@@ -229,6 +231,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

@@ -7,6 +7,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_sort = off
 as $$

@@ -15,6 +15,7 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '250ms'
 -- one plan for good, by the index of running jobs and by primary key
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off

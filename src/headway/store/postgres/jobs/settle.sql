@@ -87,6 +87,7 @@ set search_path = pg_catalog, pg_temp
 -- for the same reasons as end_attempts
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 set lock_timeout = '250ms'

@@ -8,6 +8,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 -- arrays are joined with each other here, and the claim around this has switched hash joins off
 set enable_hashjoin = on
 set lock_timeout = '50ms' -- a claim waits for this

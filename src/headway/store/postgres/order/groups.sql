@@ -86,6 +86,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_bitmapscan = off
 as $$
 declare

@@ -50,6 +50,7 @@ set search_path = pg_catalog, pg_temp
 -- one plan for good, by primary key: a plan made while the tables were small must not outlive that
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -136,6 +136,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 declare
   -- holds are rare: one probe instead of one for each train
@@ -169,6 +170,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_tenant uuid := coalesce(p_tenant, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc');

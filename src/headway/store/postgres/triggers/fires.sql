@@ -56,6 +56,7 @@ create function headway.unfinished(p_trigger uuid) returns uuid
 language sql stable
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
