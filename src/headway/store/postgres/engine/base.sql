@@ -1,4 +1,4 @@
--- What all chapters use: the clock, ids, names, and who the caller is. Installed first.
+-- What all chapters use: the clock, ids, names. Installed first.
 
 -- The database's clock. One function, which tests replace to hold the time.
 create function headway.now() returns timestamptz
@@ -46,57 +46,6 @@ set search_path = pg_catalog, pg_temp
 as $$
   select (strpos(p_payload::text, '"$secret"') > 0 or strpos(p_payload::text, '\u00') > 0)
      and p_payload::text ~ ('(^|[^\\])"(\$|\\u0024)(s|\\u0073)(e|\\u0065)(c|\\u0063)(r|\\u0072)(e|\\u0065)(t|\\u0074)"\s*:')
-$$;
-
--- The name of a role of this database: headway_worker_ or headway_app_ with the database's name, or, where that is over
--- 40 bytes (names have 63), its hash.
-create function headway.role_name(p_part text) returns name
-language sql stable
-as $$
-  select ('headway_' || p_part || '_'
-          || case
-               when pg_catalog.octet_length(pg_catalog.current_database()) > 40 then pg_catalog.md5(pg_catalog.current_database())
-               else pg_catalog.current_database()
-             end)::name
-$$;
-
--- Whether the caller may act for every tenant: the owner, and members of the worker's role if it exists.
--- For security definer functions, in which current_user is the owner; one expression, so that it is inlined there.
-create function headway.trusted() returns boolean
-language sql stable
-as $$
-  select pg_catalog.pg_has_role(
-           coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name, current_user, 'usage')
-      or coalesce(
-           pg_catalog.pg_has_role(
-             coalesce(nullif(pg_catalog.current_setting('role'), 'none'), session_user)::name,
-             pg_catalog.to_regrole(pg_catalog.quote_ident(headway.role_name('worker')))::oid, 'usage'),
-           false)
-$$;
-
--- The tenant to act for: for a trusted caller the one it names, or null for all; for any other caller its own.
--- Raises HW003 where the caller has no tenant, or names another one.
-create function headway.acting_tenant(p_tenant uuid) returns uuid
-language plpgsql stable security definer
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_tenant uuid;
-begin
-  if headway.trusted() then
-    return p_tenant;
-  end if;
-  v_tenant := (select t.id from headway.tenants t where t.id = headway.tenant());
-  if v_tenant is null then
-    raise exception 'this session has no tenant: set headway.tenant_id, or map the login in headway.tenant_roles'
-      using errcode = 'HW003';
-  end if;
-  if p_tenant is not null and p_tenant <> v_tenant then
-    raise exception 'this session may act for tenant % only, not for %', v_tenant, p_tenant
-      using errcode = 'HW003';
-  end if;
-  return v_tenant;
-end
 $$;
 
 -- How many rows one transaction handles where any number may follow from one job (dependents, members of a group,

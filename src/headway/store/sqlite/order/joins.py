@@ -17,7 +17,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.early_end import cancel_rows
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.held import Held, no_longer_pending, release_held
+from headway.store.sqlite.order.held_jobs import Held, no_longer_pending, release_held
 from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("order/joins")

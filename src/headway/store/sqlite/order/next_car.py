@@ -10,7 +10,7 @@ from headway.model.train import TrainKey
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
-from headway.store.sqlite.order.held import Held, release_held
+from headway.store.sqlite.order.held_jobs import Held, release_held
 
 _SQL = statements("order/next_car")
 _ENDED: dict[Status, str] = {"dead": "is dead", "failed": "has failed", "canceled": "was canceled"}

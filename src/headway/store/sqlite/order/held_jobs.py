@@ -1,4 +1,4 @@
-"""Releases held jobs: they are queued, or scheduled until their time, or end if their unique key is taken."""
+"""Held jobs: released, they are queued, or scheduled until their time, or end if their unique key is taken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.store.sqlite.engine.verbs import json_list
 from headway.store.sqlite.jobs.unique import holder_of_key, supersede
 from headway.store.sqlite.order.ties import ties
 
-_SQL = statements("order/held")
+_SQL = statements("order/held_jobs")
 
 
 class Held(msgspec.Struct, frozen=True):
