@@ -76,7 +76,7 @@ def test_scheduled(app: Headway, work: Any) -> None:
         job = work.using(delay="5m").enqueue()
         assert app.why(job.id).reasons[0] == "it is scheduled for 2031-05-06T07:13:09+00:00 (in 5m 0s)"
         clock.advance("6m")
-        assert "(due now: a worker's next tick queues it)" in app.why(job.id).reasons[0]
+        assert "(due now: a worker's next round queues it)" in app.why(job.id).reasons[0]
 
 
 def test_scheduled_for_another_try(app: Headway, work: Any) -> None:

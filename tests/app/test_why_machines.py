@@ -97,7 +97,7 @@ def test_waiting_for_what_is_there(app: Headway, checkout: type[Machine]) -> Non
         assert app.get(job.id).status == "queued"  # there a signal wakes at once
         return
     assert app.why(job.id).reasons == [
-        "what it waits for has arrived (payment): a worker's next claim or tick queues step paid",
+        "what it waits for has arrived (payment): a worker's next claim or round queues step paid",
         NOBODY,
     ]
 
@@ -107,7 +107,7 @@ def test_a_deadline_that_is_over(app: Headway, checkout: type[Machine]) -> None:
         job = checkout.enqueue(way="any")
         drain(app, "checkout")
         clock.advance("4d")
-        assert "(over: a worker's next tick wakes it)" in app.why(job.id).reasons[0]
+        assert "(over: a worker's next round wakes it)" in app.why(job.id).reasons[0]
 
 
 def test_waiting_for_children(app: Headway, checkout: type[Machine]) -> None:
@@ -144,7 +144,7 @@ def test_asleep(app: Headway, checkout: type[Machine]) -> None:
         drain(app, "checkout")
         assert app.get(sleeps.id).status == "succeeded"
         clock.advance("1h")
-        assert "(due now: a worker's next tick queues it)" in app.why(replays.id).reasons[0]
+        assert "(due now: a worker's next round queues it)" in app.why(replays.id).reasons[0]
 
 
 def test_dead(app: Headway, checkout: type[Machine]) -> None:

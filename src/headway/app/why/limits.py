@@ -64,7 +64,7 @@ def full_key(ops: Ops, job: Job) -> Steps[str | None]:
 def _rate(job: Job, rate: Rate | None, wait: str) -> str:
     of = f"kind {job.kind}" + ("" if job.rate_key is None else f" with key {job.rate_key}")
     if rate is None:
-        return f"the rate of {of} was used up{wait}: it starts at a worker's next tick"
+        return f"the rate of {of} was used up{wait}: it starts at a worker's next round"
     period_ms = rate.period_us // 1000
     # a kind's limit does not apply to its keys
     way_out = "rate= of the kind" if job.rate_key is not None else f"headway limits set --kind {job.kind} --rate N/min"

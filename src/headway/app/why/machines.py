@@ -26,7 +26,7 @@ def waiting(ops: Ops, job: Job, attempts: Sequence[Attempt], now: datetime) -> S
     children = yield from ops.children(job.id, fence=None, tenant_id=job.tenant_id).steps()
     left = [child for child in children if child.status not in FINISHED]
     if not left:
-        return [f"its children have ended: a worker's next claim or tick queues step {job.step}"]
+        return [f"its children have ended: a worker's next claim or round queues step {job.step}"]
     shown = ", ".join(f"{child.id} ({child.kind}, {child.status})" for child in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     of = f"{len(left):,} of {len(children):,} children" if len(children) > 1 else "its child"
@@ -45,7 +45,7 @@ def _for_signals(ops: Ops, job: Job, since: str, now: datetime) -> Steps[list[st
     reasons: list[str] = []
     if satisfied(job.awaiting, job.match, pending):
         reasons.append(
-            f"what it waits for has arrived ({', '.join(there)}): a worker's next claim or tick queues step {job.step}"
+            f"what it waits for has arrived ({', '.join(there)}): a worker's next claim or round queues step {job.step}"
         )
     else:
         got = f" ({', '.join(there)} has arrived)" if there else ""
@@ -68,7 +68,7 @@ def _until(job: Job, now: datetime) -> str:
     if job.deadline_at is None:
         return ", without a timeout"
     left = left_until(job.deadline_at, now)
-    due = f"in {show_ms(left)}" if left > 0 else "over: a worker's next tick wakes it"
+    due = f"in {show_ms(left)}" if left > 0 else "over: a worker's next round wakes it"
     return f", until {at(job.deadline_at)} ({due})"
 
 
@@ -78,7 +78,7 @@ def sleeping(job: Job, attempts: Sequence[Attempt], now: datetime) -> str | None
     if last is None or job.scheduled_for is None or last.outcome not in ("sleep", "replay"):
         return None
     left = left_until(job.scheduled_for, now)
-    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
+    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next round queues it"
     when = f"{at(job.scheduled_for)} ({due})"
     way = f"headway jobs change {job.id} --scheduled-for now runs it at once"
     if last.outcome == "sleep":

@@ -19,7 +19,7 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
         awaited = yield from ops.awaited(job.id, tenant_id=job.tenant_id).steps()
         reasons.append(_awaits(awaited, job))
     if job.train is None:
-        return reasons or ["it is held although nothing holds it: a worker's next tick queues it"]
+        return reasons or ["it is held although nothing holds it: a worker's next round queues it"]
     trains = yield from ops.trains(tenant_id=job.tenant_id, train=job.train, blocked=None, limit=1, after=None).steps()
     ahead, locomotive = yield from ops.train_place(job.id).steps()
     train = trains[0] if trains else None
@@ -36,7 +36,7 @@ def holders(ops: Ops, job: Job) -> Steps[list[str]]:
 def _awaits(awaited: list[tuple[str, Status | None]], job: Job) -> str:
     of = f" (it is in group {job.group_id}: headway groups show {job.group_id})" if job.group_id else ""
     if not awaited:
-        return f"the jobs it waited for have ended: a worker's next claim or tick queues it{of}"
+        return f"the jobs it waited for have ended: a worker's next claim or round queues it{of}"
     shown = ", ".join(f"{id_} ({status or 'gone'})" for id_, status in awaited[:_SHOWN])
     more = f" and {len(awaited) - _SHOWN:,} more" if len(awaited) > _SHOWN else ""
     first = next((id_ for id_, status in awaited if status is not None), awaited[0][0])

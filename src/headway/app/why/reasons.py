@@ -82,7 +82,7 @@ def _scheduled(job: Job, attempts: Sequence[Attempt], now: datetime) -> str:
     if sleeping is not None:
         return sleeping
     left = left_until(job.scheduled_for, now)
-    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next tick queues it"
+    due = f"in {show_ms(left)}" if left > 0 else "due now: a worker's next round queues it"
     again = f" after {_failures(job)}: {first_line(job.error)}" if job.error and job.fence else ""
     keeps = f"; train {job.train} waits for it" if job.train is not None else ""
     return f"it is scheduled for {job.scheduled_for.isoformat()} ({due}){again}{keeps}"

@@ -17,7 +17,7 @@ from headway.store.ops.recipe import Op
 class Machines(Protocol):
     def signal(self, signals: Sequence[NewSignal]) -> Op[list[Sent]]:
         """Put signals into inboxes, all or none, in call order: durable, and seen by every step of the machine that
-        starts afterwards. A machine that waits for them is woken by the next claim or tick (on SQLite at once). One
+        starts afterwards. A machine that waits for them is woken by the next claim or round (on SQLite at once). One
         whose dedup_key its job has had is answered with the signal from then, even when the job is over. Locks nothing
         that others wait for, so it may be part of a caller's long transaction.
         Raises `NotFound` (no such job, or none with that unique key in scope) and `NotAllowed` (the job is over, or is
