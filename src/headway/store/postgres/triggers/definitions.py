@@ -9,7 +9,7 @@ from headway.model.definition import Definition, DefinitionChange
 from headway.model.trigger import Declaration, identified
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first, read
-from headway.store.postgres.triggers.stored import change_text, fields_of, values_text
+from headway.store.postgres.triggers.encode import change_text, fields_of, values_text
 
 _DEFINITIONS = """
 select d.kind, d.description, d.schema::text, d.timeout_ms, d.max_attempts, d.queue, d.enqueuer_may::text,

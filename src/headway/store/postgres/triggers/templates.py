@@ -8,7 +8,7 @@ from headway.model.checks import check_template, check_template_change
 from headway.model.template import NewTemplate, Template, TemplateChange
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.verbs import read
-from headway.store.postgres.triggers.stored import change_text, fields_of, value_text
+from headway.store.postgres.triggers.encode import change_text, fields_of, value_text
 
 # JSON as text: on a caller's connection, its library would decode it
 TEMPLATE_COLUMNS = """

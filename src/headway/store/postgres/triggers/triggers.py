@@ -6,7 +6,7 @@ from headway.model.checks import check_trigger, check_trigger_change
 from headway.model.trigger import NewTrigger, Trigger, TriggerChange, TriggerType
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first, read
-from headway.store.postgres.triggers.stored import change_text, fields_of, value_text
+from headway.store.postgres.triggers.encode import change_text, fields_of, value_text
 
 # with its template as m
 TRIGGER_COLUMNS = """
