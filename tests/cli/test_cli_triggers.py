@@ -42,8 +42,8 @@ def test_create_takes_every_option_of_a_trigger(sync: Headway) -> None:
     ("flags", "message"),
     [
         (("--kind", "a"), "which event does it wait for?"),
-        (("--event", "e"), "what does it enqueue? Give one of --kind and --template"),
-        (("--event", "e", "--kind", "a", "--template", "b"), "what does it enqueue?"),
+        (("--event", "e"), "what does it do? Give one of --kind, --template and --signal"),
+        (("--event", "e", "--kind", "a", "--template", "b"), "what does it do?"),
         (("--event", "e", "--kind", "a", "--when", "x"), "'x' is not NAME=VALUE"),
         (("--event", "e", "--kind", "a", "--payload", '{"a": "{{evnt.a}}"}'), "{{evnt.a}} begins with none of event"),
         (("--event", "e", "--kind", "a", "--payload", "@none.json"), "none.json cannot be read"),
@@ -146,3 +146,20 @@ def test_fires_have_their_events_and_jobs(cli: Cli, sync: Headway) -> None:
     assert "failed: " in cli.ok("triggers", "list")
     assert "error of its last fire" in cli.ok("triggers", "show", "sync")
     assert "  made by        trigger sync\n" in cli.ok("jobs", "show", found[2]["job_id"])
+
+
+def test_a_trigger_that_sends_a_signal(cli: Cli, app: Headway) -> None:
+    made = cli("triggers", "create", "paid", "--event", "order.paid", "--signal", "payment", "--to", "shop:{{event.o}}")
+    assert (made.exit_code, made.stdout) == (0, "paid: waits for order.paid\n")
+    assert "signal payment to shop:{{event.o}}" in cli("triggers", "list").stdout
+    page = cli("triggers", "show", "paid").stdout
+    assert "payment to shop:{{event.o}}" in page
+    assert "none: each event sends a signal" in page
+    told = cli("triggers", "test", "paid", "--payload", '{"o": 7}')
+    assert json.loads(told.stdout) == {"o": 7}
+    assert "the data of signal payment to shop:7; nothing was sent" in told.stderr
+    assert "it would send no signal" in cli("triggers", "test", "paid", "--payload", "{}").stderr
+    changed = json.loads(cli("triggers", "change", "paid", "--to", "shop:{{event.p}}", "--json").stdout)
+    assert (changed["signal"], changed["signal_to"], changed["kind"]) == ("payment", "shop:{{event.p}}", None)
+    alone = cli("triggers", "create", "other", "--event", "order.paid", "--signal", "payment")
+    assert (alone.exit_code, "--signal and --to go together" in alone.stderr) == (2, True)

@@ -49,8 +49,8 @@ def template(**values: Any) -> NewTemplate:
         ({"start_at": EARLY}, "start_at must be from 1970-01-01 to 9000-01-01"),
         ({"payload": "[]"}, "the payload must be a JSON object"),
         ({"when": "{"}, "the when cannot be read at $: input data was truncated"),
-        ({"kind": None}, "give exactly one of kind and template"),
-        ({"template_id": "t"}, "give exactly one of kind and template"),
+        ({"kind": None}, "give exactly one of kind, template and, for an event, signal with signal_to"),
+        ({"template_id": "t"}, "give exactly one of kind, template and, for an event, signal with signal_to"),
         ({"cron": None}, "give a schedule exactly one of cron and every, and an event trigger an event"),
         ({"type": "event"}, "give a schedule exactly one of cron and every, and an event trigger an event"),
     ],
@@ -97,7 +97,8 @@ def _declare(*definitions: NewDefinition) -> None:
 
 
 def _whole(**values: Any) -> dict[str, Any]:
-    return {"name": "n", "kind": "mail", "template_id": None, "cron": None, "every_ms": None, "event": "e"} | values
+    makes = {"kind": "mail", "template_id": None, "signal": None, "signal_to": None}
+    return {"name": "n", **makes, "cron": None, "every_ms": None, "event": "e"} | values
 
 
 @pytest.mark.parametrize("time", [EARLY, LATE])

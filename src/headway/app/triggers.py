@@ -1,4 +1,4 @@
-"""The verbs of event triggers, which enqueue jobs when events arrive."""
+"""The verbs of event triggers, which enqueue jobs or send signals when events arrive."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from headway import secrets
 from headway.app.events import payload_of
 from headway.app.trigger_rows import TriggerRows
 from headway.define.option_types import TriggerChanges, TriggerOptions
-from headway.define.trigger_jobs import event_job, matches
+from headway.define.trigger_jobs import event_job, event_signal, matches
 from headway.define.triggers import new_trigger
 from headway.errors import HeadwayError
 from headway.model.codec import decode
 from headway.model.event import Event
 from headway.model.ids import new_id
+from headway.model.signal import NewSignal
 from headway.model.trigger import ResolvedTrigger, Trigger
 from headway.store.ops import Op, Steps
 
@@ -28,6 +29,8 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     queue: str | None = None
     payload: Any = None
+    signal: str | None = None  # what it would send, instead of making a job
+    to: str | None = None  # to whom: "kind:unique key", or a job's id
     dedupe_key: str | None = None
     error: str | None = None
 
@@ -37,6 +40,9 @@ class TriggerVerbs(TriggerRows):
 
     def create_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
+
+        Or which signal it sends, and to which machine: `signal="payment", to="checkout:{{event.order}}"`, a kind and a
+        unique key; without a kind, the id of a job. The signal's data are the event's, or the `payload`.
 
         `payload` may have placeholders: `{"folder": "{{event.folder.id}}"}`. `when` selects events:
         `{"event.kind": ["checkout"]}`. Within `dedupe_window`, events with the same `dedupe_key` enqueue one job;
@@ -124,6 +130,8 @@ class TriggerVerbs(TriggerRows):
             if sample.name != trigger.event or not matches(trigger, sample):
                 return Rehearsal(met=False)
             try:
+                if trigger.signal is not None:
+                    return _rehearsed(event_signal(trigger, sample, limit=self.payload_limit))
                 job, dedupe_key = event_job(
                     ResolvedTrigger(trigger=trigger, template=template),
                     sample,
@@ -133,8 +141,15 @@ class TriggerVerbs(TriggerRows):
                 )
             except HeadwayError as error:
                 reason = secrets.redact(str(error), secrets.own())
-                return Rehearsal(met=True, kind=trigger.kind or trigger.template_kind, error=reason)
+                kind = trigger.kind or trigger.template_kind
+                return Rehearsal(met=True, kind=kind, signal=trigger.signal, to=trigger.signal_to, error=reason)
             shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
 
         return Op(steps, writes=False)
+
+
+def _rehearsed(signal: NewSignal) -> Rehearsal:
+    to = signal.job_id or f"{signal.kind}:{signal.unique_key}"
+    shown = secrets.mask(decode(signal.payload), None)
+    return Rehearsal(met=True, payload=shown, signal=signal.name, to=to, dedupe_key=signal.dedup_key)

@@ -140,6 +140,8 @@ class _Timing(TypedDict, total=False):
 
 
 class _Matching(TypedDict, total=False):
+    signal: str | None
+    to: str | None
     when: Mapping[str, Any] | None
     dedupe_window: Duration | None
     dedupe_key: str | None

@@ -1,8 +1,9 @@
-"""Builds the job of a fire: looks up and renders the payload and options of its trigger, and validates them."""
+"""Builds the job or the signal of a fire: renders the payload and options of its trigger, and validates them."""
 
 from __future__ import annotations
 
 import hashlib
+import uuid
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,8 @@ import msgspec
 from headway.clock import to_micros
 from headway.define.definitions import Definitions
 from headway.define.options import stored_options
+from headway.define.signals import signal_to, signal_to_key
+from headway.define.triggers import receiver
 from headway.errors import RenderError
 from headway.model.codec import KEY_LIMIT
 from headway.model.cron import zone
@@ -18,6 +21,7 @@ from headway.model.event import Event
 from headway.model.job import NewJob, Source
 from headway.model.render import look_up, placeholders, render
 from headway.model.schedule import jittered
+from headway.model.signal import NewSignal
 from headway.model.template import Template
 from headway.model.trigger import ResolvedTrigger, Trigger
 
@@ -52,6 +56,31 @@ def event_job(
     else:
         key = msgspec.json.encode(event.payload).decode()  # its jobs are all the same, but its events are not
     return job, hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def event_signal(trigger: Trigger, event: Event, *, limit: int) -> NewSignal:
+    """The signal of an event by this trigger, with an id of its own for each event; raises as `schedule_job`."""
+    assert trigger.signal is not None
+    assert trigger.signal_to is not None
+    names = event_names(trigger, event)
+    payload = render(trigger.payload, names, limit=limit) if trigger.payload else event.payload
+    dedup_key = None if trigger.dedupe_key is None else _key_text(trigger.dedupe_key, names)
+    kind, to = receiver(trigger.signal_to)
+    if kind is None:
+        signal = signal_to(_key_text(to, names), trigger.signal, payload, dedup_key=dedup_key, limit=limit)
+    else:
+        signal = signal_to_key(kind, _key_text(to, names), trigger.signal, payload, dedup_key=dedup_key, limit=limit)
+    return msgspec.structs.replace(
+        signal,
+        id=str(uuid.uuid5(uuid.UUID(trigger.id), event.id)),
+        tenant=trigger.tenant or trigger.tenant_id,
+        tenant_id=trigger.tenant_id,
+    )
+
+
+def _key_text(template: str, names: dict[str, Any]) -> str:
+    """A key or id, rendered; it is text, even if the event has a number there."""
+    return str(render(template, names, limit=64 * KEY_LIMIT))
 
 
 def matches(trigger: Trigger, event: Event) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from headway import secrets
 from headway.define import checks
 from headway.define.options import check_stored_options
 from headway.errors import InvalidJob, RenderError
@@ -23,7 +24,7 @@ from headway.model.trigger import CatchUp, NewTrigger, Overlap, Trigger, Trigger
 _SHORTEST_MS = 1_000
 _DESCRIPTION = 500
 _SCHEDULE = ("cron", "every", "tz", "catch_up", "catch_up_window", "overlap", "jitter", "start", "end")
-_EVENT = ("event", "when", "dedupe_window", "dedupe_key")
+_EVENT = ("event", "when", "dedupe_window", "dedupe_key", "signal", "to")
 _BOTH = ("name", "kind", "template_id", "payload", "options", "description", "enabled")
 _TIMING = frozenset({"cron", "every_ms", "tz", "start_at", "end_at", "enabled"})
 _ENSURED = (
@@ -85,6 +86,10 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
         changes.setdefault("template_id", None)
     if changes.get("template_id") is not None:
         changes.setdefault("kind", None)
+    if changes.get("signal") is not None:
+        changes = {"kind": None, "template_id": None} | changes
+    elif trigger.signal is not None and (changes.get("kind") or changes.get("template_id")) is not None:
+        changes = {"signal": None, "signal_to": None} | changes
     if changes.get("cron") is not None:
         changes.setdefault("every_ms", None)
     if changes.get("every_ms") is not None:
@@ -95,7 +100,17 @@ def changed_trigger(trigger: Trigger, given: Mapping[str, Any], *, now: datetime
         # unless its times change, what is due stays due
         if any(getattr(whole, name) != getattr(trigger, name) for name in _TIMING):
             changes["next_fire_at"] = _first_time(whole, now) if whole.enabled else None
+    elif changes.get("signal", trigger.signal) is not None:
+        _check_signal(_as_new(trigger, changes))
     return TriggerChange(**changes, of_revision=trigger.revision)
+
+
+def _as_new(trigger: Trigger, changes: Mapping[str, Any]) -> NewTrigger:
+    """What the trigger would be, as far as `_check_signal` looks at it."""
+    texts = {name: msgspec.json.encode(getattr(trigger, name)).decode() for name in ("payload", "options")}
+    kept = {name: getattr(trigger, name) for name in ("name", "kind", "template_id", "signal", "signal_to")}
+    fields = {**kept, **texts, **{name: to for name, to in changes.items() if name in (*kept, *texts)}}
+    return NewTrigger(id=trigger.id, tenant_id=trigger.tenant_id, type="event", **fields)
 
 
 def ensured_schedule(stored: Trigger, wanted: NewTrigger, *, enabled: bool | None) -> TriggerChange | None:
@@ -126,19 +141,33 @@ def _checked(
         if value is None and not changing:
             continue
         changes |= _CHECKS[name](value, name, type_, limit)
+    if changes.get("signal") is not None and "dedupe_window_ms" in changes:
+        raise InvalidJob("dedupe_window= is for jobs: a machine gets one signal for each dedupe_key, for good")
     return changes
 
 
 def _check_whole(row: NewTrigger) -> None:
     if not row.name:
         raise InvalidJob("it needs a name: name='nightly'")
-    if (row.kind is None) == (row.template_id is None):
+    if row.type == "event" and (row.signal, row.signal_to) != (None, None):
+        _check_signal(row)
+    elif (row.kind is None) == (row.template_id is None):
         raise InvalidJob(f"{row.name}: give what it enqueues, either kind= or template=")
     if row.type == "event":
         if row.event is None:
             raise InvalidJob(f"{row.name}: give the event that it waits for, event='provider.folder.updated'")
         return
     _check_timing(row)
+
+
+def _check_signal(row: NewTrigger) -> None:
+    if row.signal is None or row.signal_to is None:
+        raise InvalidJob(f"{row.name}: signal= and to= go together: what it sends, and to which machine")
+    if (row.kind, row.template_id) != (None, None):
+        raise InvalidJob(f"{row.name}: it sends a signal or enqueues a job: leave out signal=, or kind= and template=")
+    if row.options != "{}":
+        raise InvalidJob(f"{row.name}: options= are for jobs, and it sends a signal: leave them out")
+    secrets.check_none(row.payload, "signal")
 
 
 def _check_timing(row: NewTrigger | Trigger) -> None:
@@ -254,6 +283,28 @@ def _dedupe_key(value: Any) -> str | None:
     return check_text(value, "dedupe_key")
 
 
+def receiver(to: str) -> tuple[str | None, str]:
+    """The kind and the key of "checkout:{{event.order}}", or None and the text for a job's id."""
+    kind, colon, key = to.partition(":")
+    return (kind, key) if colon else (None, to)
+
+
+def _signal_to(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = check_text(value, "to")
+    _check_places(text, "event")
+    kind, key = receiver(text)
+    if kind is not None and ("{{" in kind or not key):
+        raise InvalidJob(
+            f"to={text!r} names no machine: give its kind and its unique key, 'checkout:{{{{event.order}}}}', or a "
+            "job's id, '{{event.job_id}}'"
+        )
+    if kind is not None:
+        checks.name(kind, "kind")
+    return text
+
+
 _CHECKS: dict[str, Any] = {
     "name": lambda value, name, _type, _limit: {"name": checks.name(value, name)},
     "kind": lambda value, name, _type, _limit: {"kind": None if value is None else checks.name(value, name)},
@@ -274,5 +325,7 @@ _CHECKS: dict[str, Any] = {
     "event": lambda value, _name, _type, _limit: {"event": _awaited(value)},
     "when": lambda value, _name, _type, limit: {"when": _when(value, limit)},
     "dedupe_window": lambda value, name, _type, _limit: {"dedupe_window_ms": to_ms(value or 0, name)},
+    "signal": lambda value, name, _type, _limit: {name: None if value is None else checks.name(value, name)},
+    "to": lambda value, _name, _type, _limit: {"signal_to": _signal_to(value)},
     "dedupe_key": lambda value, _name, _type, _limit: {"dedupe_key": _dedupe_key(value)},
 }

@@ -70,8 +70,10 @@ def check_trigger_change(change: TriggerChange) -> None:
 
 def check_whole_trigger(type_: str, values: Mapping[str, Any]) -> None:
     what = _named("trigger", values["name"])
-    if (values["kind"] is None) == (values["template_id"] is None):
-        raise refusals.not_valid(what, "give exactly one of kind and template")
+    makes = [name for name in ("kind", "template_id", "signal") if values[name] is not None]
+    signals = values["signal"] is not None
+    if len(makes) != 1 or signals != (values["signal_to"] is not None) or (signals and type_ != "event"):
+        raise refusals.not_valid(what, "give exactly one of kind, template and, for an event, signal with signal_to")
     timed = (values["cron"] is None) != (values["every_ms"] is None)
     if not (timed if type_ == "schedule" else values["event"] is not None):
         raise refusals.not_valid(what, "give a schedule exactly one of cron and every, and an event trigger an event")

@@ -1,4 +1,4 @@
-"""Triggers: what makes jobs by time (schedules) and by event; and their fires, one for each time or event."""
+"""Triggers: schedules make jobs by time, event triggers make jobs or send signals; and what each fired."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import msgspec
 from headway.model.definition import NewDefinition
 from headway.model.event import Event
 from headway.model.job import NewJob
+from headway.model.signal import NewSignal
 from headway.model.template import Template
 
 TriggerType = Literal["schedule", "event"]
 CatchUp = Literal["none", "latest", "all"]
 Overlap = Literal["allow", "skip"]
-FireStatus = Literal["enqueued", "skipped", "deduped", "failed"]
+FireStatus = Literal["enqueued", "signaled", "undelivered", "skipped", "deduped", "failed"]
+MADE = ("enqueued", "signaled")
+"""The statuses of fires that did what their trigger is for."""
 
 
 def trigger_noun(type_: str) -> str:
@@ -31,7 +34,7 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: str
     type: TriggerType
     name: str
-    kind: str | None = None  # exactly one of kind and template_id
+    kind: str | None = None  # exactly one of kind, template_id and signal
     template_id: str | None = None
     payload: str = "{}"  # JSON text with {{placeholders}}: the payload, or what is laid over the template's
     options: str = "{}"  # JSON text: options of `using()`, as people write them
@@ -55,6 +58,8 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     when: str = "{}"  # JSON text: paths into the event, and the value or the list of values that each must have
     dedupe_window_ms: int = 300_000
     dedupe_key: str | None = None  # text with {{placeholders}}; None: the rendered payload itself
+    signal: str | None = None  # the name of the signal that it sends, instead of making a job
+    signal_to: str | None = None  # with it: "kind:unique key" or a job's id, with {{placeholders}}
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +97,10 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     when: dict[str, Any]
     dedupe_window_ms: int
     dedupe_key: str | None
-    last_fired_at: datetime | None  # the time by which it last made a job: a schedule's nominal one
-    last_job_id: str | None
+    signal: str | None
+    signal_to: str | None
+    last_fired_at: datetime | None  # when it last made a job (a schedule: the nominal time) or sent a signal
+    last_job_id: str | None  # that job, or the machine that got the signal
     error: str | None  # why its last fire made no job, if it failed
 
 
@@ -122,6 +129,8 @@ class TriggerChange(msgspec.Struct, frozen=True, kw_only=True):
     when: str | msgspec.UnsetType = msgspec.UNSET
     dedupe_window_ms: int | msgspec.UnsetType = msgspec.UNSET
     dedupe_key: str | msgspec.UnsetType | None = msgspec.UNSET
+    signal: str | msgspec.UnsetType | None = msgspec.UNSET
+    signal_to: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,12 +162,14 @@ def redeclared(before: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, 
 
 
 class NewFire(msgspec.Struct, frozen=True, kw_only=True):
-    """One fire of a trigger: the job that it makes, or why it makes none."""
+    """One fire of a trigger: the job that it makes or the signal that it sends, or why it does neither."""
 
     id: str
     trigger_id: str
     nominal_at: datetime | None = None  # a schedule's, unless it is fired by hand; with the trigger, it is unique
-    job: NewJob | None = None  # None with an error: it failed; None without: an event's that its trigger does not want
+    # neither job nor signal: with an error it failed; without, its trigger does not want the event
+    job: NewJob | None = None
+    signal: NewSignal | None = None  # an event's
     dedupe_key: str | None = None  # an event's: its digest
     error: str | None = None  # why there is no job
     skipped: bool = False  # with an error: a schedule's times that are not caught up on
@@ -192,8 +203,10 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     event_id: str | None
     fired_at: datetime
     status: FireStatus
-    job_id: str | None  # enqueued: its job. deduped: the job of the fire before. skipped: the one that is not over
-    error: str | None
+    # enqueued: its job. signaled: who got the signal. deduped: the job of the fire before, or who has the signal.
+    # skipped: the one that is not over
+    job_id: str | None
+    error: str | None  # failed or undelivered: why
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from headway import secrets
 from headway.define.definitions import Definitions
-from headway.define.trigger_jobs import event_job, matches, schedule_job
+from headway.define.trigger_jobs import event_job, event_signal, matches, schedule_job
 from headway.errors import HeadwayError, RenderError
 from headway.model.ids import new_id
 from headway.model.schedule import CATCH_UP, Plan, plan
@@ -69,6 +69,9 @@ def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions
                 raise RenderError(pending.fault)
             if not matches(trigger, pending.event):
                 unwanted.append(NewFire(id=new_id(), trigger_id=trigger.id))
+            elif trigger.signal is not None:
+                signal = event_signal(trigger, pending.event, limit=limit)
+                fires.append(NewFire(id=new_id(), trigger_id=trigger.id, signal=signal))
             elif resolved.computed and not late:
                 left = True
             else:
@@ -81,10 +84,12 @@ def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions
 
 
 def refused(one: T, error: HeadwayError) -> T:
-    """The same with errors instead of jobs, after the store refused one of them."""
+    """The same with errors instead of jobs and signals, after the store refused one of them."""
     reason = reason_of(error)
     fires = tuple(
-        fire if fire.job is None else msgspec.structs.replace(fire, job=None, dedupe_key=None, error=reason)
+        fire
+        if fire.job is None and fire.signal is None
+        else msgspec.structs.replace(fire, job=None, signal=None, dedupe_key=None, error=reason)
         for fire in one.fires
     )
     return msgspec.structs.replace(one, fires=fires)

@@ -20,6 +20,7 @@ from headway.errors import (
 )
 from headway.logs import get_logger
 from headway.model.trigger import (
+    MADE,
     Declaration,
     Due,
     Fire,
@@ -112,7 +113,7 @@ class TriggerRunner:
                     )  # other workers fire the same, or somebody locks the rows
                     break
                 fires, more = await self._fire(due)
-                made += sum(fire.status == "enqueued" for fire in fires)
+                made += sum(fire.status in MADE for fire in fires)
                 if not more:
                     break
         if made:
@@ -270,6 +271,8 @@ def _tell(fire: Fire, trigger: Trigger | None) -> None:
     said = {name: value for name, value in said.items() if value is not None}
     if fire.status == "failed":
         log.warning("a fire enqueued no job", **said)
+    elif fire.status == "undelivered":
+        log.warning("a signal was not sent: nobody is there to get it", **said)
     elif fire.status == "skipped" and fire.error is not None:
         log.warning("a schedule is too far behind to catch up on all", **said)
     elif fire.status != "skipped" or fire.event_id is None:
@@ -278,6 +281,7 @@ def _tell(fire: Fire, trigger: Trigger | None) -> None:
 
 _SAID = {
     "enqueued": "fired",
+    "signaled": "sent a signal",
     "skipped": "not fired: its last job has not ended",
     "deduped": "not fired: the same job exists already",
 }

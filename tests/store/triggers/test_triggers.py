@@ -79,6 +79,8 @@ def test_every_field_of_a_schedule_is_stored(db):
         "when": {},
         "dedupe_window_ms": 300_000,
         "dedupe_key": None,
+        "signal": None,
+        "signal_to": None,
         "last_fired_at": None,
         "last_job_id": None,
         "error": None,

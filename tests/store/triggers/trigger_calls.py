@@ -58,7 +58,7 @@ def new_listener(event: str, **options: Any) -> NewTrigger:
 
 def _new_trigger(type_: str, base: dict[str, Any], options: dict[str, Any]) -> NewTrigger:
     made = new_id()
-    kind = {} if "template_id" in options else {"kind": "mail"}
+    kind = {} if "template_id" in options or "signal" in options else {"kind": "mail"}
     return NewTrigger(**{"id": made, "type": type_, "name": f"{type_}-{made}", **kind, **base, **owned(options)})
 
 

@@ -17,6 +17,9 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def acreate_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
 
+        Or which signal it sends, and to which machine: `signal="payment", to="checkout:{{event.order}}"`, a kind and a
+        unique key; without a kind, the id of a job. The signal's data are the event's, or the `payload`.
+
         `payload` may have placeholders: `{"folder": "{{event.folder.id}}"}`. `when` selects events:
         `{"event.kind": ["checkout"]}`. Within `dedupe_window`, events with the same `dedupe_key` enqueue one job;
         without a key, events with the same rendered payload do, unless the payload uses nothing of the event. Raises

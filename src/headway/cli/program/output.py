@@ -31,6 +31,8 @@ COLORS = {
     "enqueued": "green",
     "skipped": "yellow",
     "deduped": "yellow",
+    "signaled": "green",
+    "undelivered": "yellow",
     "pending": "cyan",
     "handled": "green",
     "enabled": "green",

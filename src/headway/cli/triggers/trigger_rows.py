@@ -132,7 +132,9 @@ def template_names(app: Headway, rules: Collection[Trigger]) -> dict[str, str]:
 
 
 def target(rule: Trigger, names: Mapping[str, str]) -> str:
-    """What it enqueues: `report`, or `template nightly`."""
+    """What it enqueues or sends: `report`, `template nightly`, or `signal payment to checkout:{{event.order}}`."""
+    if rule.signal is not None:
+        return f"signal {rule.signal} to {rule.signal_to}"
     if rule.kind is not None:
         return rule.kind
     return f"template {names.get(rule.template_id or '', '(gone)')}"

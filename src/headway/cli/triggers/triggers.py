@@ -1,4 +1,4 @@
-"""`headway triggers`: what enqueues jobs when events arrive; list, show, create, change, enable, disable, test."""
+"""`headway triggers`: what enqueues jobs or sends signals when events arrive: list, create, change, test."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ if TYPE_CHECKING:
 @click.group(cls=Group, invoke_without_command=True, short_help="Enqueue jobs when events arrive.")
 @click.pass_context
 def triggers(ctx: click.Context) -> None:
-    """Look at triggers and operate on them: each enqueues a job for every event of a name.
+    """Look at triggers and operate on them: each enqueues a job, or sends a signal, for every event of a name.
 
     The engine's own events are headway.job.succeeded, .failed, .dead and .canceled.
 
     \b
     headway triggers list
     headway triggers create sync --event folder.updated --kind sync --payload '{"folder": "{{event.folder.id}}"}'
+    headway triggers create paid --event order.paid --signal payment --to 'checkout:{{event.order}}'
     headway triggers test sync --payload '{"folder": {"id": 7}}'
     headway triggers fires sync
     """
@@ -144,16 +145,14 @@ def show(cli: Invocation, /, name: str, tenant: str | None) -> None:
 def _page(app: Headway, trigger: Trigger, names: Mapping[str, str], fired: Sequence[Fire]) -> None:
     title(trigger.name, status(_state(trigger)), trigger.id)
     by = f" by {trigger.created_by}" if trigger.created_by else ""
-    window = _window(trigger)
-    what = f"the same {trigger.dedupe_key or 'payload'} makes one job in {window}"
     values(
         [
             ("for", trigger.description),
             ("event", trigger.event),
-            ("enqueues", target(trigger, names)),
-            ("dedupe", what if window else "none: each event makes a job"),
+            ("sends" if trigger.signal else "enqueues", target(trigger, names).removeprefix("signal ")),
+            ("dedupe", _deduping(trigger)),
             ("last", f"fired {at(trigger.last_fired_at)}" if trigger.last_fired_at else "has not fired yet"),
-            ("last job", trigger.last_job_id),
+            ("last receiver" if trigger.signal else "last job", trigger.last_job_id),
             ("tenant", trigger.tenant if trigger.tenant != "default" else None),
             ("made", f"{at(trigger.created_at)}{by}"),
             ("changed", f"{at(trigger.updated_at)}, revision {trigger.revision}" if trigger.revision > 1 else None),
@@ -172,6 +171,12 @@ def _event_options(fn: Any) -> Any:
         click.option("--event", metavar="NAME", help="The event that it waits for: folder.updated."),
         click.option("--kind", help="What it enqueues: a job of this kind,"),
         click.option("--template", metavar="NAME", help="or one of this template."),
+        click.option("--signal", metavar="NAME", help="Or what it sends: a signal of this name,"),
+        click.option(
+            "--to",
+            metavar="KIND:KEY|ID",
+            help="to the machine of this kind and unique key, checkout:{{event.order}}, or to the job of this id.",
+        ),
         click.option(
             "--when",
             "conditions",
@@ -208,17 +213,20 @@ def create(cli: Invocation, /, name: str, disabled: bool, tenant: str | None, **
 
     \b
     headway triggers create sync --event folder.updated --kind sync --payload '{"folder": "{{event.folder.id}}"}'
+    headway triggers create paid --event order.paid --signal payment --to 'checkout:{{event.order}}'
     headway triggers create alarm --event headway.job.dead --template page --when event.queue=billing --dedupe-window 1h
     """
     wanted = _wanted(options)
     if "event" not in wanted:
         raise click.UsageError("which event does it wait for? Give --event folder.updated")
-    if ("kind" in wanted) == ("template" in wanted):
-        raise click.UsageError("what does it enqueue? Give one of --kind and --template")
+    if sum(name in wanted for name in ("kind", "template", "signal")) != 1:
+        raise click.UsageError("what does it do? Give one of --kind, --template and --signal")
+    if ("signal" in wanted) != ("to" in wanted):
+        raise click.UsageError("--signal and --to go together: what it sends, and to which machine")
     app = cli.app
     made = app.create_trigger(name, **wanted, enabled=not disabled, tenant=tenant, actor=actor())
     answer(cli, made, _waits(made))
-    if not cli.json:
+    if not cli.json and made.signal is None:
         warn_of_kind(app, made.kind)
 
 
@@ -298,7 +306,7 @@ def disable(cli: Invocation, /, names: tuple[str, ...], tenant: str | None) -> N
 @tenant_option
 @pass_invocation
 def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> None:
-    """Show which job a trigger would make of an event; if none, why not, and exit with 1.
+    """Show which job a trigger would make of an event, or which signal; if none, why not, and exit with 1.
 
     Nothing is stored. The payload is validated as by an enqueue.
 
@@ -317,17 +325,24 @@ def test(cli: Invocation, /, name: str, payload: Any, tenant: str | None) -> Non
     if not found.met:
         raise Refused(f"the event does not meet the trigger: {_unmet(trigger, payload)}")
     if found.error is not None:
-        raise Refused(f"it would make no job: {found.error}")
+        raise Refused(f"it would {'make no job' if found.signal is None else 'send no signal'}: {found.error}")
     _rehearsed(cli, app, trigger, found)
 
 
 def _rehearsed(cli: Invocation, app: Headway, trigger: Trigger, found: Rehearsal) -> None:
     say(pretty(found.payload))
-    note(f"that is the payload of a {found.kind} job, for queue {found.queue}; nothing was stored")
-    if found.kind not in [kind.name for kind in app.kinds] and not _has_schema(app, found.kind or ""):
-        note("its kind has no stored schema: with --app MODULE:APP, the code's own checks are made too")
+    if found.signal is not None:
+        note(f"that is the data of signal {found.signal} to {found.to}; nothing was sent")
+    else:
+        note(f"that is the payload of a {found.kind} job, for queue {found.queue}; nothing was stored")
+        _warn_of_schema(app, found)
     if not trigger.enabled:
         note(f"the trigger is disabled, and fires for nothing: {cli.typed(*words(cli, 'enable', trigger))}")
+
+
+def _warn_of_schema(app: Headway, found: Rehearsal) -> None:
+    if found.kind not in [kind.name for kind in app.kinds] and not _has_schema(app, found.kind or ""):
+        note("its kind has no stored schema: with --app MODULE:APP, the code's own checks are made too")
 
 
 def _has_schema(app: Headway, kind: str) -> bool:
@@ -356,8 +371,9 @@ def _unmet(trigger: Trigger, payload: Any) -> str:
 @click.option("--before", metavar="ID", help="Continue after the page that ended with this fire.")
 @pass_invocation
 def fires(cli: Invocation, /, name: str, tenant: str | None, limit: int, before: str | None) -> None:
-    """List what a trigger fired, newest first: the event, and the job it enqueued.
+    """List what a trigger fired, newest first: the event, and the job it enqueued or signaled.
 
+    undelivered: nobody was there to get its signal.
     deduped: an earlier event's job covers it. failed: the event can be retried with headway events retry.
 
     \b
@@ -385,4 +401,14 @@ def _said(trigger: Trigger) -> str:
 
 
 def _window(trigger: Trigger) -> str:
-    return span(trigger.dedupe_window_ms) if trigger.dedupe_window_ms else ""
+    return span(trigger.dedupe_window_ms) if trigger.dedupe_window_ms and trigger.signal is None else ""
+
+
+def _deduping(trigger: Trigger) -> str:
+    key = trigger.dedupe_key
+    if trigger.signal is not None:
+        return "none: each event sends a signal" if key is None else f"a machine gets one signal for each {key}"
+    window = _window(trigger)
+    if not window:
+        return "none: each event makes a job"
+    return f"the same {key or 'payload'} makes one job in {window}"

@@ -52,6 +52,7 @@ begin
       headway.due,
       headway.begin_fires,
       headway.begin_handling,
+      headway.signal_each,
       headway.record_fires,
       headway.prune_fires,
       headway.pause,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from headway.model.checks import check_fires, check_firings
+from headway.model.checks import check_fires, check_firings, check_signals
 from headway.model.job import NewJob
+from headway.model.signal import NewSignal
 from headway.model.status import UNFINISHED
 from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Op, Row, Statement, Steps
@@ -28,6 +29,10 @@ _BEGIN_HANDLING = (
 _RECORD = (
     "select * from headway.record_fires($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[],"
     " $6::timestamptz[], $7::uuid[], $8::text[], $9::uuid[], $10::timestamptz[], $11::uuid[])"
+)
+_SIGNAL_EACH = (
+    "select ordinal, job_id, created, error from headway.signal_each($1::uuid[], $2::text[], $3::json[], $4::uuid[],"
+    " $5::text[], $6::text[], $7::uuid[], $8::text[])"
 )
 _RUN = (
     "select headway.run_trigger("
@@ -118,13 +123,11 @@ class FireVerbs:
             )
             if not rows:
                 return []
-            verdicts = yield from _judge_keys(
-                [
-                    (ordinal, planned[ordinal - 1][1], same_id, dedupes)
-                    for _, ordinal, same_id, dedupes in rows
-                    if ordinal
-                ]
-            )
+            standing = [
+                (ordinal, planned[ordinal - 1][1], same_id, dedupes) for _, ordinal, same_id, dedupes in rows if ordinal
+            ]
+            verdicts = yield from _judge_keys([each for each in standing if each[1].signal is None])
+            verdicts |= yield from _send([(each[0], each[1].signal) for each in standing if each[1].signal is not None])
             left = {handling.event_id for handling in once if handling.left}
             handled = {str(event_id) for event_id, *_ in rows} - left
             return (yield from _record(planned, verdicts, handled=sorted(handled)))
@@ -223,7 +226,16 @@ def _key(fire: NewFire) -> Hashable:
     return fire.trigger_id, fire.nominal_at
 
 
-_Verdicts = dict[int, tuple[FireStatus, str | None]]  # by the fire's ordinal: what becomes of it, and its job
+class _Verdict(NamedTuple):
+    """What becomes of a fire."""
+
+    status: FireStatus
+    job_id: str | None = None
+    error: str | None = None
+
+
+_Verdicts = dict[int, _Verdict]
+"""By the fire's ordinal."""
 
 
 def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps[_Verdicts]:
@@ -240,16 +252,16 @@ def _judge_overlap(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> St
         for each in todo:
             ordinal, fire, _, skips = each
             if fire.job is None:
-                verdicts[ordinal] = ("skipped" if fire.skipped else "failed", None)
+                verdicts[ordinal] = _Verdict("skipped" if fire.skipped else "failed", error=fire.error)
             elif fire.trigger_id in busy:
-                verdicts[ordinal] = ("skipped", busy[fire.trigger_id])
+                verdicts[ordinal] = _Verdict("skipped", busy[fire.trigger_id])
             elif skips and any(fire.trigger_id == before.trigger_id for _, before, _, _ in now):
                 later.append(each)
             else:
                 now.append((ordinal, fire, fire.job, skips))
         enqueued = yield from enqueue([job for _, _, job, _ in now])
         for (ordinal, fire, _, skips), job in zip(now, enqueued, strict=True):
-            verdicts[ordinal] = ("enqueued" if job.created else "deduped", job.id)
+            verdicts[ordinal] = _Verdict("enqueued" if job.created else "deduped", job.id)
             if skips and job.created and job.status in UNFINISHED:
                 busy[fire.trigger_id] = job.id
         todo = later
@@ -272,11 +284,11 @@ def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps
             ordinal, fire, same_id, dedupes = each
             key = (fire.trigger_id, fire.dedupe_key) if dedupes and fire.dedupe_key is not None else None
             if fire.job is None:
-                verdicts[ordinal] = ("skipped" if fire.error is None else "failed", None)
+                verdicts[ordinal] = _Verdict("skipped" if fire.error is None else "failed", error=fire.error)
             elif same_id is not None:
-                verdicts[ordinal] = ("deduped", str(same_id))
+                verdicts[ordinal] = _Verdict("deduped", str(same_id))
             elif key is not None and key in made:
-                verdicts[ordinal] = ("deduped", made[key])
+                verdicts[ordinal] = _Verdict("deduped", made[key])
             elif key is not None and key in asked:
                 later.append(each)
             else:
@@ -284,10 +296,26 @@ def _judge_keys(fires: Sequence[tuple[int, NewFire, str | None, bool]]) -> Steps
                 asked |= {key} if key is not None else set()
         enqueued = yield from enqueue([job for _, job, _ in now])
         for (ordinal, _, key), job in zip(now, enqueued, strict=True):
-            verdicts[ordinal] = ("enqueued" if job.created else "deduped", job.id)
+            verdicts[ordinal] = _Verdict("enqueued" if job.created else "deduped", job.id)
             if key is not None and job.created:
                 made[key] = job.id
         todo = later
+    return verdicts
+
+
+def _send(signals: Sequence[tuple[int, NewSignal]]) -> Steps[_Verdicts]:
+    """Send the signals of events' fires; that nobody is there to get one is noted, and no fault of the event's."""
+    if not signals:
+        return {}
+    check_signals([signal for _, signal in signals])
+    columns = [
+        [getattr(signal, name) for _, signal in signals]
+        for name in ("id", "name", "payload", "job_id", "kind", "unique_key", "tenant_id", "dedup_key")
+    ]
+    verdicts: _Verdicts = {}
+    for place, job_id, created, error in (yield Statement(_SIGNAL_EACH, columns)):
+        status: FireStatus = "undelivered" if error is not None else "signaled" if created else "deduped"
+        verdicts[signals[place - 1][0]] = _Verdict(status, None if job_id is None else str(job_id), error)
     return verdicts
 
 
@@ -299,18 +327,18 @@ def _record(
     handled: Sequence[str] = (),
 ) -> Steps[list[Fire]]:
     """Write the fires that have a verdict, in order, and what it means for their triggers and events."""
-    written = [(*planned[ordinal - 1], *verdict) for ordinal, verdict in sorted(verdicts.items())]
+    written = [(*planned[ordinal - 1], verdict) for ordinal, verdict in sorted(verdicts.items())]
     rows = yield Statement(
         _RECORD,
         [
-            [fire.id for _, fire, _, _ in written],
-            [fire.trigger_id for _, fire, _, _ in written],
-            [status for _, _, status, _ in written],
-            [job_id for _, _, _, job_id in written],
-            [fire.error if status == "failed" or fire.skipped else None for _, fire, status, _ in written],
-            [fire.nominal_at for _, fire, _, _ in written],
-            [event_id for event_id, _, _, _ in written],
-            [fire.dedupe_key for _, fire, _, _ in written],
+            [fire.id for _, fire, _ in written],
+            [fire.trigger_id for _, fire, _ in written],
+            [verdict.status for _, _, verdict in written],
+            [verdict.job_id for _, _, verdict in written],
+            [verdict.error for _, _, verdict in written],
+            [fire.nominal_at for _, fire, _ in written],
+            [event_id for event_id, _, _ in written],
+            [fire.dedupe_key for _, fire, _ in written],
             [firing.trigger_id for firing in scheduled],
             [firing.next_fire_at for firing in scheduled],
             list(handled) or None,

@@ -146,9 +146,41 @@ begin
 end
 $$;
 
+-- Send the signals of events' fires, each by itself: one that nobody is there to get does not stop the others. Gives for
+-- each its ordinal in the call (from 1) and the job that got it, and whether this call stored it; or why it was not sent.
+-- Otherwise as signal_many.
+create function headway.signal_each(
+  p_ids uuid[], p_names text[], p_payloads json[], p_jobs uuid[], p_kinds text[], p_unique_keys text[], p_tenants uuid[],
+  p_dedup_keys text[]
+) returns table (ordinal bigint, job_id uuid, created boolean, error text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_at integer;
+begin
+  for v_at in 1 .. coalesce(cardinality(p_ids), 0) loop
+    ordinal := v_at;
+    job_id := null;
+    created := false;
+    error := null;
+    begin
+      select s.job_id, s.created
+        into job_id, created
+        from headway.signal_many(
+               p_ids[v_at:v_at], p_names[v_at:v_at], p_payloads[v_at:v_at], p_jobs[v_at:v_at], p_kinds[v_at:v_at],
+               p_unique_keys[v_at:v_at], p_tenants[v_at:v_at], p_dedup_keys[v_at:v_at], p_checked => true) s;
+    exception when sqlstate 'HW003' or sqlstate 'HW006' then
+      error := sqlerrm;
+    end;
+    return next;
+  end loop;
+end
+$$;
+
 -- The last step: write these fires, and what they mean for their triggers, whose rows this transaction has locked; when
 -- schedules are due again (p_scheduled, p_next); and that events were handled (p_handled), or failed, if one of all
--- their fires did. Gives the fires in call order. A fire that enqueued a job sets last_fired_at and last_job_id and
+-- their fires did. Gives the fires in call order. A fire that enqueued a job or sent a signal sets last_fired_at and last_job_id and
 -- clears the trigger's error; one that failed sets the error. Raises HW004 (a time out of range).
 create function headway.record_fires(
   p_ids uuid[],
@@ -191,17 +223,19 @@ begin
   update headway.triggers t
      set last_fired_at = coalesce(w.at, t.last_fired_at),
          last_job_id = coalesce(w.job_id, t.last_job_id),
-         error = case w.status when 'enqueued' then null when 'failed' then w.error else t.error end,
+         error = case w.status when 'failed' then w.error when 'made' then null else t.error end,
          next_fire_at = case when w.scheduled then w.next else t.next_fire_at end
     from (select coalesce(s.id, f.trigger_id) as id, s.id is not null as scheduled, s.next, f.at, f.job_id, f.status, f.error
             from unnest(p_scheduled, p_next) as s (id, next)
             full join (
               select u.trigger_id,
                      (array_agg(coalesce(u.nominal_at, v_now) order by u.ordinal desc)
-                        filter (where u.status = 'enqueued'))[1] as at,
-                     (array_agg(u.job_id order by u.ordinal desc) filter (where u.status = 'enqueued'))[1] as job_id,
-                     (array_agg(u.status order by u.ordinal desc) filter (where u.status in ('enqueued', 'failed')))[1] as status,
-                     (array_agg(u.error order by u.ordinal desc) filter (where u.status in ('enqueued', 'failed')))[1] as error
+                        filter (where u.status in ('enqueued', 'signaled')))[1] as at,
+                     (array_agg(u.job_id order by u.ordinal desc) filter (where u.status in ('enqueued', 'signaled')))[1] as job_id,
+                     (array_agg(case u.status when 'failed' then 'failed' else 'made' end order by u.ordinal desc)
+                        filter (where u.status in ('enqueued', 'signaled', 'failed')))[1] as status,
+                     (array_agg(u.error order by u.ordinal desc)
+                        filter (where u.status in ('enqueued', 'signaled', 'failed')))[1] as error
                 from unnest(p_triggers, p_statuses, p_jobs, p_errors, p_nominal_at) with ordinality
                      as u (trigger_id, status, job_id, error, nominal_at, ordinal)
                where u.trigger_id is not null

@@ -13,8 +13,8 @@ TRIGGER_COLUMNS = """
        t.id, t.tenant_id, coalesce(n.slug, t.tenant_id::text), t.type, t.name, t.kind, t.template_id, m.kind,
        t.payload::text, t.options::text, t.description, t.enabled, t.origin, t.created_by, t.created_at, t.updated_at,
        t.declared_at, t.revision, t.cron, t.every_ms, t.tz, t.catch_up, t.catch_up_window_ms, t.overlap, t.jitter_ms,
-       t.start_at, t.end_at, t.next_fire_at, t.event, t."when"::text, t.dedupe_window_ms, t.dedupe_key, t.last_fired_at,
-       t.last_job_id, t.error
+       t.start_at, t.end_at, t.next_fire_at, t.event, t."when"::text, t.dedupe_window_ms, t.dedupe_key, t.signal,
+       t.signal_to, t.last_fired_at, t.last_job_id, t.error
 """
 _TRIGGERS = f"""
 select {TRIGGER_COLUMNS}

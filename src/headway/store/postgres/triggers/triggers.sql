@@ -160,6 +160,8 @@ begin
            "when" = v_new."when",
            dedupe_window_ms = v_new.dedupe_window_ms,
            dedupe_key = v_new.dedupe_key,
+           signal = v_new.signal,
+           signal_to = v_new.signal_to,
            error = null,
            revision = t.revision + 1,
            updated_at = v_now
@@ -210,7 +212,7 @@ as $$
               when 'json' then 'payload, options, when, enqueuer_may and policy must be JSON objects'
               when 'numbers' then 'a number is out of its range (every_ms: 1000 to 3162240000000)'
               when 'times' then 'start_at, end_at and next_fire_at must be from 1970-01-01 to 9000-01-01'
-              when 'makes' then 'give exactly one of kind and template'
+              when 'makes' then 'give exactly one of kind, template and, for an event, signal with signal_to'
               when 'fires' then 'give a schedule exactly one of cron and every, and an event trigger an event'
               else p_message
             end

@@ -45,15 +45,8 @@ class SignalVerbs(Verbs):
         def steps() -> Steps[list[Sent]]:
             if not signals:
                 return []
-            check_signals(signals)
             yield Statement(_SQL["lock"])
-            now = self._clock.now()
-            targets = yield from _targets(signals)
-            if any(map(_reads_nothing, targets)):
-                yield from _check_repeats(signals, targets)
-            created = yield from _put(signals, targets, now)
-            yield from _wake(signals, targets, created, now)
-            return (yield from _answers(signals, targets, created))
+            return (yield from send_signals(signals, self._clock.now()))
 
         return SqliteOp(steps, writes=True)
 
@@ -63,6 +56,18 @@ class SignalVerbs(Verbs):
             return [to_signal(row) for row in rows]
 
         return SqliteOp(steps, writes=False)
+
+
+def send_signals(signals: Sequence[NewSignal], now: int) -> Steps[list[Sent]]:
+    """Put them into inboxes and wake who awaits them, under the write lock; what it raises, it raises before it has
+    written anything."""
+    check_signals(signals)
+    targets = yield from _targets(signals)
+    if any(map(_reads_nothing, targets)):
+        yield from _check_repeats(signals, targets)
+    created = yield from _put(signals, targets, now)
+    yield from _wake(signals, targets, created, now)
+    return (yield from _answers(signals, targets, created))
 
 
 def _targets(signals: Sequence[NewSignal]) -> Steps[list[_Target]]:

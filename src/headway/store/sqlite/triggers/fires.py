@@ -8,15 +8,18 @@ from datetime import datetime
 import msgspec
 
 from headway.clock import from_micros, to_micros
+from headway.errors import NotAllowed, NotFound
 from headway.model import refusals
 from headway.model.checks import check_fires, check_firings
-from headway.model.trigger import Fire, FireStatus, Firing, Handling, NewFire
+from headway.model.signal import NewSignal
+from headway.model.trigger import MADE, Fire, FireStatus, Firing, Handling, NewFire
 from headway.store.ops import Batch, Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_fire
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.enqueue import enqueue_jobs
+from headway.store.sqlite.machines.signals import send_signals
 
 _SQL = statements("triggers/fires")
 _AFTER_EVERY_ID = "g"
@@ -218,6 +221,8 @@ def _fire_alone(fire: NewFire, trigger: _Firer, now: int) -> Steps[list[Fire]]:
 
 def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
     """Fire for an event, unless the trigger skips it or made a job by the same dedupe key within its window."""
+    if fire.signal is not None:
+        return (yield from _send(fire, fire.signal, trigger, event_id, now))
     if fire.job is None and fire.error is None:
         return (yield from _write(fire, trigger, now, "skipped", None, event_id=event_id))
     if fire.job is not None and fire.dedupe_key is not None:
@@ -227,6 +232,17 @@ def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps
             return (yield from _write(fire, trigger, now, "deduped", rows[0][0], event_id=event_id))
     (written,) = yield from _fire([fire], trigger, now, event_id)
     return written
+
+
+def _send(fire: NewFire, signal: NewSignal, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
+    """Send the signal of an event; that nobody is there to get it is noted, and no fault of the event's."""
+    try:
+        (sent,) = yield from send_signals([signal], now)
+    except (NotFound, NotAllowed) as error:
+        noted = msgspec.structs.replace(fire, error=str(error))
+        return (yield from _write(noted, trigger, now, "undelivered", None, event_id=event_id))
+    status: FireStatus = "signaled" if sent.created else "deduped"
+    return (yield from _write(fire, trigger, now, status, sent.job_id, event_id=event_id))
 
 
 def _fire(fires: Sequence[NewFire], trigger: _Firer, now: int, event_id: str | None = None) -> Steps[list[Fire]]:
@@ -249,7 +265,7 @@ def _write(
     fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
 ) -> Steps[Fire]:
     written = yield from _put(fire, trigger, now, status, job_id, event_id=event_id)
-    if status == "enqueued":
+    if status in MADE:
         at = now if fire.nominal_at is None else to_micros(fire.nominal_at)
         yield Statement(_SQL["note_made"], (trigger.id, at, job_id))
     elif status == "failed":
@@ -261,7 +277,7 @@ def _put(
     fire: NewFire, trigger: _Firer, now: int, status: FireStatus, job_id: str | None, *, event_id: str | None = None
 ) -> Steps[Fire]:
     nominal = None if fire.nominal_at is None else to_micros(fire.nominal_at)
-    error = fire.error if status == "failed" or fire.skipped else None
+    error = fire.error if status in ("failed", "undelivered") or fire.skipped else None
     row = (fire.id, trigger.id, trigger.tenant_id, nominal, event_id, now, status, job_id, error)
     yield Statement(_SQL["put"], (*row, fire.dedupe_key))
     return to_fire(row)

@@ -522,6 +522,8 @@ create table headway.triggers (
   overlap text collate "C" not null default 'allow',
   event text collate "C",
   dedupe_key text,
+  signal text collate "C",
+  signal_to text,
   description text not null default '',
   created_by text,
   error text,
@@ -532,7 +534,11 @@ create table headway.triggers (
   constraint triggers_origin check (origin in ('code', 'stored')),
   constraint triggers_catch_up check (catch_up in ('none', 'latest', 'all')),
   constraint triggers_overlap check (overlap in ('allow', 'skip')),
-  constraint triggers_makes check (num_nonnulls(kind, template_id) = 1),
+  constraint triggers_makes check (
+    num_nonnulls(kind, template_id, signal) = 1
+    and (signal is null) = (signal_to is null)
+    and (signal is null or type = 'event')
+  ),
   constraint triggers_fires check (
     case type when 'schedule' then num_nonnulls(cron, every_ms) = 1 else event is not null end
   ),
@@ -541,6 +547,7 @@ create table headway.triggers (
     name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
     and kind ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
     and event ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
+    and signal ~ '^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$'
   ),
   constraint triggers_json check (
     json_typeof(payload) = 'object' and json_typeof(options) = 'object' and json_typeof("when") = 'object'
@@ -581,7 +588,7 @@ create table headway.fires (
   status text collate "C" not null,
   dedupe_key text collate "C",
   error text,
-  constraint fires_status check (status in ('enqueued', 'skipped', 'deduped', 'failed')),
+  constraint fires_status check (status in ('enqueued', 'signaled', 'undelivered', 'skipped', 'deduped', 'failed')),
   constraint fires_times check (nominal_at between '1970-01-01 00:00:00+00' and '9000-01-01 00:00:00+00')
 ) with (
   autovacuum_vacuum_scale_factor = 0.02,
