@@ -10,17 +10,16 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import Any, Protocol, TextIO
-
-import structlog
-from structlog.stdlib import BoundLogger, ProcessorFormatter
-from structlog.typing import EventDict, Processor, WrappedLogger
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from headway.printable import printable, printable_line
 from headway.secrets import REDACTED, Known, is_secret_name, process, redact
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
 
 
 class Described(Protocol):
@@ -39,28 +38,44 @@ _OUR_OWN = frozenset({"tenant_id", "job_id", "attempt", "worker_id", "timestamp"
 _PLAIN = (int, float, bool, type(None))
 
 
-def get_logger(name: str) -> BoundLogger:
-    """A logger that takes `event, key=value, …` and works with any logging configuration, or none. Secrets are masked
-    before any formatter sees them."""
-    inner = logging.getLogger(name)
-    inner.addFilter(_redact_traceback)
-    logger: BoundLogger = structlog.wrap_logger(
-        inner,
-        processors=[structlog.stdlib.filter_by_level, _merge_job, _redact, _to_record],
-        wrapper_class=_Harmless,
-    )
-    return logger
+class Logger:
+    """Takes `event, key=value, …` and works with any logging configuration, or none. Secrets are masked before any
+    formatter sees them."""
 
+    def __init__(self, name: str) -> None:
+        self._inner = logging.getLogger(name)
+        self._inner.addFilter(_redact_traceback)
 
-class _Harmless(BoundLogger):
-    """Logging never fails the caller: an application's handler that raises loses its line, and nothing else."""
+    def is_enabled_for(self, level: int) -> bool:
+        return self._inner.isEnabledFor(level)
 
-    def _proxy_to_logger(self, method_name: str, event: str | None = None, *event_args: str, **event_kw: Any) -> Any:
+    def debug(self, event: str, **fields: Any) -> None:
+        self._log(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self._log(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self._log(logging.WARNING, event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._log(logging.ERROR, event, fields)
+
+    def _log(self, level: int, event: str, fields: dict[str, Any]) -> None:
+        """Logging never fails the caller: an application's handler that raises loses its line, and nothing else."""
         try:
-            return super()._proxy_to_logger(method_name, event, *event_args, **event_kw)
+            if self._inner.isEnabledFor(level):
+                exc_info = fields.pop("exc_info", None)
+                shown = _redact(_merge_job({**fields, "event": event}))
+                # the text for programs that configured nothing, the fields for formatters that can use them
+                self._inner.log(level, _text(shown), exc_info=exc_info, extra={"headway": shown}, stacklevel=3)
         except Exception:
             if logging.raiseExceptions and _complains():
                 _complain()
+
+
+def get_logger(name: str) -> Logger:
+    return Logger(name)
 
 
 def _complain() -> None:
@@ -71,26 +86,37 @@ def _complain() -> None:
 
 def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
     """Configure the process's logging, stdlib and structlog alike; `json=None`: JSON unless this is a terminal."""
+    # with rich and pygments, which it imports, structlog takes a third of a program's start: only workers need it
+    import structlog
+    from structlog import dev, processors, stdlib
+    from structlog.stdlib import ProcessorFormatter
+
     stream = stream or sys.stderr
     terminal = stream.isatty()
     as_json = not terminal if json is None else json
     # the processors that our loggers (`_unpack`), other stdlib loggers and structlog's loggers share
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
-        _merge_job,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json, key="timestamp"),
+        _processor(_merge_job),
+        stdlib.add_log_level,
+        processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json, key="timestamp"),
     ]
     last: list[Processor] = (
-        [structlog.processors.format_exc_info, _redact, structlog.processors.JSONRenderer()]
+        [processors.format_exc_info, _processor(_redact), processors.JSONRenderer()]
         if as_json
-        # a plain traceback: a pretty one shows local variables, and would split a secret with color codes
-        else [_shorten, structlog.processors.format_exc_info, _redact, _printable, _console(colors=terminal)]
+        else [
+            _processor(_shorten),
+            processors.format_exc_info,
+            _processor(_redact),
+            _processor(_printable),
+            # a plain traceback: a pretty one shows local variables, and would split a secret with color codes
+            dev.ConsoleRenderer(colors=terminal, exception_formatter=dev.plain_traceback),
+        ]
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
         ProcessorFormatter(
-            foreign_pre_chain=[_unpack, structlog.stdlib.add_logger_name, *shared],
+            foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
             processors=[ProcessorFormatter.remove_processors_meta, *last],
         )
     )
@@ -99,16 +125,25 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
     root.setLevel(level.upper())
     structlog.configure(
         processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.PositionalArgumentsFormatter(),
+            stdlib.filter_by_level,
+            stdlib.add_logger_name,
+            stdlib.PositionalArgumentsFormatter(),
             *shared,
             ProcessorFormatter.wrap_for_formatter,
         ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=BoundLogger,
+        logger_factory=stdlib.LoggerFactory(),
+        wrapper_class=stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _processor(change: Callable[[EventDict], EventDict]) -> Processor:
+    """A change of a line's fields as structlog calls it: with a logger and the name of its method too."""
+
+    def process(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return change(event)
+
+    return process
 
 
 def known() -> Known:
@@ -135,7 +170,7 @@ class Seldom:
 _complains = Seldom(60)
 
 
-def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _merge_job(event: EventDict) -> EventDict:
     current = job.get()
     if current is not None:
         for key, value in current.log_fields().items():
@@ -144,7 +179,7 @@ def _merge_job(_logger: WrappedLogger, _method: str, event: EventDict) -> EventD
     return event
 
 
-def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _printable(event: EventDict) -> EventDict:
     """For a terminal: a job's text must not control it, nor pass for a line of ours."""
     for key, value in event.items():
         if isinstance(value, str):
@@ -158,11 +193,7 @@ def _indented(text: str) -> str:
     return printable(text).replace("\n", "\n    ")
 
 
-def _console(colors: bool) -> structlog.dev.ConsoleRenderer:
-    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
-
-
-def _redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _redact(event: EventDict) -> EventDict:
     """Mask secrets in every value of the line; a value whose name is that of a secret is masked whole."""
     hidden = known()
     for key, value in event.items():
@@ -207,17 +238,14 @@ def _redact_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _to_record(_logger: WrappedLogger, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, Any]]:
-    """Text for programs that configured nothing, and the fields themselves for those that can use them."""
-    exc_info = event.pop("exc_info", None)
-    fields = dict(event)
-    text = _indented(str(event.pop("event")))
-    if event:
-        text += "  " + " ".join(f"{key}={printable_line(str(value))}" for key, value in event.items())
-    return (text,), {"exc_info": exc_info, "extra": {"headway": fields}}
+def _text(event: EventDict) -> str:
+    """The line for programs that configured nothing."""
+    text = _indented(str(event["event"]))
+    fields = " ".join(f"{key}={printable_line(str(value))}" for key, value in event.items() if key != "event")
+    return f"{text}  {fields}" if fields else text
 
 
-def _unpack(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _unpack(event: EventDict) -> EventDict:
     record: logging.LogRecord = event["_record"]
     event.update(getattr(record, "headway", {}))
     if record.exc_text and not record.exc_info:
@@ -225,7 +253,7 @@ def _unpack(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict
     return event
 
 
-def _shorten(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+def _shorten(event: EventDict) -> EventDict:
     for key in _ON_A_TERMINAL_TOO_MUCH:
         event.pop(key, None)
     return event

@@ -112,7 +112,7 @@ def test_worker_logs_show_escapes(log: io.StringIO) -> None:
     try:
         raise ValueError(BAD)
     except ValueError:
-        logger.exception("failed")
+        logger.error("failed", exc_info=True)
     assert not _unsafe(log.getvalue())
     assert "\n12:00:00 [info] forged" not in log.getvalue()
     assert "forged" in log.getvalue()

@@ -79,11 +79,11 @@ def test_a_traceback_without_secrets_reaches_handlers_as_an_error(caplog: pytest
     try:
         raise ValueError("harmless")
     except ValueError:
-        log.exception("first")
+        log.error("first", exc_info=True)
     try:
         raise ValueError(BY_NAME)
     except ValueError:
-        log.exception("second")
+        log.error("second", exc_info=True)
     first, second = caplog.records
     assert first.exc_info is not None
     assert second.exc_info is None

@@ -178,7 +178,7 @@ def test_results_logs_and_notes_tell_no_secrets(harness: WorkerHarness, log: io.
         try:
             raise ValueError(password)
         except ValueError:
-            logs.get_logger("headway.job").exception("exception-marker")
+            logs.get_logger("headway.job").error("exception-marker", exc_info=True)
         return {"kept": "result-marker"}
 
     (job_id,) = harness.enqueue(talks.build_from({"password": _reference(), "pin": _reference("PLANTED_PIN")}))

@@ -298,7 +298,7 @@ class Settler:
         return [] if lost else [(claim, replaced, None)]
 
     def _count_written(self, written: list[Entry]) -> None:
-        verbose = log.isEnabledFor(logging.DEBUG)
+        verbose = log.is_enabled_for(logging.DEBUG)
         listened = self._hooks.listens_to_settling
         count = self._summary.count
         free: set[str] = set()  # queues where this may have set jobs free
