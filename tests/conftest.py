@@ -19,6 +19,7 @@ import pytest
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
 from tests import sizes_and_seeds
+from tests.compiled_tests import compile_for_workers
 from tests.postgres_databases import Databases, ReusedDatabases
 from tests.sizes_and_seeds import RandomWalk
 
@@ -62,6 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         spread += waiting[taken:due]
         taken = due
     items[:] = spread + waiting[taken:]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    compile_for_workers(session.config)
 
 
 @pytest.fixture(scope="session")
