@@ -174,7 +174,7 @@ class WorkerHarness:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until it is so; the limit is only for a test that fails."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 await asyncio.sleep(0.005)
 
@@ -205,7 +205,7 @@ class WorkerHarness:
 
         async def limited() -> T:
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(180):
                     return await coroutine
             finally:
                 await self.store.leave_loop()

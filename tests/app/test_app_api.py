@@ -43,7 +43,7 @@ def test_a_job_is_enqueued_run_and_its_result_read(app: Headway, welcome: Any, c
     assert (stored.kind, stored.queue, stored.payload) == ("welcome", "mail", {"user_id": 7})
     assert (stored.max_attempts, stored.max_losses, stored.timeout_ms, stored.priority) == (3, 3, 30_000, 100)
     assert drain(app).succeeded == 1
-    assert call(app, "result", job.id, timeout=30) == Outcome("succeeded", "hello 7", None)
+    assert call(app, "result", job.id, timeout=120) == Outcome("succeeded", "hello 7", None)
     assert call(app, "get", UUID(job.id)).result == "hello 7"
 
 

@@ -168,7 +168,7 @@ def test_a_handler_that_blocks_the_event_loop_is_named(
 
     @app.job
     async def blocks() -> bool:
-        return warned.wait(20)  # holds the loop until the warning is there
+        return warned.wait(60)  # holds the loop until the warning is there
 
     listener = Listener()
     logging.getLogger("headway").addHandler(listener)

@@ -424,7 +424,7 @@ def test_a_worker_hears_at_once_of_what_is_emitted_in_its_process(app: Headway, 
 
     async def run() -> None:
         worker = asyncio.create_task(app.arun())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await app.aworkers():
                 await asyncio.sleep(0.01)
             await app.aemit("provider.folder.updated", {"folder": "now"})

@@ -71,7 +71,7 @@ for number in range(1, 5):
             assert app.result(job.id, timeout="50ms").status == "queued"
             if number == 4:
                 app.run(until_idle=True)
-                assert app.result(job.id, timeout=30).value == 4
+                assert app.result(job.id, timeout=120).value == 4
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -83,7 +83,7 @@ codes += [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
 assert codes == [0] * 4, codes
 app.run(until_idle=True)
 assert sorted(job.result for job in app.jobs()) == [0, 1, 2, 3, 4, 10, 20, 30, 40]
-assert app.result(first.id, timeout=30).value == 0
+assert app.result(first.id, timeout=120).value == 0
 app.close()
 print("done")
 """

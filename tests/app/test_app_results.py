@@ -34,7 +34,7 @@ def queries(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tupl
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait until it is so; the limit is only for a test that fails."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -207,12 +207,12 @@ def test_a_worker_here_is_woken_when_a_train_is_resumed(url: str) -> None:
     thread.start()
     try:
         work.enqueue(False)
-        assert started.wait(20)
+        assert started.wait(60)
         app.hold_train("t")
         work.enqueue(True)
         assert not both.wait(0.2)
         app.resume_train("t")
-        assert both.wait(10)
+        assert both.wait(60)
     finally:
         worker.stop()
         thread.join()

@@ -49,7 +49,7 @@ release: list[threading.Event] = []
 
 
 def blocks() -> None:
-    release[0].wait(20)
+    release[0].wait(60)
 
 
 def first(app: Any, job: Any) -> str:

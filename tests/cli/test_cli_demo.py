@@ -16,7 +16,7 @@ def test_the_demo_ends_well_and_its_numbers_are_the_databases(start: Start, tmp_
     import os
 
     process = start("demo", "--json", env={**os.environ, "TMPDIR": str(tmp_path)})
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == 0, err
     told = json.loads(out)
     total = told["total"]

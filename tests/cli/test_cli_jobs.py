@@ -367,7 +367,7 @@ def test_on_a_terminal_bulk_asks_first(
     try:
         process = start("jobs", "cancel", "--kind", "bill", stdin=terminal)
         os.write(controller, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=180)
     finally:
         os.close(controller)
         os.close(terminal)

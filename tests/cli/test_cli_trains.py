@@ -244,7 +244,7 @@ def test_on_a_terminal_clear_asks_first(
     try:
         process = start("trains", "clear", "dest_1", stdin=terminal)
         os.write(controller, f"{answer}\n".encode())
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=180)
     finally:
         os.close(controller)
         os.close(terminal)

@@ -61,25 +61,25 @@ class Bench:
         return Process(Order(**{**order, **changes}), on_start=self.pids.append, on_output=self._heard)
 
     def run(self, *argv: str, **changes: Any) -> Ended:
-        return asyncio.run(asyncio.wait_for(self.process(*argv, **changes).run(), 30))
+        return asyncio.run(asyncio.wait_for(self.process(*argv, **changes).run(), 120))
 
     def script(self, script: str, *arguments: str, **changes: Any) -> Ended:
         return self.run(*python(script, *arguments), **changes)
 
     def cancel(self, *argv: str, when: Callable[[], bool] | None = None, **changes: Any) -> tuple[Process, float]:
-        """Cancel it once it said that it is ready; gives it and how long it took to end, which must not be 20 s."""
+        """Cancel it once it said that it is ready; gives it and how long it took to end, which must not be a minute."""
 
         async def story() -> tuple[Process, float]:
             self.ready = asyncio.Event()
             process = self.process(*argv, **changes)
             task = asyncio.ensure_future(process.run())
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await self.ready.wait()
                 while when is not None and not when():
                     await asyncio.sleep(0.01)
             began = time.monotonic()
             task.cancel()
-            await asyncio.wait({task}, timeout=20)
+            await asyncio.wait({task}, timeout=60)
             assert task.cancelled()
             return process, time.monotonic() - began
 

@@ -178,7 +178,7 @@ class Dispatcher:
                     self._alone()
             if self._committed and self._random.random() < 0.4:
                 # its train may be empty then, and many reach for the seat
-                app.result(self._committed[-1].id, timeout=60)
+                app.result(self._committed[-1].id, timeout=180)
 
     def _alone(self, train: str | None = None) -> None:
         jobs = self._cars(train)
@@ -271,7 +271,7 @@ class Dispatcher:
 def reserve(queue: str, expires: str) -> None:
     """Have the queue to oneself again and again, and say in the ledger from when to when no other may begin there."""
     for number in count():
-        with app.reserve(queue, expires=expires, timeout=60) as reserved:
+        with app.reserve(queue, expires=expires, timeout=180) as reserved:
             note("reserved", reserved.id)
             if number % 2:
                 app.run_now(job(f"inside/{os.getpid()}.{number}", ms=3, queue=queue))

@@ -26,7 +26,7 @@ BRISK = {
 }
 
 
-def until(condition: Callable[[], Any], what: str, within: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], what: str, within: float = 180.0) -> Any:
     """Wait for it and give what it gives; the limit is only for a test that fails."""
     limit = time.monotonic() + within
     while not (found := condition()):
@@ -57,7 +57,7 @@ class Process:
         self._program.kill()
         self._program.wait()
 
-    def ended(self, within: float = 60.0) -> int:
+    def ended(self, within: float = 180.0) -> int:
         """Its exit code, once it has ended."""
         try:
             return self._program.wait(within)
@@ -76,7 +76,7 @@ class Process:
                 found.append(fields)
         return found
 
-    def says(self, event: str, *, times: int = 1, within: float = 60.0) -> dict[str, Any]:
+    def says(self, event: str, *, times: int = 1, within: float = 180.0) -> dict[str, Any]:
         """Wait for such a line and give the newest."""
         until(lambda: len(self.lines(event)) >= times or self.code is not None, f"log line {event!r}", within)
         found = self.lines(event)

@@ -72,7 +72,7 @@ def test_a_worker_ends_within_its_grace_while_somebody_holds_the_write_lock(sqli
         other.set_busy_timeout(10_000)  # a worker may be writing this moment
         other.execute("begin immediate")
         worker.signal(signal.SIGTERM)
-        worker.ended(within=30)
+        worker.ended()
         other.execute("rollback")
     assert worker.lines("could not sign off")
 
@@ -86,5 +86,5 @@ def test_a_worker_ends_within_its_grace_while_postgresql_is_frozen(
     with durable_server.frozen():
         time.sleep(0.3)  # so that something is on its way
         worker.signal(signal.SIGTERM)
-        worker.ended(within=40)
+        worker.ended()
     assert worker.lines("could not sign off")

@@ -14,7 +14,6 @@ from tests.crash.ledger import Entry
 from tests.crash.processes import Process, until
 from tests.crash.stored_rows import Row
 
-LEASE_S = 2.0
 WORKERS = 3
 
 
@@ -160,4 +159,4 @@ def _check_stuck(killed: list[Process], attempts: dict[tuple[str, int], Row]) ->
         assert lost, "it was killed in the midst of jobs"
         # two leases on an idle machine: its own, then one in which the heartbeats of the worker that judges it all came
         # in time. On a busy one a late heartbeat starts the second anew, as it should: this is no proof of speed
-        assert max(row["finished_at"] for row in lost) - process.killed_at < 10 * LEASE_S
+        assert max(row["finished_at"] for row in lost) - process.killed_at < 60

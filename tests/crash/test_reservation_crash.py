@@ -21,7 +21,7 @@ EXPIRES_S = 1.0
 def test_a_killed_run_now_leaves_a_lost_attempt_and_a_free_queue(site: CrashSite) -> None:
     app, fleet, ledger, rows = site.app, site.fleet, site.ledger, site.rows
     fleet.worker(app="ordered_jobs", queues="main").started()
-    victim = fleet.script("run_now", "main", "inside/1", f"{EXPIRES_S}s", program="ordered_jobs")
+    victim = fleet.script("run_now", "main", "inside/1", "3s", program="ordered_jobs")
     until(lambda: ledger.of("start"), "it runs")
     waits = app.enqueue(job("outside/1")).id
     victim.kill()

@@ -34,7 +34,7 @@ def test_a_stale_worker_writes_nothing(site: CrashSite) -> None:
     stale.signal(signal.SIGCONT)
     again = stale.says("starting over under a new id")
     hello = app.enqueue(work.using(queue="own").build()).id
-    assert app.result(hello, timeout=60).status == "succeeded"
+    assert app.result(hello, timeout=180).status == "succeeded"
     assert rows.of([*ids, retry]) == before
     assert rows.attempts()[hello, 1]["worker_id"] == again["worker_id"] != again["before"]
 
@@ -60,14 +60,14 @@ def test_a_newcomer_waits_a_lease_before_it_takes_from_the_living(site: CrashSit
     _suspend(worker, site)
     (suspended,) = app.workers()
     until(lambda: suspended.lease_expires_at < datetime.now(UTC), "its lease is over")
-    newcomer = fleet.worker(queues="own").started()
+    newcomer = fleet.worker(queues="own", lease="60s").started()  # its own lease is the one that it waits
     hello = app.enqueue(work.using(queue="own").build()).id
-    assert app.result(hello, timeout=60).status == "succeeded"
+    assert app.result(hello, timeout=180).status == "succeeded"
     worker.signal(signal.SIGCONT)
     until(lambda: min(each.lease_expires_at for each in app.workers()) > datetime.now(UTC), "it beats again")
     assert {each.id for each in app.workers()} == {suspended.id, newcomer.worker_ids[0]}
     fleet.open_gate("end")
-    assert app.result(job, timeout=60).status == "succeeded"
+    assert app.result(job, timeout=180).status == "succeeded"
     assert (rows.jobs()[job]["fence"], rows.jobs()[job]["losses"]) == (1, 0)
 
 

@@ -65,7 +65,7 @@ def session(store: Any) -> Iterator[Callable[..., Session]]:
 
 
 @contextmanager
-def _patience(what: str, seconds: float = 10) -> Iterator[Callable[[], None]]:
+def _patience(what: str, seconds: float = 60) -> Iterator[Callable[[], None]]:
     end = time.monotonic() + seconds
 
     def pause() -> None:

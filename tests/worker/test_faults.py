@@ -289,9 +289,9 @@ def test_a_worker_reaps_only_after_one_lease_within_reach_of_the_database(harnes
         (worker,) = harness.store.run(harness.store.ops.workers())
         return worker.started_at
 
-    began, _ = harness.while_working(harness.worker(settings={"lease_ms": 400}), story)
+    began, _ = harness.while_working(harness.worker(settings={"lease_ms": 1_500}), story)
     lost = harness.attempts(job_id)[0]
-    assert (lost.status, lost.finished_at is not None and lost.finished_at >= began + timedelta(seconds=0.4)) == (
+    assert (lost.status, lost.finished_at is not None and lost.finished_at >= began + timedelta(seconds=1.5)) == (
         "lost",
         True,
     )

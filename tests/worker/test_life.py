@@ -163,7 +163,7 @@ def test_a_sync_handler_sees_that_it_was_canceled(harness: WorkerHarness) -> Non
 
     async def story() -> None:
         (job_id,) = harness.enqueue(patient.build())
-        await asyncio.to_thread(started.wait, 20)
+        await asyncio.to_thread(started.wait, 60)
         harness.store.run(harness.store.ops.cancel([job_id], tenant_id=None, reason=None, actor=None))
         await harness.until_status(job_id, "canceled")
 

@@ -42,7 +42,7 @@ def test_a_machine_asked_to_cancel_while_it_runs_goes_no_further(harness: Worker
         @step
         def start(self, ctx: Context) -> Outcomes:
             began.set()
-            assert asked.wait(10)
+            assert asked.wait(60)
             return outcome  # type: ignore[no-any-return]
 
         @step

@@ -27,7 +27,7 @@ def by_hand(store: Any, sql: str, *params: Any) -> None:
             conn.execute(sql.replace("?", "%s").replace(" jobs", " headway.jobs"), params)
     else:
         conn = apsw.Connection(store.path)
-        conn.set_busy_timeout(5_000)
+        conn.set_busy_timeout(10_000)
         conn.execute(sql, params)
         conn.close()
 
@@ -240,7 +240,7 @@ def test_an_errand_whose_lease_was_lost_ends(harness: WorkerHarness) -> None:
         task = asyncio.create_task(worker.run(until_idle=True))
         await begun.wait()
         await harness.store.arun(harness.store.ops.reap([worker.worker_id], limit=10))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await task
 
     harness.run(story())

@@ -61,7 +61,7 @@ print(job.status, job.tries, job.losses, summary.released, flush=True)
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < limit
         time.sleep(0.01)
@@ -89,7 +89,7 @@ def test_a_supervisor_starts_a_crashed_worker_again_and_passes_sigterm_on(tmp_pa
     try:
         _until(lambda: len(_lines(tmp_path / "0")) == 2 and len(_lines(tmp_path / "1")) == 1)
         supervisor.send_signal(signal.SIGTERM)
-        assert supervisor.wait(30) == 0
+        assert supervisor.wait(90) == 0
     finally:
         supervisor.kill()
         supervisor.wait()
@@ -97,7 +97,7 @@ def test_a_supervisor_starts_a_crashed_worker_again_and_passes_sigterm_on(tmp_pa
 
 def test_a_worker_that_cannot_start_ends_the_supervisor_with_its_code(tmp_path: Path) -> None:
     supervisor = _supervise(tmp_path, "raise SystemExit(2)", 2)
-    assert supervisor.wait(30) == 2
+    assert supervisor.wait(90) == 2
 
 
 @pytest.mark.parametrize(("grace_ms", "signals"), [(0, 1), (600_000, 2)])
@@ -114,7 +114,7 @@ def test_a_signal_ends_a_worker_even_if_a_thread_never_does(tmp_path: Path, grac
                 while "waits for running jobs" not in worker.stderr.readline():
                     pass
                 worker.send_signal(signal.SIGTERM)
-            out, err = worker.communicate(timeout=30)
+            out, err = worker.communicate(timeout=90)
             # nobody else may have it while the thread runs
             assert (worker.returncode, out) == (0, "running 0 0 0\n"), err
         finally:

@@ -255,7 +255,7 @@ def test_a_sync_handler_past_its_timeout_is_settled_but_keeps_its_slot(
 
     @harness.job(timeout="20ms", max_attempts=1)
     def stuck() -> None:
-        go_on.wait(20)
+        go_on.wait(60)
 
     @harness.job
     async def waits_for_slot() -> None:

@@ -133,14 +133,14 @@ def _on_every_attempt(harness: WorkerHarness, body: str) -> None:
 
 
 def test_under_a_statement_timeout_outcomes_are_written_in_batches_that_meet_it(pg: WorkerHarness) -> None:
-    _on_every_attempt(pg, "perform pg_catalog.pg_sleep(0.02); return new;")
+    _on_every_attempt(pg, "perform pg_catalog.pg_sleep(0.04); return new;")
 
     @pg.job
     async def works() -> None: ...
 
     ids = pg.enqueue(*(works.build() for _ in range(40)))
     with psycopg.connect(pg.store.url, autocommit=True) as conn:
-        conn.execute(f"alter database {conn.info.dbname} set statement_timeout = '400ms'")
+        conn.execute(f"alter database {conn.info.dbname} set statement_timeout = '1s'")
     pg.store.close()
     assert pg.drain(queues={"default": 40}) == Summary(succeeded=40)
     assert {pg.get(job_id).fence for job_id in ids} == {1}

@@ -20,7 +20,7 @@ from headway.worker import Summary
 from tests.worker.silent_postgres import Wire, wired
 from tests.worker_harness import WorkerHarness
 
-SHORT_MS = 400
+SHORT_MS = 1_500  # longer than an answer takes on a busy machine
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_worker_that_gets_no_answer_at_its_start_can_be_stopped(wire: tuple[Wo
         running = asyncio.create_task(worker.run())
         await harness.until(line.swallowed.is_set)
         worker.stop()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await running
 
     harness.run(story())
@@ -128,7 +128,7 @@ def test_what_may_not_be_repeated_says_that_it_is_not_known(wire: tuple[WorkerHa
     (job_id,) = harness.enqueue(NewJob(id=new_id(), kind="k"))
     harness.cancel(job_id)
     line.swallow("headway.retry(")
-    with pytest.raises(StoreUnavailable, match=r"no answer for 0.4 s. It may have been written or not"):
+    with pytest.raises(StoreUnavailable, match=r"no answer for 1.5 s. It may have been written or not"):
         store.run(store.ops.retry([job_id], tenant_id=None, actor=None))
 
 

@@ -25,7 +25,7 @@ def stopped_while_it_runs(
 ) -> tuple[str, Summary]:
     async def story() -> str:
         (job_id,) = harness.enqueue(kind.build())
-        await asyncio.to_thread(started.wait, 20)
+        await asyncio.to_thread(started.wait, 60)
         return job_id
 
     return harness.while_working(harness.worker(settings=settings), story)
@@ -90,7 +90,7 @@ def test_a_function_that_did_not_look_has_succeeded(harness: WorkerHarness) -> N
     @harness.job
     def works(ctx: Context) -> str:
         assert not ctx.stopping
-        seen.wait(20)
+        seen.wait(60)
         return "all of it"
 
     (job_id,) = harness.enqueue(works.build())
@@ -108,7 +108,7 @@ def test_a_job_whose_thread_still_runs_is_nobody_elses(harness: WorkerHarness, l
         inside.append(1)
         started.set()
         if ctx.fence == 1:
-            go_on.wait(20)
+            go_on.wait(60)
             assert inside == [1], "another execution of the partition ran beside it"
         inside.clear()
 
@@ -155,7 +155,7 @@ def test_a_partition_waits_for_a_function_past_its_timeout(harness: WorkerHarnes
 
     @harness.job(timeout="20ms", max_attempts=1, partition="one")
     def stuck() -> None:
-        go_on.wait(20)
+        go_on.wait(60)
         assert not others.is_set()
 
     @harness.job(partition="one")

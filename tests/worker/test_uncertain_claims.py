@@ -52,7 +52,7 @@ def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later
     async def works() -> None: ...
 
     store = FaultyStore(harness.store)
-    worker = harness.worker(store=store, settings={"pace_ms": 20, "idle_pace_ms": 20, "lease_ms": 300})
+    worker = harness.worker(store=store, settings={"pace_ms": 20, "idle_pace_ms": 20, "lease_ms": 1_000})
 
     async def story() -> str:
         await _ready(harness, worker)
@@ -61,7 +61,7 @@ def test_a_commit_that_comes_after_the_doubt_was_resolved_is_found_a_lease_later
         await harness.until(lambda: worker._fetcher.returned._uncertain > before)
         store.away = False
         await harness.until(lambda: not worker._fetcher.returned.is_uncertain)
-        assert worker._fetcher.returned._check_at < time.monotonic() + 0.4  # five quarters of its lease
+        assert worker._fetcher.returned._check_at < time.monotonic() + 1.3  # five quarters of its lease
         # only now the server gets to it
         job = works.build()
         _claimed_unseen(harness, worker, job)

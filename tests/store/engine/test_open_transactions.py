@@ -251,7 +251,7 @@ def test_claims_go_on_while_an_operator_waits_for_a_row(db, session, until, row,
         until(operator.blocked)
         assert [claim.id for claim in db.claim()] == ids
         assert not asked.done()
-    asked.result(10)
+    asked.result(60)
 
 
 @pytest.mark.parametrize("store", ["postgres"], indirect=True)

@@ -145,7 +145,7 @@ def _connections(url: str) -> int:
 
 def _until_as_before(url: str, before: int) -> None:
     """Backends take a moment to end after their client did."""
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + 60
     while _connections(url) > before and time.monotonic() < limit:
         time.sleep(0.01)
     assert _connections(url) == before

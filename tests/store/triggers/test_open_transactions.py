@@ -129,4 +129,4 @@ def test_a_template_that_is_being_deleted_is_waited_for_by_who_points_at_it(db, 
     until(lambda: creator.blocked() or later.done())
     deleter.commit()
     with pytest.raises(NotFound):
-        later.result(10)
+        later.result(60)

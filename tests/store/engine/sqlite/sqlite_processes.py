@@ -58,7 +58,7 @@ def process(code: str, *args: object, **options: Any) -> subprocess.Popen[str]:
 def wait(*processes: subprocess.Popen[str]) -> list[str]:
     said = []
     for one in processes:
-        out, err = one.communicate(timeout=120)
+        out, err = one.communicate(timeout=300)
         assert one.returncode == 0, err
         said.append(out)
     return said
@@ -103,7 +103,7 @@ class Locked:
         return self
 
     def let_go(self) -> None:
-        self._process.communicate("\n", timeout=60)
+        self._process.communicate("\n", timeout=180)
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()

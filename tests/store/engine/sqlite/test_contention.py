@@ -71,7 +71,7 @@ def test_a_writer_waits_for_another_process(store, path, library):
         waiting.join(0.3)
         assert done == []
         other.let_go()
-        waiting.join(10)
+        waiting.join(60)
     assert len(done) == 1
 
 

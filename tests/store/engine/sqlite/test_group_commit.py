@@ -43,7 +43,7 @@ def test_waiting_ops_share_one_commit_and_one_that_fails_fails_alone(store):
 
     async def main() -> list[Any]:
         writer = store._live.writer
-        assert writer.pause(1)
+        assert writer.pause(60)
         waiting = [asyncio.ensure_future(store.arun(store.ops.enqueue(batch))) for batch in batches]
         await asyncio.sleep(0.05)
         assert not any(one.done() for one in waiting)
@@ -63,12 +63,12 @@ def test_nothing_is_answered_before_its_commit(store):
     done = threading.Event()
     early: list[bool] = []
     commits.before = lambda: early.append(done.wait(0.2))
-    assert store._live.writer.pause(1)
+    assert store._live.writer.pause(60)
     thread = threading.Thread(target=lambda: (enqueue(store), done.set()))
     thread.start()
     time.sleep(0.05)
     store._live.writer.resume()
-    thread.join(10)
+    thread.join(60)
     assert done.is_set()
     assert early == [False]
 
@@ -96,7 +96,7 @@ def test_an_op_that_nobody_awaits_any_more_harms_nobody(store):
 
     async def main() -> None:
         writer = store._live.writer
-        assert writer.pause(1)
+        assert writer.pause(60)
         first = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
         await asyncio.sleep(0.05)  # the writer has taken this one: the next two are a group
         gone = asyncio.ensure_future(store.arun(store.ops.enqueue([job()])))
@@ -104,7 +104,7 @@ def test_an_op_that_nobody_awaits_any_more_harms_nobody(store):
         await asyncio.sleep(0.05)
         gone.cancel()
         writer.resume()
-        assert (await asyncio.wait_for(kept, 10))[0].created
+        assert (await asyncio.wait_for(kept, 60))[0].created
         await first
 
     asyncio.run(main())
@@ -145,7 +145,7 @@ assert sum(store.run(ops.counts(tenant_id=None)).values()) == 1
 
 async def group():
     writer = store._live.writer
-    assert writer.pause(1)
+    assert writer.pause(60)
     small = [[NewJob(id=new_id(), kind="k")] for _ in range(3)]
     waiting = [asyncio.ensure_future(store.arun(ops.enqueue(jobs))) for jobs in (*small, big, small[0])]
     await asyncio.sleep(0.05)
