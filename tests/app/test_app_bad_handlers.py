@@ -100,7 +100,7 @@ def test_a_stop_iteration_keeps_its_name(app: Headway, neighbours: None) -> None
 
 
 def test_sys_exit_is_a_failure_and_the_worker_goes_on(app: Headway, neighbours: None) -> None:
-    @app.job(max_attempts=2)
+    @app.job(max_attempts=2, backoff="1h")
     def leaves() -> None:
         sys.exit("I am done here")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -123,7 +124,7 @@ def test_list_has_next_last_origin_and_what_is_wrong(cli: Cli, either: Headway, 
     assert " 02:30 CE" in rows["welcome"]
     assert " code" in rows["welcome"]
     assert rows["late"].endswith("stored  overdue: no worker fires it")
-    assert "10m 0s ago" in rows["late"]
+    assert re.search(r" 10m \d+s ago ", rows["late"])
     assert rows["quiet"].endswith("paused")
     assert "ms ago  stored" in rows["fine"] or "s ago  stored" in rows["fine"]
     found = cli.json("schedules", "list")
@@ -369,5 +370,5 @@ def test_the_doctor_sees_schedules_that_nobody_fires(cli: Cli, either: Headway) 
     assert "✓ schedules   1 enabled, none overdue" in cli("doctor").stdout
     make_overdue(either, "s", timedelta(minutes=10))
     page = cli("doctor").stdout
-    assert "✗ schedules   s is overdue: its time was 10m 0s ago, and no worker fired it" in page
+    assert re.search(r"✗ schedules   s is overdue: its time was 10m \d+s ago, and no worker fired it", page)
     assert "start a worker; headway schedules show s" in page

@@ -312,7 +312,7 @@ def test_a_timeout_waits_for_the_kill_grace_and_then_is_the_outcome(
     began = time.monotonic()
     job, attempt = run(lite, kind)
     assert time.monotonic() - began >= 3.5
-    assert (job.status, job.error) == ("dead", "timed out after 3s")
+    assert (job.status, job.error) == ("dead", "timed out after 3.0s")
     assert (attempt.status, attempt.exit_code, attempt.stdout_tail) == ("timeout", -signal.SIGKILL, "ready\n")
     assert marked(job.id) == []
 

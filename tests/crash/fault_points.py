@@ -109,11 +109,11 @@ class Points:
     def watch(self) -> None:
         points, run = self, Database.run
 
-        async def watched(reach: Database, op: Op[Any]) -> Any:
+        async def watched(database: Database, op: Op[Any], **options: Any) -> Any:
             name = points._names.pop(id(op), "")
             if name and name != "claim" and name != "promote":
                 points._pass(name, "before")
-            answer = await run(reach, op)
+            answer = await run(database, op, **options)
             if name and (name not in ("claim", "promote") or (answer and getattr(answer, "queued", 1))):
                 if name in ("claim", "promote"):
                     points._counts[name] += 1
