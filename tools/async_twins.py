@@ -44,6 +44,7 @@ SOURCES = (
         "events",
         "triggers",
         "prune",
+        "api_keys",
     ),
 )
 # calls that block wherever they stand, and what to await instead
@@ -67,7 +68,15 @@ ENTRANCES = ("__enter__", "__exit__", "_ensure_known")
 # verbs that look up what their jobs and events name by themselves, in the caller's transaction if need be
 KNOWING = ("enqueue", "emit", "learn")
 # verbs that make a tenant of a new name
-CREATING = ("create_schedule", "ensure_schedule", "create_template", "create_trigger", "hold_train", "limit")
+CREATING = (
+    "create_schedule",
+    "ensure_schedule",
+    "create_template",
+    "create_trigger",
+    "hold_train",
+    "limit",
+    "create_key",
+)
 HEADER = '"""Generated from {source} by tools/async_twins.py: change that, and run this."""'
 
 Function = ast.FunctionDef

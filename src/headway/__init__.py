@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headway.api import asgi
     from headway.app import Headway
     from headway.define import Call, Context, Machine, Registry, step
     from headway.model.cron_words import explain_cron
@@ -42,6 +43,7 @@ __all__ = [
     "Stop",
     "Train",
     "amigrate",
+    "asgi",
     "explain_cron",
     "migrate",
     "step",
@@ -73,6 +75,7 @@ _HOMES = {
     "Stop": "headway.model.outcome",
     "Train": "headway.model.train",
     "amigrate": "headway.store.migrate",
+    "asgi": "headway.api",
     "explain_cron": "headway.model.cron_words",
     "migrate": "headway.store.migrate",
     "step": "headway.define",

@@ -8,12 +8,14 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -56,6 +58,12 @@ def _steps(page: Path, on_postgres: bool) -> list[docs_pages.Block]:
     return steps
 
 
+def _free_port() -> int:
+    """Where this page's server listens: several pages, and a server of the machine's user, may run now."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return int(listener.getsockname()[1])
+
+
 def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
     """Run the blocks in a process of their own; gives what went wrong, or nothing."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
@@ -64,6 +72,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
+        "HEADWAY_PORT": str(_free_port()),
     }
     if url is not None:
         env["HEADWAY_URL"] = url

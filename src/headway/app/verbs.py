@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.app.aio.api_keys import AsyncApiKeyVerbs
 from headway.app.aio.backfill import AsyncBackfillVerbs
 from headway.app.aio.definitions import AsyncDefinitionVerbs
 from headway.app.aio.delete import AsyncDeleteVerbs
@@ -35,5 +36,6 @@ class Verbs(
     AsyncTriggerVerbs,
     AsyncEventVerbs,
     AsyncEnqueueVerbs,
+    AsyncApiKeyVerbs,
 ):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""

@@ -14,10 +14,11 @@ from headway.cli.program.failure import BROKEN_PIPE, report
 
 # the sections of the help; each command is named like its module, and the value is the folder it is in
 _SECTIONS = {
-    "Run": {"demo": "demo", "worker": "fleet", "enqueue": "jobs"},
+    "Run": {"demo": "demo", "worker": "fleet", "serve": "fleet", "enqueue": "jobs"},
     "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order"},
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
     "Kinds": dict.fromkeys(("definitions", "commands"), "kinds"),
+    "Access": {"keys": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
     "Care": {"migrate": "care", "doctor": "doctor", "audit": "care", "prune": "care", "completion": "care"},
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from headway.store.ops.access import Access
 from headway.store.ops.fleet import Fleet
 from headway.store.ops.jobs import Jobs
 from headway.store.ops.machines import Machines
@@ -19,7 +20,7 @@ from headway.store.ops.triggers import Triggers
 __all__ = ["Batch", "Op", "Ops", "Row", "Rows", "Statement", "Steps"]
 
 
-class Ops(Jobs, Order, Machines, Triggers, Fleet, Protocol):
+class Ops(Jobs, Order, Machines, Triggers, Fleet, Access, Protocol):
     """Both stores implement this; `tests/store/` holds them to it."""
 
     def version(self) -> Op[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.store.actors import checks_actors
+from headway.store.postgres.access.keys import KeyVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
@@ -77,5 +78,6 @@ class PostgresOps(
     WorkerVerbs,
     QueueVerbs,
     TenantVerbs,
+    KeyVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""

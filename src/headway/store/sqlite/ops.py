@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.store.actors import checks_actors
+from headway.store.sqlite.access.keys import KeyVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
@@ -75,5 +76,6 @@ class SqliteOps(
     WorkerVerbs,
     QueueVerbs,
     TenantVerbs,
+    KeyVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

@@ -45,6 +45,24 @@ create table headway.retired_slugs (
   retired_at timestamptz not null
 );
 
+-- who may use the HTTP API
+create table headway.api_keys (
+  id text collate "C" primary key,
+  secret_hash bytea not null check (length(secret_hash) = 32), -- SHA-256
+  name text not null,
+  role text not null check (role in ('viewer', 'producer', 'operator', 'admin', 'worker', 'superadmin')),
+  mode text not null check (mode in ('live', 'test')),
+  tenant_id uuid, -- null: every tenant's
+  queues text[] not null default '{}', -- empty: every queue's
+  kinds text[] not null default '{}',
+  created_at timestamptz not null,
+  created_by text,
+  expires_at timestamptz,
+  last_used_at timestamptz,
+  revoked_at timestamptz,
+  revoked_by text
+);
+
 create function headway.keep_slugs() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -644,6 +662,8 @@ as $$
 $$;
 
 alter table headway.tenants enable row level security;
+-- no policy: only the owner's functions read keys
+alter table headway.api_keys enable row level security;
 alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;

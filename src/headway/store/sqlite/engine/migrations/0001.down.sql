@@ -1,5 +1,7 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
+drop table api_keys;
+
 drop table events;
 
 drop table fires;

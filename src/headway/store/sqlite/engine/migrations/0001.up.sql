@@ -735,3 +735,21 @@ where status = 'pending';
 create index events_prune
 on events (status, handled_at)
 where handled_at is not null;
+
+-- who may use the HTTP API
+create table api_keys (
+  id text not null primary key,
+  secret_hash blob not null check (length(secret_hash) = 32), -- SHA-256
+  name text not null,
+  role text not null check (role in ('viewer', 'producer', 'operator', 'admin', 'worker', 'superadmin')),
+  mode text not null check (mode in ('live', 'test')),
+  tenant_id text, -- null: every tenant's
+  queues text not null default '[]', -- empty: every queue's
+  kinds text not null default '[]',
+  created_at integer not null,
+  created_by text,
+  expires_at integer,
+  last_used_at integer,
+  revoked_at integer,
+  revoked_by text
+) strict, without rowid;

@@ -1,0 +1,120 @@
+"""Who asks: finds the key of a request, and what it may see."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections import OrderedDict
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from headway.api.problems import Refused
+from headway.app import Headway
+from headway.app.verbs import Verbs
+from headway.clock import from_micros
+from headway.errors import InvalidJob
+from headway.model.access import ApiKey, Role, StoredKey
+from headway.model.ids import is_id
+from headway.model.key_text import KeyText, read_key
+
+_REMEMBERED_S = 5.0  # a revoked key is refused everywhere after this
+_MOST = 10_000
+_NO_HASH = bytes(32)
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+class Keys:
+    """The keys that were used lately. Looks at the database once in five seconds for each."""
+
+    def __init__(self, app: Headway) -> None:
+        self._app = app
+        self._found: OrderedDict[str, tuple[StoredKey | None, float]] = OrderedDict()
+        self._used: dict[str, datetime] = {}  # what the database does not know yet
+        self._written: dict[str, datetime] = {}
+
+    async def check(self, authorization: str | None) -> ApiKey:
+        """The key of a request; raises `Refused` with 401."""
+        scheme, _, text = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not text:
+            raise Refused(
+                401,
+                "the request names no key",
+                fix="send Authorization: Bearer hw_…; headway keys create makes a key",
+                headers=_CHALLENGE,
+            )
+        given = read_key(text.strip())
+        if given is None:
+            raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
+        stored = await self._stored(given)
+        # an unknown key takes as long as a wrong one
+        same = hmac.compare_digest(given.secret_hash, _NO_HASH if stored is None else stored.secret_hash)
+        now = from_micros(self._app.clock.now())
+        if stored is None or not same or stored.key.mode != given.mode or not stored.key.is_valid(now):
+            raise Refused(401, "this key is unknown, revoked or expired", headers=_CHALLENGE)
+        self._note_use(stored.key, now)
+        return stored.key
+
+    def forget(self, key_id: str) -> None:
+        """Look at the database at its next use."""
+        self._found.pop(key_id, None)
+
+    async def write_uses(self) -> None:
+        """Store when keys were last used: once a minute for each key that was."""
+        used, self._used = self._used, {}
+        if used:
+            await self._app.store.arun(self._app.store.ops.touch_keys(used))
+
+    async def _stored(self, given: KeyText) -> StoredKey | None:
+        found, until = self._found.get(given.id, (None, 0.0))
+        if time.monotonic() < until:
+            return found
+        found = await self._app.store.arun(self._app.store.ops.find_key(given.id))
+        self._found[given.id] = (found, time.monotonic() + _REMEMBERED_S)
+        self._found.move_to_end(given.id)
+        if len(self._found) > _MOST:
+            self._found.popitem(last=False)
+        return found
+
+    def _note_use(self, key: ApiKey, now: datetime) -> None:
+        minute = now.replace(second=0, microsecond=0)
+        last = self._written.get(key.id, key.last_used_at)
+        if last is None or minute - last >= timedelta(minutes=1):
+            self._used[key.id] = self._written[key.id] = minute
+
+
+def check_role(key: ApiKey, roles: tuple[Role, ...]) -> None:
+    if key.role not in roles:
+        raise Refused(
+            403,
+            f"a key of role {key.role} may not do this",
+            fix=f"use a key of role {' or '.join(roles)}",
+        )
+
+
+async def verbs_for(app: Headway, key: ApiKey, named: str | None) -> Verbs:
+    """The verbs for what the key sees; `named` is the tenant of the request's header."""
+    if key.tenant_id is not None:
+        own = app.tenant(UUID(key.tenant_id))
+        if named is not None and named != key.tenant_id and await _tenant_id(app, named) != key.tenant_id:
+            raise _no_tenant(named)
+        return own
+    if named is None:
+        return app
+    tenant_id = await _tenant_id(app, named)
+    if tenant_id is None:
+        raise _no_tenant(named)
+    return app.tenant(UUID(tenant_id))
+
+
+async def _tenant_id(app: Headway, named: str) -> str | None:
+    """The id of an existing tenant, by name or id: over HTTP none comes into being by being named."""
+    ref = str(UUID(named)) if is_id(named) else named
+    try:
+        found = await app.store.arun(app.store.ops.tenants_named([ref], create=False))
+    except InvalidJob:
+        return None
+    return found.get(ref)
+
+
+def _no_tenant(named: str) -> Refused:
+    return Refused(404, f"there is no tenant {named!r}")

@@ -1,0 +1,186 @@
+"""The ASGI application: finds the route, checks who asks, decodes, calls the handler, encodes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as HttpRoute
+from starlette.types import Receive, Scope, Send
+
+from headway.api import chapters
+from headway.api.access import Keys, check_role, verbs_for
+from headway.api.bodies import decode_body, decode_query, read_body
+from headway.api.call import Answer, Call
+from headway.api.openapi import document
+from headway.api.problems import MEDIA_TYPE, Refused, problem_of
+from headway.api.routes import PREFIX, Route
+from headway.app import Headway
+from headway.errors import HeadwayError, StoreUnavailable
+from headway.logs import get_logger
+from headway.model.ids import new_id
+
+_log = get_logger("headway.api")
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
+_READ_S = 10.0  # a read that takes longer is 503
+_READY_S = 1.0
+_USES_EVERY_S = 60.0
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Api:
+    """Headway over HTTP, as an ASGI application: to run behind a server, or to mount in another application."""
+
+    def __init__(self, app: Headway) -> None:
+        self._app = app
+        self.keys = Keys(app)
+        self._uses: asyncio.Task[None] | None = None
+        routes = [
+            HttpRoute("/healthz", self._healthz, methods=["GET"]),
+            HttpRoute("/readyz", self._readyz, methods=["GET"]),
+            HttpRoute(f"{PREFIX}/openapi.json", self._openapi, methods=["GET"]),
+        ]
+        routes += [
+            HttpRoute(PREFIX + route.path, self._endpoint(route), methods=[route.method]) for route in chapters.ROUTES
+        ]
+        self._starlette = Starlette(
+            routes=routes, exception_handlers={HTTPException: self._no_route}, lifespan=self._lifespan
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._uses is None and scope["type"] == "http":  # a host that mounts this may not run its lifespan
+            self._uses = asyncio.create_task(self._write_uses())
+        await self._starlette(scope, receive, send)
+
+    async def aclose(self) -> None:
+        """Store what is still to be stored. A host that runs no lifespan calls this at its end."""
+        if self._uses is not None:
+            self._uses.cancel()
+            self._uses = None
+        await self.keys.write_uses()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> Any:
+        try:
+            yield
+        finally:
+            await self.aclose()
+
+    async def _write_uses(self) -> None:
+        while True:
+            await asyncio.sleep(_USES_EVERY_S)
+            try:
+                await self.keys.write_uses()
+            except HeadwayError as error:
+                _log.warning("the last uses of keys could not be stored", error=str(error))
+
+    def _endpoint(self, route: Route) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            started = time.monotonic()
+            request_id = _request_id(request)
+            key_id = None
+            try:
+                key = await self.keys.check(request.headers.get("authorization"))
+                key_id = key.id
+                check_role(key, route.roles)
+                call = Call(
+                    app=self._app,
+                    verbs=await verbs_for(self._app, key, request.headers.get("headway-tenant")),
+                    key=key,
+                    params=request.path_params,
+                    query=None
+                    if route.query is None
+                    else decode_query(request.query_params.multi_items(), route.query),
+                    body=await _body(request, route),
+                    headers=request.headers,
+                    request_id=request_id,
+                )
+                answer = await _within(route, call)
+                response = _response(answer)
+            except Exception as error:
+                response = self._problem(error, request_id)
+            response.headers["X-Request-Id"] = request_id
+            _log.info(
+                "request",
+                method=request.method,
+                path=request.url.path,
+                status=response.status_code,
+                request_id=request_id,
+                key_id=key_id,
+                ms=round((time.monotonic() - started) * 1_000, 1),
+            )
+            return response
+
+        return endpoint
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        request_id = _request_id(request)
+        said = "there is no such path" if error.status_code == 404 else "this path has no such method"
+        refused = Refused(error.status_code, said, headers=dict(error.headers or {}))
+        response = self._problem(refused, request_id)
+        response.headers["X-Request-Id"] = request_id
+        return response
+
+    def _problem(self, error: Exception, request_id: str) -> Response:
+        problem, headers = problem_of(error, request_id)
+        if problem.status == 500:
+            _log.error("a request failed", request_id=request_id, exc_info=error)
+        return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)
+
+    async def _healthz(self, _: Request) -> Response:
+        return _response({"status": "up"})
+
+    async def _readyz(self, request: Request) -> Response:
+        try:
+            async with asyncio.timeout(_READY_S):
+                await self._app.store.arun(self._app.store.ops.tenants([]))
+        except (HeadwayError, TimeoutError) as error:
+            return self._problem(StoreUnavailable(f"the database is not ready: {error}"), _request_id(request))
+        return _response({"status": "ready"})
+
+    async def _openapi(self, _: Request) -> Response:
+        return _response(document(chapters.ROUTES))
+
+
+async def _body(request: Request, route: Route) -> Any:
+    body = await read_body(request, route.limit)
+    if route.body is not None:
+        return decode_body(body, request.headers.get("content-type"), route.body)
+    if body.strip() not in (b"", b"{}"):
+        raise Refused(422, "this takes no body")
+    return None
+
+
+async def _within(route: Route, call: Call[Any, Any]) -> Any:
+    """What the handler answers; a read ends in time, or not at all."""
+    if route.method != "GET" or route.waits:
+        return await route.handler(call)
+    try:
+        async with asyncio.timeout(_READ_S):
+            return await route.handler(call)
+    except TimeoutError:
+        raise StoreUnavailable(f"the database did not answer within {_READ_S:.0f} s") from None
+
+
+def _response(answer: Any) -> Response:
+    status, headers, body = 200, {}, answer
+    if isinstance(answer, Answer):
+        status, headers, body = answer.status, dict(answer.headers), answer.body
+    content = b"" if status == 204 else msgspec.json.encode(body)
+    return Response(content, status, headers, "application/json")
+
+
+def _request_id(request: Request) -> str:
+    given = request.headers.get("x-request-id", "")
+    return given if _REQUEST_ID.match(given) else new_id()

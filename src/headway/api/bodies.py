@@ -1,0 +1,130 @@
+"""Reads what a request says: its body as JSON within limits, its query; and nothing that it does not know."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from headway.api.problems import Fault, Refused
+from headway.model.codec import DEEPEST
+
+_PATH = re.compile(r" - at `(\$[^`]*)`")
+_MOST_PARAMETERS = 100
+_DEPTH = bytes.maketrans(b"{}", b"[]")
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body; raises `Refused` before more than the limit has been read."""
+    declared = request.headers.get("content-length")
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise _too_large(limit)
+    return bytes(body)
+
+
+def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
+    """The body as this type; raises `Refused`."""
+    media = (content_type or "application/json").partition(";")[0].strip().lower()
+    if media not in ("application/json", "application/merge-patch+json"):
+        raise Refused(415, f"the body is {media}: send application/json")
+    if not body.strip():
+        body = b"{}"
+    if _deeper_than(body, DEEPEST + 2):
+        raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
+    try:
+        return msgspec.json.decode(body, type=into)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, "body") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
+    finally:
+        _refuse_repeated_names(body)
+
+
+def decode_query(pairs: Iterable[tuple[str, str]], into: type[msgspec.Struct]) -> Any:
+    """The query's parameters as this struct; a parameter of a tuple may repeat, others may not."""
+    given: dict[str, list[str]] = {}
+    for count, (name, value) in enumerate(pairs):
+        if count >= _MOST_PARAMETERS:
+            raise Refused(400, f"the query has more than {_MOST_PARAMETERS} parameters")
+        given.setdefault(name, []).append(value)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
+    values: dict[str, Any] = {}
+    for name, each in given.items():
+        if name not in fields:
+            known = ", ".join(fields) or "none"
+            raise Refused(
+                422, f"{name!r} is not a parameter here", faults=[Fault("unknown", name)], fix=f"known: {known}"
+            )
+        if "tuple" in str(fields[name].type):
+            values[name] = each
+        elif len(each) > 1:
+            raise Refused(422, f"{name} is given {len(each)} times", faults=[Fault("takes one value", name)])
+        else:
+            values[name] = each[0]
+    try:
+        return msgspec.convert(values, into, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, "query") from None
+
+
+def _invalid(error: msgspec.ValidationError, where: str) -> Refused:
+    said = str(error)
+    path = _PATH.search(said)
+    detail = _PATH.sub("", said)
+    pointer = "" if path is None else path[1][1:].replace(".", "/").replace("[", "/").replace("]", "")
+    return Refused(422, f"the {where} is not valid: {detail}", faults=[Fault(detail, pointer)])
+
+
+def _deeper_than(body: bytes, most: int) -> bool:
+    if body.count(b"[") + body.count(b"{") <= most:
+        return False
+    depth = 0
+    inside = escaped = False
+    for byte in body:
+        if inside:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                inside = False
+        elif byte == 0x22:
+            inside = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > most:
+                return True
+        elif byte in b"]}":
+            depth -= 1
+    return False
+
+
+def _refuse_repeated_names(body: bytes) -> None:
+    """Raises `Refused` where an object names a field twice: two readers would see two different requests."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Refused(400, f"the JSON names {twice!r} twice in one object")
+        return found
+
+    try:
+        json.loads(body, object_pairs_hook=unique)
+    except (ValueError, RecursionError):
+        return
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(413, f"the body is larger than {limit:,} bytes", fix="store the blob elsewhere and send a reference")

@@ -1,0 +1,55 @@
+"""What a handler gets: one request, decoded and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from headway.api.problems import Refused
+from headway.app import Headway
+from headway.app.verbs import Verbs
+from headway.model.access import ApiKey
+
+B = TypeVar("B")
+Q = TypeVar("Q")
+
+
+@dataclass(frozen=True)
+class Call(Generic[B, Q]):
+    """One request: whose it is, what it asks, and the verbs that it may use."""
+
+    app: Headway  # all tenants: only for what belongs to all of them
+    verbs: Verbs  # what this key sees: its tenant, or all of them for a super admin who names none
+    key: ApiKey
+    params: Mapping[str, str]
+    query: Q
+    body: B
+    headers: Mapping[str, str]
+    request_id: str
+
+    @property
+    def actor(self) -> str:
+        """Who the audit says it was."""
+        return f"key:{self.key.id}"
+
+    def may_touch(self, *, queue: str, kind: str) -> bool:
+        """Whether the key is for this queue and kind."""
+        return (not self.key.queues or queue in self.key.queues) and (not self.key.kinds or kind in self.key.kinds)
+
+    def check_touch(self, *, queue: str, kind: str) -> None:
+        if not self.may_touch(queue=queue, kind=kind):
+            raise Refused(
+                403,
+                f"this key is not for kind {kind} on queue {queue}",
+                fix="use a key that names them, or one without queues and kinds",
+            )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer other than 200 with a body."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,9 @@
+"""The endpoints, a module per chapter of the contract."""
+
+from __future__ import annotations
+
+from headway.api.chapters import events, fleet, job_actions, jobs, keys
+from headway.api.routes import Route
+
+ROUTES: list[Route] = [route for chapter in (jobs, job_actions, events, fleet, keys) for route in chapter.routes.all]
+"""Every route; where two paths fit a request, the earlier one answers it."""

@@ -1,0 +1,101 @@
+"""Events: emit, list, look, retry."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.cursors import make_cursor, read_cursor
+from headway.api.problems import Refused
+from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
+from headway.api.views import EventView, Listed
+from headway.model.event import Event
+
+routes = Routes("events")
+
+_LONGEST_BATCH = 1_000
+
+
+class EventIn(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    payload: dict[str, Any] = {}
+    correlation_id: str | None = None
+
+
+class EventsIn(msgspec.Struct, forbid_unknown_fields=True):
+    events: list[EventIn]
+
+
+class Emitted(msgspec.Struct):
+    id: str
+
+
+class EmittedMany(msgspec.Struct):
+    ids: list[str]
+
+
+@routes.post("/events", roles=PRODUCERS, body=EventIn, answers={201: Emitted}, problems=(422, 429))
+async def emit(call: Call[EventIn, None]) -> Answer:
+    """Store an event; triggers make jobs of it."""
+    return Answer(201, Emitted((await _emit(call, [call.body]))[0]))
+
+
+@routes.post(
+    "/events/batch",
+    roles=PRODUCERS,
+    body=EventsIn,
+    answers={201: EmittedMany},
+    problems=(422, 429),
+    limit=16 * 2**20,
+)
+async def emit_many(call: Call[EventsIn, None]) -> Answer:
+    """Store up to 1,000 events in one transaction: all of them, or none."""
+    if not 1 <= len(call.body.events) <= _LONGEST_BATCH:
+        raise Refused(422, f"a batch has 1 to {_LONGEST_BATCH:,} events, not {len(call.body.events):,}")
+    return Answer(201, EmittedMany(await _emit(call, call.body.events)))
+
+
+async def _emit(call: Call[Any, None], events: list[EventIn]) -> list[str]:
+    verbs = call.verbs
+    built = [verbs.build_event(each.name, each.payload, correlation_id=each.correlation_id) for each in events]
+    built = [msgspec.structs.replace(each, created_by=call.actor) for each in built]
+    await verbs.aemit_many(built)
+    return [each.id for each in built]
+
+
+class EventQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str | None = None
+    status: Literal["pending", "handled", "failed"] | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class EventList(msgspec.Struct):
+    items: list[EventView]
+    next_cursor: str | None
+
+
+@routes.get("/events", roles=VIEWERS, query=EventQuery, answers={200: EventList}, problems=(422,))
+async def list_events(call: Call[None, EventQuery]) -> Listed:
+    """List events, newest first."""
+    query = call.query
+    if not 1 <= query.limit <= 200:
+        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
+    before = read_cursor("events", query.cursor)
+    found = await call.verbs.aevents(name=query.name, status=query.status, limit=query.limit, before=before)
+    return Listed(list(found), make_cursor("events", found[-1].id) if len(found) == query.limit else None)
+
+
+@routes.get("/events/{id}", roles=VIEWERS, answers={200: EventView}, problems=(404,))
+async def get_event(call: Call[None, None]) -> Event:
+    """Show an event, and what came of it."""
+    return await call.verbs.aget_event(call.params["id"])
+
+
+@routes.post("/events/{id}/retry", roles=OPERATORS, answers={200: EventView}, problems=(404, 409))
+async def retry_event(call: Call[None, None]) -> Event:
+    """Handle a failed event again, by the triggers that failed."""
+    await call.verbs.aretry_event(call.params["id"], actor=call.actor)
+    return await call.verbs.aget_event(call.params["id"])

@@ -1,0 +1,55 @@
+"""Queues and workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Call
+from headway.api.routes import SUPERADMINS, VIEWERS, Routes
+from headway.api.views import Listed
+from headway.model.fleet import Queue, Worker
+
+routes = Routes("queues and workers")
+
+
+class QueueList(msgspec.Struct):
+    items: list[Queue]
+    next_cursor: str | None
+
+
+@routes.get("/queues", roles=VIEWERS, answers={200: QueueList})
+async def list_queues(call: Call[None, None]) -> Listed:
+    """List the queues, with the number of their unfinished jobs per status."""
+    found = await call.verbs.aqueues()
+    return Listed([each for each in found if not call.key.queues or each.name in call.key.queues])
+
+
+@routes.post("/queues/{name}/pause", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))
+async def pause_queue(call: Call[None, None]) -> Listed:
+    """Stop claims from a queue; running jobs go on."""
+    await call.app.apause(call.params["name"], actor=call.actor)
+    return await _one(call)
+
+
+@routes.post("/queues/{name}/resume", roles=SUPERADMINS, answers={200: QueueList}, problems=(422,))
+async def resume_queue(call: Call[None, None]) -> Listed:
+    """Allow claims from a paused queue again."""
+    await call.app.aresume(call.params["name"], actor=call.actor)
+    return await _one(call)
+
+
+async def _one(call: Call[Any, Any]) -> Listed:
+    return Listed([each for each in await call.app.aqueues() if each.name == call.params["name"]])
+
+
+class WorkerList(msgspec.Struct):
+    items: list[Worker]
+    next_cursor: str | None
+
+
+@routes.get("/workers", roles=SUPERADMINS, answers={200: WorkerList})
+async def list_workers(call: Call[None, None]) -> Listed:
+    """List the registered workers."""
+    return Listed(list(await call.app.aworkers()))

@@ -1,0 +1,185 @@
+"""Jobs: cancel, retry, change, move, signal, fork, delete; and what explains them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.chapters.jobs import visible_job
+from headway.api.problems import Refused
+from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
+from headway.api.views import JobView, Listed, job_view
+from headway.model.machine import Child, StepExecution
+from headway.model.signal import Signal
+from headway.model.status import Status
+
+routes = Routes("job actions")
+
+U = msgspec.UnsetType
+
+
+class Changed(msgspec.Struct):
+    id: str
+    status: Status
+
+
+class Reason(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str | None = None
+
+
+@routes.post("/jobs/{id}/cancel", roles=OPERATORS, body=Reason, answers={200: Changed}, problems=(404, 409, 422))
+async def cancel_job(call: Call[Reason, None]) -> Changed:
+    """Cancel a job at once, or ask it to stop if it is running."""
+    job = await visible_job(call)
+    return Changed(job.id, await call.verbs.acancel(job.id, reason=call.body.reason, actor=call.actor))
+
+
+@routes.post("/jobs/{id}/retry", roles=OPERATORS, answers={200: JobView}, problems=(404, 409))
+async def retry_job(call: Call[None, None]) -> dict[str, Any]:
+    """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
+    job = await visible_job(call)
+    runs_as = await call.verbs.aretry(job.id, actor=call.actor)
+    return job_view(await call.verbs.aget(runs_as))
+
+
+@routes.post("/jobs/{id}/run", roles=OPERATORS, answers={200: Changed}, problems=(404, 409))
+async def run_job(call: Call[None, None]) -> Changed:
+    """Make a scheduled job due now."""
+    job = await visible_job(call)
+    return Changed(job.id, await call.verbs.achange(job.id, scheduled_for=None, actor=call.actor))
+
+
+class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    priority: int | U = msgspec.UNSET
+    scheduled_for: datetime | U | None = msgspec.UNSET
+    queue: str | U = msgspec.UNSET
+    max_attempts: int | U = msgspec.UNSET
+    payload: dict[str, Any] | U = msgspec.UNSET
+
+
+@routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 422))
+async def change_job(call: Call[JobChange, None]) -> dict[str, Any]:
+    """Change a job that waits; its payload only while it has not run."""
+    job = await visible_job(call)
+    changes = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
+    changes = {name: value for name, value in changes.items() if value is not msgspec.UNSET}
+    if not changes:
+        raise Refused(422, "what to change? Give some of priority, scheduled_for, queue, max_attempts, payload")
+    call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
+    await call.verbs.achange(job.id, actor=call.actor, **changes)
+    return job_view(await call.verbs.aget(job.id))
+
+
+class Move(msgspec.Struct, forbid_unknown_fields=True):
+    before: str | None = None
+    after: str | None = None
+    first: bool = False
+    last: bool = False
+
+
+@routes.post("/jobs/{id}/move", roles=OPERATORS, body=Move, answers={200: JobView}, problems=(404, 409, 422))
+async def move_job(call: Call[Move, None]) -> dict[str, Any]:
+    """Move a job in its line: before or after another, first or last."""
+    job = await visible_job(call)
+    await call.verbs.amove(job.id, actor=call.actor, **msgspec.structs.asdict(call.body))
+    return job_view(await call.verbs.aget(job.id))
+
+
+class SignalIn(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    payload: Any = None
+    dedup_key: str | None = None
+
+
+class SignalMade(msgspec.Struct):
+    id: str
+    created: bool
+
+
+@routes.post(
+    "/jobs/{id}/signal",
+    roles=PRODUCERS,
+    body=SignalIn,
+    answers={201: SignalMade, 200: SignalMade},
+    problems=(404, 409, 422),
+)
+async def signal_job(call: Call[SignalIn, None]) -> Answer:
+    """Send a signal to a machine."""
+    job = await visible_job(call)
+    body = call.body
+    sent = await call.verbs.asignal(job.id, body.name, body.payload, dedup_key=body.dedup_key)
+    return Answer(201 if sent.created else 200, SignalMade(sent.id, sent.created))
+
+
+class Fork(msgspec.Struct, forbid_unknown_fields=True):
+    at: int | None = None
+    state: Any = None
+
+
+@routes.post("/jobs/{id}/fork", roles=OPERATORS, body=Fork, answers={201: JobView}, problems=(404, 409, 422))
+async def fork_job(call: Call[Fork, None]) -> Answer:
+    """Start a new machine from a step of this one."""
+    job = await visible_job(call)
+    made = await call.verbs.afork(job.id, call.body.at, call.body.state, actor=call.actor)
+    return Answer(201, job_view(await call.verbs.aget(made.id)))
+
+
+@routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409))
+async def delete_job(call: Call[None, None]) -> Answer:
+    """Delete a finished job, for good."""
+    job = await visible_job(call)
+    await call.verbs.adelete(job.id, actor=call.actor)
+    return Answer(204)
+
+
+class WhyView(msgspec.Struct):
+    id: str
+    status: Status
+    reasons: list[str]
+
+
+@routes.get("/jobs/{id}/why", roles=VIEWERS, answers={200: WhyView}, problems=(404,))
+async def explain_job(call: Call[None, None]) -> WhyView:
+    """Say why a job is not running, or what it is doing."""
+    job = await visible_job(call)
+    why = await call.verbs.awhy(job.id)
+    return WhyView(job.id, why.status, list(why.reasons))
+
+
+class HistoryList(msgspec.Struct):
+    items: list[StepExecution]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/{id}/history", roles=VIEWERS, answers={200: HistoryList}, problems=(404, 409))
+async def list_history(call: Call[None, None]) -> Listed:
+    """List a machine's executions: step, outcome, state, signals and children of each."""
+    job = await visible_job(call)
+    return Listed(list(await call.verbs.ahistory(job.id)))
+
+
+class SignalList(msgspec.Struct):
+    items: list[Signal]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/{id}/signals", roles=VIEWERS, answers={200: SignalList}, problems=(404,))
+async def list_signals(call: Call[None, None]) -> Listed:
+    """List a machine's signals in order of arrival."""
+    job = await visible_job(call)
+    return Listed(list(await call.verbs.asignals(job.id)))
+
+
+class ChildList(msgspec.Struct):
+    items: list[Child]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/{id}/children", roles=READERS, answers={200: ChildList}, problems=(404,))
+async def list_children(call: Call[None, None]) -> Listed:
+    """List the jobs that a machine spawned."""
+    job = await visible_job(call)
+    return Listed(list(await call.verbs.achildren(job.id)))

@@ -1,0 +1,68 @@
+"""API keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.routes import ADMINS, Routes
+from headway.api.views import Listed
+from headway.model.access import ApiKey, NewApiKey, Role, check_no_wider
+from headway.model.key_text import Mode
+
+routes = Routes("keys")
+
+
+class KeyIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    role: Role
+    queues: list[str] = []
+    kinds: list[str] = []
+    expires_at: datetime | None = None
+    mode: Mode = "live"
+
+
+class KeyMade(msgspec.Struct):
+    """A new key; its text is shown only now."""
+
+    text: str
+    key: ApiKey
+
+
+class KeyList(msgspec.Struct):
+    items: list[ApiKey]
+    next_cursor: str | None
+
+
+@routes.post("/keys", roles=ADMINS, body=KeyIn, answers={201: KeyMade}, problems=(409, 422))
+async def create_key(call: Call[KeyIn, None]) -> Answer:
+    """Make a key, no wider than this one."""
+    body = call.body
+    check_no_wider(
+        call.key,
+        NewApiKey(id="", secret_hash=b"", name=body.name, role=body.role, tenant_id=call.key.tenant_id),
+    )
+    made = await call.verbs.acreate_api_key(
+        body.name,
+        body.role,
+        queues=body.queues,
+        kinds=body.kinds,
+        expires=body.expires_at,
+        mode=body.mode,
+        actor=call.actor,
+    )
+    return Answer(201, KeyMade(made.text, made.key))
+
+
+@routes.get("/keys", roles=ADMINS, answers={200: KeyList})
+async def list_keys(call: Call[None, None]) -> Listed:
+    """List keys, without their secrets."""
+    return Listed(list(await call.verbs.aapi_keys()))
+
+
+@routes.delete("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
+async def revoke_key(call: Call[None, None]) -> ApiKey:
+    """Revoke a key, for ever."""
+    return await call.verbs.arevoke_api_key(call.params["id"], actor=call.actor)

@@ -1,0 +1,40 @@
+"""Cursors: where the next page of a list begins. They hold nothing secret, and are checked, not trusted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from headway.api.problems import Fault, Refused
+
+
+class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    of: str  # the list that it belongs to
+    after: str
+
+
+def make_cursor(of: str, after: str) -> str:
+    text = msgspec.json.encode(_Cursor(of, after))
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def read_cursor(of: str, cursor: str | None) -> str | None:
+    """Where the page begins; raises `Refused` for what this list never gave."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        found = msgspec.json.decode(text, type=_Cursor)
+    except (msgspec.MsgspecError, binascii.Error, ValueError):
+        raise _not_a_cursor("it was not made here") from None
+    if found.of != of:
+        raise _not_a_cursor(f"it belongs to the list of {found.of[:20]!r}")
+    return found.after
+
+
+def _not_a_cursor(why: str) -> Refused:
+    return Refused(
+        422, f"the cursor is not valid: {why}", faults=[Fault("not valid", "cursor")], fix="begin without a cursor"
+    )

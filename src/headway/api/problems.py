@@ -1,0 +1,133 @@
+"""What an answer that is not a success says: problem+json (RFC 9457), with the words of `headway.errors`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headway import errors
+
+MEDIA_TYPE = "application/problem+json"
+
+TITLES = {
+    400: "The request cannot be read",
+    401: "Who are you?",
+    403: "Not allowed with this key",
+    404: "Not found",
+    405: "No such method here",
+    409: "In conflict with what is stored",
+    412: "Changed meanwhile",
+    413: "Too large",
+    415: "Not a media type that is read here",
+    422: "Not valid",
+    429: "Too many",
+    500: "A fault of the server",
+    503: "The database cannot be used right now",
+}
+
+# the first that fits; what is not here is a fault of the server
+_STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
+    (errors.NotFound, 404),
+    (errors.Duplicate, 409),
+    (errors.NotAllowed, 409),
+    (errors.NotFinished, 409),
+    (errors.LeaseLost, 409),
+    (errors.ReservationBusy, 409),
+    (errors.QueueFull, 429),
+    (errors.InvalidPayload, 422),
+    (errors.InvalidJob, 422),
+    (errors.InvalidOutcome, 422),
+    (errors.RenderError, 422),
+    (errors.UnknownKind, 422),
+    (errors.StoreUnavailable, 503),
+    (errors.SchemaMissing, 503),
+    (errors.SchemaOutdated, 503),
+)
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of several faults of a request."""
+
+    detail: str
+    pointer: str = ""  # a JSON pointer into the body, or the name of a parameter
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The body of an answer of 400 and above."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str = ""
+    errors: list[Fault] = []
+    fix: str = ""
+    job_id: str = ""  # of a conflict: the job that is there already
+
+
+class Refused(Exception):
+    """Ends a request with a problem."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        code: str = "",
+        faults: Sequence[Fault] = (),
+        fix: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.code = code or _CODES[status]
+        self.faults = list(faults)
+        self.fix = fix
+        self.headers = dict(headers or {})
+
+
+_CODES = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    412: "PreconditionFailed",
+    413: "PayloadTooLarge",
+    415: "UnsupportedMediaType",
+    422: "InvalidRequest",
+    429: "TooManyRequests",
+    500: "ServerError",
+    503: "StoreUnavailable",
+}
+
+
+def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, str]]:
+    """The problem that an error becomes, and its headers. Nothing of an unexpected error is shown."""
+    if isinstance(error, Refused):
+        status, headers = error.status, error.headers
+        said: dict[str, Any] = {
+            "detail": error.detail,
+            "code": error.code,
+            "errors": error.faults,
+            "fix": error.fix,
+        }
+    elif isinstance(error, errors.HeadwayError):
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        headers = {"Retry-After": "1"} if status == 503 else {}
+        said = {"detail": str(error), "code": type(error).__name__}
+        if isinstance(error, errors.Duplicate) and error.job_id:
+            said["job_id"] = error.job_id
+    else:
+        status, headers = 500, {}
+        said = {"detail": "The server failed at this request; its log has the reason.", "code": "ServerError"}
+    slug = "".join(f"-{each.lower()}" if each.isupper() else each for each in said["code"]).strip("-")
+    found = Problem(
+        type=f"/api/v1/docs#problem-{slug}", title=TITLES[status], status=status, request_id=request_id, **said
+    )
+    return found, headers

@@ -1,0 +1,79 @@
+"""The table of routes: what each takes, answers and needs. Routing, access, OpenAPI and tests are made from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from headway.api.call import Call
+from headway.model.access import Role
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+H = TypeVar("H", bound=Handler)
+
+PREFIX = "/api/v1"
+
+# who may what, in the words of the contract; each role is named once in a route's declaration
+VIEWERS: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")
+PRODUCERS: tuple[Role, ...] = ("producer", "operator", "admin", "superadmin")
+READERS: tuple[Role, ...] = ("viewer", "producer", "operator", "admin", "superadmin")  # of what they name by id
+OPERATORS: tuple[Role, ...] = ("operator", "admin", "superadmin")
+ADMINS: tuple[Role, ...] = ("admin", "superadmin")
+SUPERADMINS: tuple[Role, ...] = ("superadmin",)
+WORKERS: tuple[Role, ...] = ("worker", "superadmin")
+EVERYBODY: tuple[Role, ...] = ("viewer", "producer", "operator", "admin", "worker", "superadmin")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path."""
+
+    method: str
+    path: str  # below PREFIX: /jobs/{id}
+    handler: Handler
+    roles: tuple[Role, ...]
+    answers: Mapping[int, Any]
+    query: type[msgspec.Struct] | None = None
+    body: Any = None
+    problems: tuple[int, ...] = ()
+    limit: int = 2 * 2**20  # of the body, in bytes
+    waits: bool = False  # may take longer than a read
+    summary: str = ""
+    name: str = field(default="")
+
+    @property
+    def params(self) -> list[str]:
+        return re.findall(r"{(\w+)}", self.path)
+
+
+class Routes:
+    """The routes of a chapter; `@routes.get("/jobs", …)` adds one."""
+
+    def __init__(self, chapter: str) -> None:
+        self.chapter = chapter
+        self.all: list[Route] = []
+
+    def get(self, path: str, **options: Any) -> Callable[[H], H]:
+        return self._add("GET", path, options)
+
+    def post(self, path: str, **options: Any) -> Callable[[H], H]:
+        return self._add("POST", path, options)
+
+    def patch(self, path: str, **options: Any) -> Callable[[H], H]:
+        return self._add("PATCH", path, options)
+
+    def delete(self, path: str, **options: Any) -> Callable[[H], H]:
+        return self._add("DELETE", path, options)
+
+    def _add(self, method: str, path: str, options: dict[str, Any]) -> Callable[[H], H]:
+        def add(handler: H) -> H:
+            summary = (handler.__doc__ or "").strip().partition("\n")[0]
+            name = handler.__name__
+            self.all.append(Route(method, path, handler, summary=summary, name=name, **options))
+            return handler
+
+        return add

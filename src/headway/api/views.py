@@ -1,0 +1,48 @@
+"""What the API shows of a job, attempt or event: ours, with the names of the older contract beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.model.event import Event
+from headway.model.job import Attempt, Job
+
+_JOB_ALIASES = {
+    "definition_key": "kind",
+    "dedupe_key": "unique_key",
+    "attempt_count": "fence",
+    "last_error": "error",
+    "claimed_by_worker": "worker_id",
+}
+_ATTEMPT_ALIASES = {"attempt_no": "fence", "error_text": "error"}
+
+
+def _with_aliases(name: str, struct: type[msgspec.Struct], aliases: dict[str, str]) -> type[msgspec.Struct]:
+    """A struct of the same fields and the aliases, for the OpenAPI document."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
+    fields |= {alias: fields[meant] for alias, meant in aliases.items()}
+    return msgspec.defstruct(name, list(fields.items()), namespace={"__doc__": struct.__doc__})
+
+
+JobView = _with_aliases("Job", Job, _JOB_ALIASES)
+AttemptView = _with_aliases("Attempt", Attempt, _ATTEMPT_ALIASES)
+EventView = Event
+
+
+class Listed(msgspec.Struct):
+    """One page of a list."""
+
+    items: list[Any]
+    next_cursor: str | None = None
+
+
+def job_view(job: Job) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(job)
+    return fields | {alias: fields[meant] for alias, meant in _JOB_ALIASES.items()}
+
+
+def attempt_view(attempt: Attempt) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(attempt)
+    return fields | {alias: fields[meant] for alias, meant in _ATTEMPT_ALIASES.items()}

@@ -1,0 +1,89 @@
+"""A server on either store, asked in process; and keys of every role."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from headway import Headway
+from headway.api import Api
+from headway.model.access import ROLES
+
+
+class Client:
+    """Asks an API in process, as the holder of a key."""
+
+    def __init__(self, api: Api, loop: asyncio.AbstractEventLoop, key: str | None) -> None:
+        self._api, self._loop = api, loop
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
+        headers = {**self._headers, **options.pop("headers", {})}
+        path = path if path.startswith(("/healthz", "/readyz")) else f"/api/v1{path}"
+        return self._loop.run_until_complete(self._ask(method, path, headers, options))
+
+    async def _ask(self, method: str, path: str, headers: dict[str, str], options: dict[str, Any]) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self._api)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.request(method, path, headers=headers, **options)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self("POST", path, **options)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
+    """An app on an empty database, with a definition that some worker has declared."""
+    url = (
+        f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgres_migrated_url")
+    )
+    code = Headway(url)
+
+    @code.job(queue="mail", schema={"properties": {"user_id": {"type": "integer"}}})
+    async def welcome(user_id: int) -> str:
+        return f"hello {user_id}"
+
+    @code.job
+    async def report() -> None: ...
+
+    code.run(until_idle=True)  # a worker declares its kinds when it starts
+    code.close()
+    app = Headway(url)
+    yield app
+    app.close()
+
+
+@pytest.fixture
+def loop(app: Headway, api: Api) -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.run_until_complete(api.aclose())
+    loop.run_until_complete(app.aclose())
+    loop.close()
+
+
+@pytest.fixture
+def api(app: Headway) -> Api:
+    return Api(app)
+
+
+@pytest.fixture
+def client(api: Api, loop: asyncio.AbstractEventLoop) -> Callable[[str | None], Client]:
+    return lambda key: Client(api, loop, key)
+
+
+@pytest.fixture
+def keys(app: Headway) -> dict[str, str]:
+    """A key of each role; those of a tenant are acme's."""
+    acme = app.tenant("acme")
+    made = {role: acme.create_api_key(role, role).text for role in ROLES if role != "superadmin"}
+    return made | {"superadmin": app.create_api_key("root", "superadmin").text}

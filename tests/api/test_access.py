@@ -1,0 +1,149 @@
+"""Who may do what: every route for every role, in its own tenant and in another. A route without a row here fails."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from headway import Headway
+from headway.api.chapters import ROUTES
+from headway.api.routes import Route
+from headway.model.access import ROLES, Role
+from headway.model.key_text import new_key
+
+READ: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")
+NAMED: tuple[Role, ...] = ("producer", *READ)
+PRODUCE: tuple[Role, ...] = ("producer", "operator", "admin", "superadmin")
+OPERATE: tuple[Role, ...] = ("operator", "admin", "superadmin")
+ADMIN: tuple[Role, ...] = ("admin", "superadmin")
+ROOT: tuple[Role, ...] = ("superadmin",)
+
+# the contract, written out: method and path, who may, a body that fits, what it answers for a queued job of the tenant
+MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
+    "POST /jobs": (PRODUCE, {"kind": "welcome", "payload": {"user_id": 1}}, (201,)),
+    "POST /jobs/batch": (PRODUCE, {"jobs": [{"kind": "welcome", "payload": {"user_id": 1}}]}, (201,)),
+    "GET /jobs": (READ, None, (200,)),
+    "GET /jobs/summary": (READ, None, (200,)),
+    "GET /jobs/{id}": (NAMED, None, (200,)),
+    "PATCH /jobs/{id}": (OPERATE, {"priority": 2}, (200,)),
+    "DELETE /jobs/{id}": (ADMIN, None, (409,)),  # it is not finished
+    "POST /jobs/{id}/cancel": (OPERATE, {}, (200,)),
+    "POST /jobs/{id}/retry": (OPERATE, None, (409,)),
+    "POST /jobs/{id}/run": (OPERATE, None, (200,)),
+    "POST /jobs/{id}/move": (OPERATE, {"last": True}, (200,)),
+    "POST /jobs/{id}/signal": (PRODUCE, {"name": "paid"}, (201,)),
+    "POST /jobs/{id}/fork": (OPERATE, {}, (409,)),
+    "GET /jobs/{id}/attempts": (NAMED, None, (200,)),
+    "GET /jobs/{id}/result": (NAMED, None, (202,)),
+    "GET /jobs/{id}/why": (READ, None, (200,)),
+    "GET /jobs/{id}/history": (READ, None, (200,)),
+    "GET /jobs/{id}/signals": (READ, None, (200,)),
+    "GET /jobs/{id}/children": (NAMED, None, (200,)),
+    "POST /events": (PRODUCE, {"name": "paid"}, (201,)),
+    "POST /events/batch": (PRODUCE, {"events": [{"name": "paid"}]}, (201,)),
+    "GET /events": (READ, None, (200,)),
+    "GET /events/{id}": (READ, None, (200,)),
+    "POST /events/{id}/retry": (OPERATE, None, (409,)),  # it has not failed
+    "GET /queues": (READ, None, (200,)),
+    "POST /queues/{name}/pause": (ROOT, None, (200,)),
+    "POST /queues/{name}/resume": (ROOT, None, (200,)),
+    "GET /workers": (ROOT, None, (200,)),
+    "POST /keys": (ADMIN, {"name": "new", "role": "viewer"}, (201,)),
+    "GET /keys": (ADMIN, None, (200,)),
+    "DELETE /keys/{id}": (ADMIN, None, (200,)),
+}
+
+
+def _name(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def test_every_route_has_a_row() -> None:
+    assert {_name(route) for route in ROUTES} == MATRIX.keys()
+
+
+@pytest.fixture
+def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
+    def ask(route: Route, role: Role, *, of: str = "acme", named: str | None = None) -> int:
+        """The status of a request by acme's key of this role about something that the tenant `of` has."""
+        owner = app.tenant(of)
+        params = {"name": "mail"}
+        if route.path.startswith("/jobs/{id}"):
+            params["id"] = owner.enqueue("welcome", {"user_id": 7}).id
+        elif route.path.startswith("/events/{id}"):
+            params["id"] = owner.emit("sold")
+        elif route.path.startswith("/keys/{id}"):
+            params["id"] = owner.create_api_key("other", "viewer").key.id
+        headers = {} if named is None else {"Headway-Tenant": named}
+        body = MATRIX[_name(route)][1]
+        said = client(keys[role])(route.method, route.path.format(**params), json=body, headers=headers)
+        assert said.headers["x-request-id"]
+        return int(said.status_code)
+
+    return ask
+
+
+def test_own_tenant(ask: Any) -> None:
+    wrong = {}
+    for route, role in product(ROUTES, ROLES):
+        roles, _, answers = MATRIX[_name(route)]
+        named = "acme" if role == "superadmin" else None
+        found = ask(route, role, named=named)
+        expected = answers if role in roles else (403,)
+        if found not in expected:
+            wrong[role, _name(route)] = (found, expected)
+    assert wrong == {}
+
+
+def test_what_is_another_tenants_is_not_there(ask: Any) -> None:
+    wrong = {}
+    for route, role in product(ROUTES, ROLES):
+        roles, _, _ = MATRIX[_name(route)]
+        if role not in roles:
+            continue
+        named = "acme" if role == "superadmin" else None
+        if "{id}" in route.path and (found := ask(route, role, of="other", named=named)) != 404:
+            wrong[role, _name(route)] = found
+        if role != "superadmin" and (found := ask(route, role, named="other")) != 404:
+            wrong[role, f"{_name(route)} of a named tenant"] = found
+    assert wrong == {}
+
+
+def test_nobody_gets_in_without_a_key(client: Any) -> None:
+    for key in (None, "nonsense", new_key().text, new_key().text[:-1]):
+        stranger = client(key)
+        for route in ROUTES:
+            assert stranger(route.method, route.path.format(id="x", name="x")).status_code == 401
+        assert stranger.get("/healthz").status_code == 200
+        assert stranger.get("/readyz").status_code == 200
+
+
+def test_a_revoked_and_an_expired_key_are_refused(app: Headway, client: Any, api: Any) -> None:
+    made = app.create_api_key("root", "superadmin")
+    ask = client(made.text)
+    assert ask.get("/jobs").status_code == 200
+    app.revoke_api_key(made.key.id)
+    api.keys.forget(made.key.id)  # it would look again after five seconds
+    assert ask.get("/jobs").status_code == 401
+
+
+def test_a_key_for_one_queue_sees_and_touches_only_that(app: Headway, client: Any) -> None:
+    acme = app.tenant("acme")
+    ask = client(acme.create_api_key("mailer", "operator", queues=["mail"]).text)
+    mine, other = acme.enqueue("welcome", {"user_id": 7}).id, acme.enqueue("report").id
+    assert [each["id"] for each in ask.get("/jobs").json()["items"]] == [mine]
+    assert ask.get(f"/jobs/{other}").status_code == 404
+    assert ask.post(f"/jobs/{other}/cancel", json={}).status_code == 404
+    assert ask.post("/jobs", json={"kind": "report"}).status_code == 403
+    assert ask.post("/jobs", json={"kind": "welcome", "payload": {"user_id": 8}}).status_code == 201
+    assert ask("PATCH", f"/jobs/{mine}", json={"queue": "default"}).status_code == 403
+    assert [each["name"] for each in ask.get("/queues").json()["items"]] == ["mail"]
+
+
+def test_an_admin_makes_no_wider_key(client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["admin"])
+    assert ask.post("/keys", json={"name": "root", "role": "superadmin"}).status_code == 409
+    assert ask.post("/keys", json={"name": "more", "role": "admin"}).status_code == 201
+    assert len(ask.get("/keys").json()["items"]) == 6
