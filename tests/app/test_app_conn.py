@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ import psycopg
 import pytest
 
 from headway import Enqueued, Headway
-from headway.errors import ConfigError, Duplicate
+from headway.errors import ConfigError, Duplicate, NotAllowed
+from headway.model.retry import succeeded
 from headway.store.ops import Op, Rows, Statement, Steps
 from headway.testing import drain
 from tests.connection_libraries import POSTGRES_USERS, SQLITE_USERS, AsyncUser, User
+from tests.store.db import new_worker
 
 ORDERS = "create table orders (name text)"
 
@@ -126,6 +130,44 @@ def test_a_refusal_leaves_the_transaction_usable(shop: Shop) -> None:
     shop.enqueue(4)
     shop.user.commit()
     assert (shop.numbers(), shop.orders()) == ([1, 4], ["first", "second"])
+
+
+def test_the_outcome_of_a_running_job_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
+    store, user = shop.app.store, shop.user
+    worker = new_worker()
+    store.run(store.ops.register(worker))
+    job = shop.app.enqueue("work", {"number": 1})
+    (claim,) = store.run(store.ops.claim(worker.id, "default", 1))
+    settled = succeeded(claim, "7")
+    later = store.ops.enqueue([shop.app.kinds["work"].build(2)])
+    user.execute("insert into orders values ('first')")
+
+    async def asettle() -> None:
+        await store.arun_in(user.conn, store.ops.commit_outcome(settled))
+        with beside():
+            await store.arun(later)
+
+    def settle() -> None:
+        store.run_in(user.conn, store.ops.commit_outcome(settled))
+        with beside():
+            store.run(later)
+
+    def beside() -> Any:
+        """On SQLite the same code cannot write beside its own transaction."""
+        return pytest.raises(NotAllowed, match="still open") if store.dialect == "sqlite" else nullcontext()
+
+    def after() -> None:
+        user.commit()
+        store.run(later)
+        assert store.run(store.ops.committed(claim.id, claim.fence)) == settled
+
+    if isinstance(user, AsyncUser):
+        user.wait(asettle())
+        after()
+    else:
+        copy_context().run(lambda: (settle(), after()))
+    assert store.run(store.ops.settle_committed([(claim.id, claim.fence)])) == [settled]
+    assert (shop.app.get(job.id).result, shop.orders()) == (7, ["first"])
 
 
 def test_using_takes_a_connection_too(postgres_migrated_url: str) -> None:

@@ -215,6 +215,17 @@ class Db(MachineCalls, TriggerCalls):
     def settle_all(self, settlements: Sequence[Settlement], worker: str | None = None) -> list[tuple[str, int]]:
         return self.run(self.ops.settle(worker or self.home(), settlements)).lost
 
+    def commit_outcome(self, settled: Settlement, conn: Any = None) -> None:
+        """In a transaction of its own, or in that of `conn`."""
+        op = self.ops.commit_outcome(settled)
+        self.run(op) if conn is None else self.store.run_in(conn, op)
+
+    def committed(self, claim: Claim) -> Settlement | None:
+        return self.run(self.ops.committed(claim.id, claim.fence))
+
+    def settle_committed(self, *claims: Claim, refused: str | None = None) -> list[Settlement]:
+        return self.run(self.ops.settle_committed([(c.id, c.fence) for c in claims], refused=refused))
+
     def release(self, *claims: Claim, delay_ms: int = 0) -> int:
         return self.run(self.ops.release([(c.id, c.fence) for c in claims], delay_ms=delay_ms))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from headway import secrets
 from headway.define.output import Output
-from headway.errors import InvalidPayload
+from headway.errors import InvalidPayload, NotAllowed
 from headway.logs import get_logger
 from headway.model.codec import decode
 from headway.model.ids import DEFAULT_TENANT_ID
@@ -34,6 +34,14 @@ class Program(msgspec.Struct, kw_only=True):
     exit_code: int | None = None  # -N: signal N ended it
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+
+
+class OwnTransactions(Protocol):
+    """What the worker does for `settle`."""
+
+    def settle(self, ctx: Context, outcome: Any, conn: Any) -> None: ...
+
+    async def asettle(self, ctx: Context, outcome: Any, conn: Any) -> None: ...
 
 
 class Context:
@@ -63,6 +71,7 @@ class Context:
         "_vault",
         "_worker_id",
         "gave_way",
+        "own_transactions",
         "patience_s",
         "program",
     )
@@ -81,6 +90,7 @@ class Context:
         self._tenant = tenant
         self._worker_id = worker_id
         self._vault = vault
+        self.own_transactions: OwnTransactions | None = None  # set by the worker
         self._by_code = by_code  # its kind is defined by code
         self._keyring: Keyring | None = None
         self._tail_limit = tail_limit
@@ -244,6 +254,28 @@ class Context:
         """Note that output is missing here; the unfinished line on either side is left out, too."""
         with self._lock:
             self._output(stream).skip(note)
+
+    def settle(self, outcome: Any = None, *, conn: Any) -> None:
+        """Make the outcome part of your own transaction: it holds exactly if that commits, together with your rows.
+
+        `outcome` is what the handler would return, or an instance of `Retry`, `Snooze` or `Cancel`. `conn` is a
+        connection or session in a transaction on Headway's database, of any library that `enqueue` takes. What follows
+        (the next step, the next car, children) follows after the commit, once the handler has returned; what it returns
+        is then ignored. After a rollback the outcome never was, and what the handler returns or raises counts.
+
+        Raises `LeaseLost` if the job is not this worker's any more: let that roll your transaction back. Raises
+        `NotAllowed` if it has an outcome already, `InvalidOutcome` and `InvalidPayload` for one that cannot be stored.
+        """
+        self._settles().settle(self, outcome, conn)
+
+    async def asettle(self, outcome: Any = None, *, conn: Any) -> None:
+        """The same for async handlers; `conn` may be async or not."""
+        await self._settles().asettle(self, outcome, conn)
+
+    def _settles(self) -> OwnTransactions:
+        if self.own_transactions is None:
+            raise NotAllowed("no worker runs this job, so it has no running row to settle: run it by a worker")
+        return self.own_transactions
 
     def secret(self, name: str) -> str:
         """The value of the worker's environment variable `name`; from now on it is masked in all texts of this tenant's

@@ -74,7 +74,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """One execution that was lost with its worker, and where its job went; or why it could not be ended."""
+    """One execution that was lost with its worker, and where its job went; or why it could not be ended; or that its
+    handler committed its outcome, which has to be settled."""
 
     job_id: str
     fence: int
@@ -82,6 +83,7 @@ class Reaped(msgspec.Struct, frozen=True):
     worker_id: str | None
     to: Status | None
     fault: str | None = None
+    committed: bool = False
 
 
 class Promoted(msgspec.Struct, frozen=True):

@@ -104,6 +104,30 @@ def no_such_worker(worker_id: str) -> NotFound:
     return NotFound(f"there is no worker {worker_id} (any more): nothing was changed; headway workers lists them")
 
 
+# outcomes that handlers commit with their own rows
+
+
+def claim_lost(job_id: str, fence: int) -> LeaseLost:
+    return LeaseLost(
+        f"job {job_id} does not run under fence {fence} any more: this worker lost its claim, and the job may run "
+        "elsewhere; nothing was written: roll back"
+    )
+
+
+def outcome_given(job_id: str) -> NotAllowed:
+    return NotAllowed(
+        f"job {job_id} has its outcome already, from this transaction or from one that was committed: nothing was "
+        "written; settle once"
+    )
+
+
+def not_in_this_database(job_id: str) -> NotFound:
+    return NotFound(
+        f"the database of conn= has no job {job_id}: nothing was written; pass a connection to the database that "
+        "Headway's URL names"
+    )
+
+
 # what operators do to jobs
 
 

@@ -55,7 +55,9 @@ class AbandonedThreads:
             return
         settlements = [released(run.claim, "the worker stopped before it ended") for run in ended]
         try:
-            self._store.run(self._store.ops.settle(self._worker_id, settlements))
+            lost = self._store.run(self._store.ops.settle(self._worker_id, settlements)).lost
+            if lost:  # or committed with its own rows
+                self._store.run(self._store.ops.settle_committed(lost))
         except StoreUnavailable:
             return
         except HeadwayError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headway.errors import StoreBusy, StoreUnavailable
 from headway.logs import Seldom, get_logger
@@ -42,6 +42,13 @@ class Database:
         if self._away_since is not None and began_at > self._failed_at:
             self._back(self._away_since)
         return result
+
+    def run_in(self, conn: Any, op: Op[T]) -> T:
+        """Run the op in the transaction that `conn`, a handler's own connection, is in."""
+        return self._store.run_in(conn, op)
+
+    async def arun_in(self, conn: Any, op: Op[T]) -> T:
+        return await self._store.arun_in(conn, op)
 
     def _away(self, error: StoreUnavailable) -> None:
         now = self._failed_at = time.monotonic()

@@ -29,7 +29,7 @@ def settlement_for_raised(run: Execution, error: BaseException) -> Settlement | 
         error = error.__cause__  # a coroutine wraps it
     if isinstance(error, CommandFailed):
         return _settlement_for_command(run, error)
-    outcome = _settlement_for_error(run.claim, run.handler.options, error)
+    outcome = settlement_for_error(run.claim, run.handler.options, error)
     if outcome.charge:
         shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handler_exc_info(error)}
         log.warning(f"attempt failed: {consequence(outcome)}", **shown)
@@ -79,7 +79,7 @@ def consequence(outcome: Settlement) -> str:
             return f"the job is {to}"
 
 
-def _settlement_for_error(claim: Claim, options: Options, error: BaseException) -> Settlement:
+def settlement_for_error(claim: Claim, options: Options, error: BaseException) -> Settlement:
     """By the kind's policy; Retry, Snooze and Cancel decide for themselves."""
     match error:
         case Retry():

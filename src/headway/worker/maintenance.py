@@ -17,6 +17,7 @@ from headway.worker.host import is_gone
 from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
+from headway.worker.own_transactions import settle_committed
 from headway.worker.prune import BATCH, prunes
 
 log = get_logger("headway.worker")
@@ -121,7 +122,8 @@ class Maintenance:
     async def _reap(self, gone: list[str]) -> None:
         while True:
             found = await self._database.run(self._ops.reap(gone, limit=BATCH, by=self._lease.worker_id))
-            reaped = [each for each in found if each.fault is None]
+            reaped = [each for each in found if each.fault is None and not each.committed]
+            committed = [(each.job_id, each.fence) for each in found if each.committed]
             self._tell(reaped)
             for each in found:
                 if each.fault is not None and self._says(each.job_id):
@@ -132,8 +134,16 @@ class Maintenance:
                         lost_worker_id=each.worker_id,
                         error=each.fault,
                     )
-            if len(reaped) < BATCH:
+            if committed:
+                await self._settle_committed(committed)
+            if max(len(reaped), len(committed)) < BATCH:
                 return
+
+    async def _settle_committed(self, claims: list[tuple[str, int]]) -> None:
+        """The handlers of a lost worker had committed these outcomes with their own rows: nothing runs again."""
+        settled, _ = await settle_committed(self._database, claims)
+        log.info("settled outcomes that a lost worker's handlers had committed with their own rows", jobs=len(settled))
+        self._on_promoted()  # others may have waited for them
 
     def _tell(self, reaped: list[Reaped]) -> None:
         by_worker: dict[str | None, list[Reaped]] = {}

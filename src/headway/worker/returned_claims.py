@@ -15,6 +15,7 @@ from headway.model.job import Claim
 from headway.worker.database import Database
 from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
+from headway.worker.own_transactions import settle_committed
 
 log = get_logger("headway.worker")
 
@@ -113,7 +114,8 @@ class ReturnedClaims:
     async def give_back(self, claims: list[Key], *, delay_ms: int = 0) -> None:
         given = await self._database.run(self._ops.release(claims, delay_ms=delay_ms))
         if given < len(claims):
-            # somebody's open transaction locks some of them: do not wait for it, reconcile soon instead
+            await settle_committed(self._database, claims)  # some may have been committed by their handlers
+            # somebody's open transaction locks others: do not wait for it, reconcile soon instead
             self._check_at = min(self._check_at, time.monotonic() + _LOCKED_RETRY_S)
 
     # claims that the store has and this worker does not know of

@@ -24,6 +24,7 @@ from headway.model.outcome import Cancel, Retry, Snooze
 from headway.model.retry import dead, failed
 from headway.secrets import Vault
 from headway.worker.batches import Batches
+from headway.worker.database import Database
 from headway.worker.error_text import error_text, first_line, handler_exc_info, storable
 from headway.worker.execution import Execution, Handler
 from headway.worker.failures import (
@@ -34,6 +35,7 @@ from headway.worker.failures import (
 )
 from headway.worker.hooks import Event, Hooks
 from headway.worker.outcome_secrets import check_exposure, redacted
+from headway.worker.own_transactions import OwnTransactions
 from headway.worker.settle import Settler
 from headway.worker.slots import Slots
 from headway.worker.threads import Threads
@@ -57,6 +59,7 @@ class Runner:
 
     def __init__(
         self,
+        database: Database,
         slots: Slots,
         settler: Settler,
         hooks: Hooks,
@@ -81,6 +84,7 @@ class Runner:
         self._children = children
         self._slot_freed = slot_freed
         self._mismatched = mismatched
+        self._own = OwnTransactions(database, self.running, result_limit=result_limit, state_limit=state_limit)
         self._committing: dict[tuple[str, int], Execution] = {}  # steps whose next step starts once they are committed
         self._closing = False
         self._loop = asyncio.get_running_loop()
@@ -118,6 +122,7 @@ class Runner:
         if parked is not None:
             return parked
         ctx = run.ctx = handler.context(run.claim, tenant=run.tenant, worker_id=run.worker_id, vault=self._vault)
+        ctx.own_transactions = self._own
         if self._closing:
             ctx.stop()
         try:
@@ -134,6 +139,8 @@ class Runner:
             value = await fn(*args, **kwargs)  # fast path
         else:
             value = await self._call(run, fn, args, kwargs)
+        if self._own.offered and (committed := await self._own.committed(run, value)) is not None:
+            return committed
         return self._settlement(run, value)
 
     def _tell_started(self, run: Execution) -> None:
@@ -249,6 +256,8 @@ class Runner:
 
     async def _ended_by(self, run: Execution, error: BaseException) -> Settlement | None:
         try:
+            if self._own.offered and (committed := await self._own.committed(run, error)) is not None:
+                return committed
             return await self._recovered(run, error) if _recovers(run, error) else settlement_for_raised(run, error)
         except BaseException as second:
             # our own failure: the job must not stay running
@@ -279,6 +288,8 @@ class Runner:
         run.settled = True
         claim = run.claim
         del self.running[claim.id, claim.fence]
+        if self._own.offered:
+            self._own.forget(claim)
         if outcome is not None:
             if run.begun:
                 self._tell_started(run)

@@ -21,6 +21,7 @@ from headway.worker.error_text import storable
 from headway.worker.hooks import Event, Hooks
 from headway.worker.intervals import backoff
 from headway.worker.loop import Loop
+from headway.worker.own_transactions import settle_committed
 from headway.worker.summary import Summary, name_of
 
 log = get_logger("headway.worker")
@@ -219,6 +220,8 @@ class Settler:
             if len(batch) == 1:
                 return await self._settle_as_dead(worker_id, batch[0], refused, error)
         else:
+            if lost:
+                batch, lost = await self._settle_committed(batch, lost)
             if self._busy:
                 refused += [entry for entry in batch if (entry[0].id, entry[0].fence) in self._busy]
             gone = {*lost, *self._busy}
@@ -228,6 +231,20 @@ class Settler:
             *await self._write(worker_id, batch[:middle], refused),
             *await self._write(worker_id, batch[middle:], refused),
         ]
+
+    async def _settle_committed(
+        self, batch: list[Entry], lost: list[tuple[str, int]]
+    ) -> tuple[list[Entry], list[tuple[str, int]]]:
+        """The store leaves alone what a handler committed with its own rows: settle that. Gives the batch with those
+        outcomes, and what is lost all the same."""
+        settled, left = await settle_committed(self._database, lost)
+        if not settled and not left:
+            return batch, lost
+        done = {(each.id, each.fence): each for each in settled}
+        self._busy.update(left)
+        self._claimed_queue = ""  # what they set free was not claimed with this batch
+        entries = [(claim, done.get((claim.id, claim.fence), said), report) for claim, said, report in batch]
+        return entries, [key for key in lost if key not in done and key not in left]
 
     async def _settle(self, worker_id: str, batch: list[Entry]) -> list[tuple[str, int]]:
         """Settle the batch. Where other jobs wait for one of its ends, claim these in the same transaction."""

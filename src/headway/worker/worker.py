@@ -210,6 +210,7 @@ class Worker:
             drop_next_step=lambda claim: self._runner.drop_next_step(claim),
         )
         self._runner = Runner(
+            database,
             slots,
             self._settler,
             self._hooks,

@@ -333,3 +333,24 @@ def _died_once(db: Any, job_id: str, **options: Any) -> None:
 
 def a_worker_to_declare_dead_that_is_not_there(db: Any) -> None:
     db.declare_dead(A)
+
+
+# outcomes that handlers commit with their own rows
+
+
+def an_outcome_of_a_lost_claim(db: Any) -> None:
+    claim = db.start(id=A)
+    db.release(claim)
+    db.commit_outcome(settlement(claim, "succeeded"))
+
+
+def a_second_outcome(db: Any) -> None:
+    claim = db.start(id=A)
+    db.commit_outcome(settlement(claim, "succeeded"))
+    db.commit_outcome(settlement(claim, "dead"))
+
+
+def an_outcome_for_another_database(db: Any) -> None:
+    claim = db.start(id=A)
+    db.sql("delete from {jobs} where id = ?", A)
+    db.commit_outcome(settlement(claim, "succeeded"))

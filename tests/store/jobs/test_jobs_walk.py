@@ -343,21 +343,10 @@ class Stores(RuleBasedStateMachine):
         claims = self._claims(data, 3)
         ends = [data.draw(st.sampled_from(ENDS[delivery]), label="to") for _, _, delivery, _ in claims]
         worker = claims[0][3]
-        status = {"succeeded": "succeeded", "queued": "released", "canceled": "canceled"}
 
         def verb(side: Side, ops: Any) -> Any:
             settlements = [
-                Settlement(
-                    id=side.id(name),
-                    fence=fence + stale,
-                    status=status.get(to, "failed"),
-                    to=to,
-                    charge=charge if to in ("scheduled", "dead", "failed") else 0,
-                    delay_ms=delay_ms,
-                    result='{"r":1}' if to == "succeeded" else None,
-                    error=None if to == "succeeded" else f"error {to}",
-                    exit_code=fence,
-                )
+                _settlement(side.id(name), fence + stale, to, charge, delay_ms)
                 for (name, fence, _, _), to in zip(claims, ends, strict=True)
             ]
             lost = side.db.run(ops.settle(worker, settlements)).lost
@@ -368,6 +357,32 @@ class Stores(RuleBasedStateMachine):
         self.both(verb)
         if not any((name, fence + stale) in live for name, fence, _, _ in claims):
             assert self.seen == before  # 2: an old fence changes nothing
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), delay_ms=st.sampled_from([0, 3_000]), charge=st.integers(0, 1))
+    def commit_outcome(self, data: st.DataObject, delay_ms: int, charge: int) -> None:
+        ((name, fence, delivery, _),) = self._claims(data, 1)
+        to = data.draw(st.sampled_from(ENDS[delivery]), label="to")
+
+        def verb(side: Side, ops: Any) -> Any:
+            return side.db.run(ops.commit_outcome(_settlement(side.id(name), fence, to, charge, delay_ms)))
+
+        before = self.seen
+        self.both(verb)
+        assert self.seen == before  # nothing follows before it is settled
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), refused=st.sampled_from([None, None, None, "refused"]))
+    def settle_committed(self, data: st.DataObject, refused: str | None) -> None:
+        claims = self._claims(data, 3)
+
+        def verb(side: Side, ops: Any) -> Any:
+            given = [(side.id(name), fence) for name, fence, _, _ in claims]
+            settled = side.db.run(ops.settle_committed(given, refused=refused))
+            side.look()
+            return sorted((side.name(each.id), each.fence, each.to) for each in settled)
+
+        self.both(verb)
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), delay_ms=st.sampled_from([0, 3_000]))
@@ -411,7 +426,9 @@ class Stores(RuleBasedStateMachine):
         for side in self.sides:
             reaped = side.db.run(side.db.ops.reap(gone, limit=1_000))
             side.look()
-            answers.append(sorted((side.name(r.job_id), r.fence, r.kind, r.worker_id, r.to) for r in reaped))
+            answers.append(
+                sorted((side.name(r.job_id), r.fence, r.kind, r.worker_id, r.to or "committed") for r in reaped)
+            )
         assert answers[0] == answers[1], f"PostgreSQL reaped {answers[0]}, SQLite {answers[1]}"
         due = self.clock.now() + timedelta(seconds=4)
         for name, _, _, _, to in answers[0]:
@@ -448,6 +465,21 @@ class Stores(RuleBasedStateMachine):
     @rule(status=st.sampled_from(FINISHED), older_than_ms=st.sampled_from([0, 30_000]))
     def prune(self, status: str, older_than_ms: int) -> None:
         self.both(lambda side, ops: side.db.run(ops.prune(status, older_than_ms=older_than_ms, limit=1_000)))
+
+
+def _settlement(job_id: str, fence: int, to: str, charge: int, delay_ms: int) -> Settlement:
+    status = {"succeeded": "succeeded", "queued": "released", "canceled": "canceled"}
+    return Settlement(
+        id=job_id,
+        fence=fence,
+        status=status.get(to, "failed"),
+        to=to,
+        charge=charge if to in ("scheduled", "dead", "failed") else 0,
+        delay_ms=delay_ms,
+        result='{"r":1}' if to == "succeeded" else None,
+        error=None if to == "succeeded" else f"error {to}",
+        exit_code=fence,
+    )
 
 
 def _beat(side: Side, beat: Any) -> Any:

@@ -74,9 +74,10 @@ def dead(cli: Invocation, worker_id: str, yes: bool) -> None:
     if cli.json:
         emit(reaped)
         return
-    say(f"{worker_id}: declared dead, {many(len(reaped))} lost")
+    say(f"{worker_id}: declared dead, {many(sum(not each.committed for each in reaped))} lost")
     for each in reaped:
-        say(f"{each.job_id}  {each.kind}  {each.to or each.fault}")
+        became = "not lost: settled by the outcome that it committed" if each.committed else each.to or each.fault
+        say(f"{each.job_id}  {each.kind}  {became}")
 
 
 _COLUMNS = (

@@ -2,6 +2,6 @@
 
 from headway.store.foreign.postgres import postgres_session
 from headway.store.foreign.session import AExecute, Execute, Session
-from headway.store.foreign.sqlite import sqlite_session
+from headway.store.foreign.sqlite import sqlite_session, still_open
 
-__all__ = ["AExecute", "Execute", "Session", "postgres_session", "sqlite_session"]
+__all__ = ["AExecute", "Execute", "Session", "postgres_session", "sqlite_session", "still_open"]

@@ -30,6 +30,11 @@ class Guard:
     keep: tuple[str, ...]
     undo: tuple[str, ...]
 
+    @property
+    def commits(self) -> bool:
+        """Whether the op is a transaction of its own."""
+        return "commit" in self.keep
+
 
 BARE = Guard((), (), ())
 SAVEPOINT = Guard(
@@ -65,6 +70,8 @@ class Session(ABC):
     """
 
     is_async: ClassVar[bool]
+    joins = False
+    """Set before it is entered: refuse a connection on which the op would commit by itself."""
 
     @abstractmethod
     def __enter__(self) -> Execute: ...
@@ -89,7 +96,7 @@ class SyncSession(Session):
     is_async = False
 
     def __init__(self, port: Port, translate: Translate) -> None:
-        self._scope: AbstractContextManager[Execute] = _guarded(port, translate)
+        self._scope: AbstractContextManager[Execute] = _guarded(self, port, translate)
 
     def __enter__(self) -> Execute:
         return self._scope.__enter__()
@@ -120,7 +127,7 @@ class AsyncSession(Session):
 
     def __init__(self, port: AsyncPort, translate: Translate, *, name: str) -> None:
         self._name = name
-        self._scope: AbstractAsyncContextManager[AExecute] = _aguarded(port, translate)
+        self._scope: AbstractAsyncContextManager[AExecute] = _aguarded(self, port, translate)
 
     def __enter__(self) -> Execute:
         raise ConfigError(
@@ -143,12 +150,14 @@ class AsyncSession(Session):
 
 
 @contextmanager
-def _guarded(port: Port, translate: Translate) -> Iterator[Execute]:
+def _guarded(session: Session, port: Port, translate: Translate) -> Iterator[Execute]:
     def execute(request: Statement | Batch) -> Rows:
         return [row for params in _runs(request) for row in port.run(request.sql, params)]
 
     try:
         guard = port.guard()
+        if session.joins:
+            _check_joins(guard)
         for sql in guard.open:
             port.run(sql, ())
         try:
@@ -170,12 +179,14 @@ def _guarded(port: Port, translate: Translate) -> Iterator[Execute]:
 
 
 @asynccontextmanager
-async def _aguarded(port: AsyncPort, translate: Translate) -> AsyncIterator[AExecute]:
+async def _aguarded(session: Session, port: AsyncPort, translate: Translate) -> AsyncIterator[AExecute]:
     async def execute(request: Statement | Batch) -> Rows:
         return [row for params in _runs(request) for row in await port.run(request.sql, params)]
 
     try:
         guard = await port.guard()
+        if session.joins:
+            _check_joins(guard)
         for sql in guard.open:
             await port.run(sql, ())
         try:
@@ -194,6 +205,14 @@ async def _aguarded(port: AsyncPort, translate: Translate) -> AsyncIterator[AExe
         if ours is None:
             raise
         raise ours from error
+
+
+def _check_joins(guard: Guard) -> None:
+    if guard.commits:
+        raise ConfigError(
+            "conn= is in no transaction, so the outcome would be committed alone, apart from your own rows: begin one, "
+            "write your rows in it, settle, and commit"
+        )
 
 
 def _runs(request: Statement | Batch) -> Sequence[Sequence[Any]]:

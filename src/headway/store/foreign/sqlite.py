@@ -72,6 +72,27 @@ def sqlite_session(conn: Any, *, library: Library | None = None, path: str | Non
     return session
 
 
+def still_open(conn: Any) -> Callable[[], bool]:
+    """A function that tells whether the transaction that `conn` is in now is still open."""
+    match library_of(conn):
+        case "sqlalchemy":
+            if hasattr(conn, "registry"):  # a scoped session
+                conn = conn()
+            held = getattr(conn, "sync_session", None) or getattr(conn, "sync_connection", None) or conn
+            begun = held.get_transaction()
+            return lambda: begun is not None and held.get_transaction() is begun
+        case "django":
+            conn = conn.connection
+    return partial(_in_transaction, conn)
+
+
+def _in_transaction(conn: Any) -> bool:
+    try:
+        return bool(conn.in_transaction)
+    except Exception:  # closed
+        return False
+
+
 def from_sqlite_error(error: BaseException) -> HeadwayError | None:
     """The error that one of sqlite3, aiosqlite or apsw stands for, also inside SQLAlchemy's or Django's."""
     if isinstance(error, HeadwayError):

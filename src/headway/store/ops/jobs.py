@@ -95,20 +95,40 @@ class Jobs(Protocol):
         two. Claims nothing where somebody has locked what only the claim needs."""
         ...
 
+    def commit_outcome(self, settlement: Settlement) -> Op[None]:
+        """Write the outcome of a running job into its row; run in the caller's transaction, it exists exactly if that
+        commits. From then on only `settle_committed` ends this execution: settle, release and reap leave it alone.
+        Raises `LeaseLost` if the job does not run under that fence any more, `NotAllowed` if it has an outcome already,
+        and `NotFound` if the database of the caller's connection has no such job."""
+        ...
+
+    def committed(self, job_id: str, fence: int) -> Op[Settlement | None]:
+        """The outcome that the handler of this claim committed, if it is not settled yet."""
+        ...
+
+    def settle_committed(
+        self, claims: Sequence[tuple[str, int]], *, refused: str | None = None
+    ) -> Op[list[Settlement]]:
+        """Settle those of these claims that have a committed outcome, by that outcome, and give these outcomes: what
+        follows from a settle follows here. With `refused`, the reason why it cannot be applied, the job is dead
+        instead, and not retried: what the handler did is committed."""
+        ...
+
     def reap(self, gone: Sequence[str], *, limit: int, by: str | None = None) -> Op[list[Reaped]]:
         """End the executions of workers whose lease is over, that are not registered, or that `gone` names: attempt
         `lost`, loss charged, and the job scheduled with jittered backoff, or dead when out of losses, or failed with
         the job that retries it (at_most_once), or canceled if that was asked. Removes those workers. An execution
         without a worker, which only SQL can leave, is lost, too. One that cannot be ended is given with its `fault`;
-        one that somebody's open transaction blocks is left for the next round. Neither stops the others.
+        one that somebody's open transaction blocks is left for the next round. Neither stops the others. One whose
+        handler committed its outcome is not lost but given as `committed`, for `settle_committed`.
         `by` is the worker that reaps. Unless its own heartbeats came in time for one whole lease, up to now, the
         database may have stood still: then leases that are over prove nothing, and only `gone` are reaped."""
         ...
 
     def declare_dead(self, worker_id: str, *, actor: str | None) -> Op[list[Reaped]]:
-        """Remove this worker, whatever its lease says, and reap its jobs at once, by the rules of `reap`; a claim of it
-        that commits later is reaped by the next round. If it lives after all, nothing that it writes counts, and its
-        next heartbeat tells it so. Raises `NotFound`. Audited."""
+        """Remove this worker, whatever its lease says, and reap its jobs at once, by the rules of `reap`; the next
+        round reaps a claim of it that commits later, and settles what is `committed`. If it lives after all, nothing
+        that it writes counts, and its next heartbeat tells it so. Raises `NotFound`. Audited."""
         ...
 
     def cancel(

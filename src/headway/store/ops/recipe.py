@@ -37,6 +37,7 @@ class Op(msgspec.Struct, Generic[T], frozen=True):
     writes: bool
     repeatable: bool = True  # a driver may run it again after the connection was lost
     refusable: bool = False  # may be refused by design, and the caller's transaction should go on then: use a savepoint
+    joins: bool = False  # makes sense only as part of the caller's transaction
     atomic: bool = False  # several statements that need one transaction
     urgent: bool = False  # a heartbeat, which does not wait for a free connection
     alone: Callable[[], Steps[T]] | None = None  # the steps to run if the transaction ends with them

@@ -12,6 +12,7 @@ from headway.store.postgres.jobs.audit import AuditVerbs
 from headway.store.postgres.jobs.cancel import CancelVerbs
 from headway.store.postgres.jobs.change import ChangeVerbs
 from headway.store.postgres.jobs.claim import ClaimVerbs
+from headway.store.postgres.jobs.committed import CommittedVerbs
 from headway.store.postgres.jobs.delete import DeleteVerbs
 from headway.store.postgres.jobs.enqueue import EnqueueVerbs
 from headway.store.postgres.jobs.find import FindVerbs
@@ -47,6 +48,7 @@ class PostgresOps(
     EnqueueVerbs,
     ClaimVerbs,
     SettleVerbs,
+    CommittedVerbs,
     ReapVerbs,
     CancelVerbs,
     ChangeVerbs,

@@ -100,13 +100,17 @@ class PostgresStore:
     def run_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
 
-        with postgres_session(conn, refusable=op.refusable) as execute:
+        session = postgres_session(conn, refusable=op.refusable)
+        session.joins = op.joins
+        with session as execute:
             return drive(op.steps(), execute)
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
 
-        async with postgres_session(conn, refusable=op.refusable) as execute:
+        session = postgres_session(conn, refusable=op.refusable)
+        session.joins = op.joins
+        async with session as execute:
             return await adrive(op.steps(), execute)
 
     def run_script(self, op: Op[T]) -> T:

@@ -11,6 +11,7 @@ from headway.store.sqlite.fleet.workers import WorkerVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
+from headway.store.sqlite.jobs.committed import CommittedVerbs
 from headway.store.sqlite.jobs.delete import DeleteVerbs
 from headway.store.sqlite.jobs.enqueue import EnqueueVerbs
 from headway.store.sqlite.jobs.find import FindVerbs
@@ -20,7 +21,6 @@ from headway.store.sqlite.jobs.prune import PruneVerbs
 from headway.store.sqlite.jobs.reads import ReadVerbs
 from headway.store.sqlite.jobs.reap import ReapVerbs
 from headway.store.sqlite.jobs.retry import RetryVerbs
-from headway.store.sqlite.jobs.settle import SettleVerbs
 from headway.store.sqlite.machines.children import ChildVerbs
 from headway.store.sqlite.machines.fork import ForkVerbs
 from headway.store.sqlite.machines.signals import SignalVerbs
@@ -44,7 +44,7 @@ from headway.store.sqlite.triggers.triggers import TriggerVerbs
 class SqliteOps(
     MigrateVerbs,
     EnqueueVerbs,
-    SettleVerbs,
+    CommittedVerbs,
     ReapVerbs,
     CancelVerbs,
     ChangeVerbs,

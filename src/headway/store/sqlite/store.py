@@ -17,6 +17,7 @@ from headway.store.sqlite.engine import migrate
 from headway.store.sqlite.engine.connection import Library
 from headway.store.sqlite.engine.errors import PATIENCE_S, no_answer
 from headway.store.sqlite.engine.file import File, Gate
+from headway.store.sqlite.engine.own_transaction import check_beside, opened
 from headway.store.sqlite.engine.pool import Readers
 from headway.store.sqlite.engine.prefix import under
 from headway.store.sqlite.engine.verbs import SqliteOp
@@ -94,6 +95,7 @@ class SqliteStore:
                 return found
         if not op.writes:
             return live.readers.run(op.steps)
+        check_beside(self._path)
         try:
             return live.writer.run(op.steps)
         except Exception as error:
@@ -122,6 +124,7 @@ class SqliteStore:
                 return found
         if not op.writes:
             return await live.readers.arun(op.steps)
+        check_beside(self._path)
         try:
             return await live.writer.arun(op.steps)
         except Exception as error:
@@ -130,22 +133,32 @@ class SqliteStore:
         return await live.writer.arun(op.fallback.steps)
 
     def run_in(self, conn: Any, op: Op[T]) -> T:
-        from headway.store.foreign import sqlite_session
+        from headway.store.foreign import sqlite_session, still_open
 
-        with sqlite_session(conn, library=self._library, path=self._path) as execute:
+        session = sqlite_session(conn, library=self._library, path=self._path)
+        session.joins = op.joins
+        with session as execute:
             mine = under(self.prefix, execute)
             if not self._checked:
                 self._checked = drive(migrate.prepare(self._path, self.prefix), mine)
-            return drive(op.steps(), mine)
+            result = drive(op.steps(), mine)
+        if op.joins:
+            opened(self._path, still_open(conn))
+        return result
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
-        from headway.store.foreign import sqlite_session
+        from headway.store.foreign import sqlite_session, still_open
 
-        async with sqlite_session(conn, library=self._library, path=self._path) as execute:
+        session = sqlite_session(conn, library=self._library, path=self._path)
+        session.joins = op.joins
+        async with session as execute:
             mine = under(self.prefix, execute)
             if not self._checked:
                 self._checked = await adrive(migrate.prepare(self._path, self.prefix), mine)
-            return await adrive(op.steps(), mine)
+            result = await adrive(op.steps(), mine)
+        if op.joins:
+            opened(self._path, still_open(conn))
+        return result
 
     def migrate(self, to: int | None = None) -> list[str]:
         """Bring the schema to a version (default: this library's) in one transaction; gives what was done."""

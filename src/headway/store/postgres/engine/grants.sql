@@ -36,6 +36,8 @@ begin
       headway.prune_audit,
       headway.reap,
       headway.declare_dead,
+      headway.commit_outcome,
+      headway.take_committed,
       headway.settle,
       headway.succeed,
       headway.settle_and_claim,

@@ -329,6 +329,7 @@ begin
       from unnest(p_ids, p_fences) as u (id, fence)
       join headway.jobs j on j.id = u.id and j.fence = u.fence
      where (j.status = 'running') is true
+       and j.committed is null
      order by j.id
        for update of j skip locked
   loop

@@ -119,6 +119,7 @@ begin
       ) d
      -- "is true" keeps the planner from the index of running jobs: it joins by primary key
      where (j.status = 'running') is true
+       and j.committed is null -- else its handler has decided: settle_committed
      order by j.id
        for update of j
   ), moved as (
@@ -263,6 +264,7 @@ begin
           from unnest(p_ids, p_fences, p_tos, p_delays_ms, p_turns) as u (id, fence, next, delay_ms, turn)
           join headway.jobs j on j.id = u.id and j.fence = u.fence
          where (j.status = 'running') is true
+           and j.committed is null
            and j.unique_key is not null
            and not 'running' = any (j.unique_scope)
            -- its new status, decided as in end_attempts

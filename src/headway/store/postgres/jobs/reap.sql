@@ -3,12 +3,14 @@
 -- End the executions of workers that are gone: their lease is over, they are not registered, or p_gone names them; and
 -- executions without a worker, which only SQL can leave. Skips rows that somebody has locked, or that an open
 -- transaction blocks: the next round ends them. An execution that cannot be ended is given with its fault, and does not
--- stop the others. Removes the workers once they run nothing.
+-- stop the others. One whose handler committed its outcome is not lost: it is given as `committed`, for the caller to
+-- settle (settle_committed). Removes the workers once they run nothing.
 -- p_by is the worker that reaps. A database that stood still received no heartbeats, so leases that ran out meanwhile
 -- prove nothing: unless p_by's own heartbeats came in time for one whole lease, only p_gone are reaped. Null: the clock
 -- decides.
 create function headway.reap(p_gone uuid[], p_limit integer, p_by uuid default null)
-returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
+returns table (
+  job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text, committed boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 -- a user's open transaction may hold a unique key that a job enters here: the other jobs do not wait for it
@@ -57,6 +59,22 @@ begin
           or not exists (select from headway.workers w where w.id = b.id and w.lease_expires_at > v_over));
   perform from headway.jobs j where j.status = 'running' and j.worker_id is null limit 1;
   v_more := found or v_dead is not null;
+  if v_more then
+    return query
+      (select j.id, j.fence, j.kind, j.worker_id, null::text, null::text, true
+         from headway.jobs j
+        where j.worker_id = any (v_dead)
+          and j.status = 'running'
+          and j.committed is not null
+        limit p_limit)
+      union all
+      (select j.id, j.fence, j.kind, j.worker_id, null::text, null::text, true
+         from headway.jobs j
+        where j.worker_id is null
+          and j.status = 'running'
+          and j.committed is not null
+        limit p_limit);
+  end if;
   while v_more loop
     -- two queries, each by the index of running jobs and up to the limit
     v_ids := array(
@@ -64,6 +82,7 @@ begin
         from headway.jobs j
        where j.worker_id = any (v_dead)
          and j.status = 'running'
+         and j.committed is null
          and j.id <> all (v_left)
        limit p_limit
          for update skip locked);
@@ -72,23 +91,24 @@ begin
         from headway.jobs j
        where j.worker_id is null
          and j.status = 'running'
+         and j.committed is null
          and j.id <> all (v_left)
        limit p_limit - cardinality(v_ids)
          for update skip locked);
     v_more := false;
     begin
-      return query select * from headway.lose(v_ids, v_now);
+      return query select o.*, false from headway.lose(v_ids, v_now) o;
     exception when others then
       -- one by one from here on: many may be blocked, and each waits
       perform set_config('lock_timeout', '2ms', true);
       foreach v_id in array v_ids loop
         begin
-          return query select * from headway.lose(array[v_id], v_now);
+          return query select o.*, false from headway.lose(array[v_id], v_now) o;
         exception when others then
           v_left := v_left || v_id;
           if sqlstate not in ('55P03', '40P01') then
             return query
-              select j.id, j.fence, j.kind, j.worker_id, null::text, sqlerrm from headway.jobs j where j.id = v_id;
+              select j.id, j.fence, j.kind, j.worker_id, null::text, sqlerrm, false from headway.jobs j where j.id = v_id;
           end if;
         end;
       end loop;
@@ -110,7 +130,8 @@ $$;
 -- Remove this worker, whatever its lease says, and reap its jobs. A claim of it that commits after this is ended by the
 -- next reap, for the worker is not registered. Raises HW006 for a worker that is not there.
 create function headway.declare_dead(p_worker uuid, p_actor text default null)
-returns table (job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text)
+returns table (
+  job_id uuid, fence integer, kind text, worker_id uuid, next text, fault text, committed boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -41,7 +41,7 @@ _NOTHING_SAID = ("succeeded", "succeeded", 1, 0, 0, None, None, None, None, None
 class SettleVerbs:
     def settle(self, worker_id: str, settlements: Sequence[Settlement]) -> Op[Settled]:
         def steps() -> Steps[Settled]:
-            return _settle(worker_id, settlements)
+            return settle_steps(worker_id, settlements)
 
         if _spawns(settlements):
             return Op(steps, writes=True, atomic=True)
@@ -56,7 +56,7 @@ class SettleVerbs:
             return SettledAndClaimed(_settled(settled), read_claims([row[4:] for row in rows if row[2] is None]))
 
         def one_by_one() -> Steps[SettledAndClaimed]:
-            settled = yield from _settle(worker_id, settlements)
+            settled = yield from settle_steps(worker_id, settlements)
             return SettledAndClaimed(settled, read_claims((yield Statement(CLAIM, [worker_id, queue, limit]))))
 
         def without_claim() -> Steps[SettledAndClaimed]:
@@ -72,7 +72,7 @@ def _spawns(settlements: Sequence[Settlement]) -> bool:
     return any(s.turn is not None and s.turn.children for s in settlements)
 
 
-def _settle(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
+def settle_steps(worker_id: str, settlements: Sequence[Settlement]) -> Steps[Settled]:
     plain = [s for s in settlements if _is_plain(s)]
     if len(plain) == len(settlements):
         return _settled((yield Statement(_SUCCEED, [worker_id, *_succeeding(plain)])))

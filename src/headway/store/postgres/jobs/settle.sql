@@ -118,6 +118,7 @@ begin
        and j.fence = u.fence
        and (j.status = 'running') is true
        and j.worker_id = p_worker
+       and j.committed is null
        -- its first attempt: started_at stays, so the attempt's start is known after the update
        and j.started_at = j.attempt_started_at
        and coalesce(j.train, j.partition) is null

@@ -28,10 +28,12 @@ exists (
 )
 
 -- name: running
+-- without those whose handlers have committed an outcome: settle_committed ends them
 select {running}
 from jobs
 where id in (select value from json_each(?1))
-  and status = 'running';
+  and status = 'running'
+  and committed is null;
 
 -- name: attempt
 insert into attempts (

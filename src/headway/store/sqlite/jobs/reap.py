@@ -35,18 +35,19 @@ class ReapVerbs(Verbs):
             now = self._clock.now()
             over = yield from _expired_by(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, False))
-            reaped = yield from _lose(rows, now)
+            reaped = yield from _lose([row for row in rows if not row[-1]], now)
             yield Statement(_SQL["remove"], (over, names))
-            return reaped
+            return reaped + _committed(rows)
 
         def each() -> Steps[list[Reaped]]:
             now = self._clock.now()
             over = yield from _expired_by(by, now)
             rows = yield Statement(_SQL["pick"], (over, names, limit, True))
-            done, failed = yield from row_by_row("reaping", rows, lambda row: _lose(row, now))
+            lost_rows = [row for row in rows if not row[-1]]
+            done, failed = yield from row_by_row("reaping", lost_rows, lambda row: _lose(row, now))
             yield Statement(_SQL["remove"], (over, names))
             faults = [Reaped(row[1], row[2], row[_RUNNING], row[3], None, reason) for row, reason in failed]
-            return [one for reaped in done for one in reaped] + faults
+            return [one for reaped in done for one in reaped] + faults + _committed(rows)
 
         return SqliteOp(steps, writes=True, probe=probe, fallback=SqliteOp(each, writes=True))
 
@@ -57,7 +58,7 @@ class ReapVerbs(Verbs):
             if not found:
                 raise refusals.no_such_worker(worker_id)
             rows = yield Statement(_SQL["pick_of_worker"], (worker_id,))
-            reaped = yield from _lose(rows, now)
+            reaped = (yield from _lose([row for row in rows if not row[-1]], now)) + _committed(rows)
             yield Statement(_SQL["remove_worker"], (worker_id,))
             detail = audit.worker_dead(worker_id, found[0][0], len(reaped))
             yield record(now, None, None, actor, "worker.dead", detail)
@@ -91,6 +92,11 @@ def _lose(rows: Rows, now: int) -> Steps[list[Reaped]]:
     ]
 
 
+def _committed(rows: Rows) -> list[Reaped]:
+    """Those whose handlers committed their outcomes."""
+    return [Reaped(row[1], row[2], row[_RUNNING], row[3], None, committed=True) for row in rows if row[-1]]
+
+
 def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
     job = end.job
     return (
@@ -101,7 +107,7 @@ def _attempt(end: Ending, now: int) -> tuple[Any, ...]:
 
 def _lost(row: Row) -> Ending:
     job = Running(*row[:_RUNNING])
-    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms = row[_RUNNING:]
+    _, worker, stopping, delivery, tries, losses, max_attempts, max_losses, base_ms, cap_ms, _ = row[_RUNNING:]
     loss = lost(
         worker or job.worker_id,
         stopping=bool(stopping),

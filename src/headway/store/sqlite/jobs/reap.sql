@@ -28,7 +28,7 @@ select
 {jobs/ending.running},
 kind, (select hostname || ':' || pid from workers where workers.id = jobs.worker_id),
 (select stopping from workers where workers.id = jobs.worker_id),
-delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms
+delivery, tries, losses, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, committed is not null
 
 -- name: pick_of_worker
 select {lost}

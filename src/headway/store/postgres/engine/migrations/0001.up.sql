@@ -187,6 +187,8 @@ create table headway.jobs (
   trigger_id uuid,
   log_end bigint,
   tags text[] collate "C", -- null: none
+  -- while it runs: the outcome that its handler committed with its own rows, not applied yet (model/committed.py)
+  committed json,
   constraint jobs_aside check (limited_by is null or status = 'queued')
 ) with (
   fillfactor = 85,

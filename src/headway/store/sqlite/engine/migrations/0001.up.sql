@@ -177,6 +177,8 @@ create table jobs (
   error text,
   log_tail text,
   state text,
+  -- while it runs: the outcome that its handler committed with its own rows, not applied yet (model/committed.py)
+  committed text,
   -- a running job has a worker and a start: otherwise it would never be reaped
   check (status <> 'running' or (worker_id is not null and attempt_started_at is not null)),
   check (scheduled_for between 0 and 221845392000000000),
