@@ -67,6 +67,7 @@ PRINTS = {
         "acme: a page more\n"
         "acme: sync is dead, exited with code 1\n"
     ),
+    "money_transfers.py": ("2 workers killed\n120 transfers, applied 120 times\nbefore: 10,000.00, after: 10,000.00\n"),
     "transactional_outbox.py": (
         "rolled back: the card was declined\norders: 1\njobs: 1\norder 1: receipt for order 1 sent\n"
     ),
