@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
+from headway.clock import to_micros
 from headway.model import refusals
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
@@ -20,7 +22,6 @@ from headway.store.sqlite.jobs.insert import (
     answers,
     index_tags,
     insert_all,
-    plain_row,
     present,
     starts_at,
     tied_row,
@@ -33,6 +34,8 @@ from headway.store.sqlite.order.limit_waiters import guard_queues
 from headway.store.sqlite.order.next_car import busy_trains
 
 _SQL = statements("jobs/enqueue")
+
+_scope_text = lru_cache(maxsize=256)(json_list)
 
 
 class EnqueueVerbs(Verbs):
@@ -98,9 +101,46 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     ((position, metered, fair, inactive),) = yield Statement(_SQL["positions"], (1,))
     if metered or fair or inactive:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now))
-    if (yield from insert_all("insert", (plain_row(job, now, None, "queued", position),))):
+    yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position))
+    if (yield Statement(_SQL["changes"]))[0][0]:
         return [Enqueued(job.id, "queued", True)]
     return (yield from answers((job,), 0))
+
+
+def _plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
+    """The columns that any job has."""
+    return (
+        job.id,
+        job.tenant_id,
+        job.kind,
+        job.queue,
+        status,
+        job.priority,
+        position,
+        job.max_attempts,
+        job.max_losses,
+        job.backoff_base_ms,
+        job.backoff_cap_ms,
+        job.timeout_ms,
+        job.delivery,
+        job.idempotency_key,
+        job.unique_key,
+        _scope_text(job.unique_scope) if job.unique_key is not None else "[]",
+        scheduled_for,
+        None if job.expires_at is None else to_micros(job.expires_at),
+        now,
+        now if status == "queued" else None,
+        job.correlation_id,
+        job.trace_id,
+        job.source,
+        job.source_ref,
+        job.created_by,
+        job.payload,
+        job.meta,
+        job.template_id,
+        job.template_revision,
+        job.trigger_id,
+    )
 
 
 def _refuse_inactive(jobs: Sequence[NewJob]) -> Steps[None]:
@@ -113,7 +153,7 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
     rows: list[Row] = []
     for job, start, position in zip(jobs, batch.starts, batch.positions, strict=True):
         status: Status = "scheduled" if position is None else "queued"
-        rows.append(plain_row(job, now, start, status, position))
+        rows.append(_plain_row(job, now, start, status, position))
     new = yield from insert_all("insert", rows)
     if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
@@ -133,7 +173,7 @@ def _enqueue_tied(
     statuses = yield from _statuses(jobs, batch.starts, now)
     rows = [
         tied_row(
-            plain_row(job, now, start, status, position),
+            _plain_row(job, now, start, status, position),
             job,
             metered=job.tenant_id in quotas,
             fair=job.queue in fair_queues,

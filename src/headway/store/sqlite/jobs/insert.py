@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 
 from headway.clock import to_micros
@@ -21,48 +20,11 @@ _SQL = statements("jobs/enqueue")
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
 
-_scope_text = lru_cache(maxsize=256)(json_list)
-
 
 def starts_at(job: NewJob, now: int) -> int | None:
     if job.scheduled_for is not None:
         return to_micros(job.scheduled_for)
     return None if job.delay_ms is None else now + job.delay_ms * 1000
-
-
-def plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
-    return (
-        job.id,
-        job.tenant_id,
-        job.kind,
-        job.queue,
-        status,
-        job.priority,
-        position,
-        job.max_attempts,
-        job.max_losses,
-        job.backoff_base_ms,
-        job.backoff_cap_ms,
-        job.timeout_ms,
-        job.delivery,
-        job.idempotency_key,
-        job.unique_key,
-        _scope_text(job.unique_scope) if job.unique_key is not None else "[]",
-        scheduled_for,
-        None if job.expires_at is None else to_micros(job.expires_at),
-        now,
-        now if status == "queued" else None,
-        job.correlation_id,
-        job.trace_id,
-        job.source,
-        job.source_ref,
-        job.created_by,
-        job.payload,
-        job.meta,
-        job.template_id,
-        job.template_revision,
-        job.trigger_id,
-    )
 
 
 def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str | None) -> Row:
