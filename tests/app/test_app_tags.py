@@ -32,6 +32,7 @@ def test_a_job_has_the_tags_of_its_kind_and_of_its_call(app: Headway, call: Call
     )
     assert app.get(call(app, "enqueue", "mail", {}, tags=("x",)).id).tags == ("mail", "out", "x")
     assert app.get(call(app, "enqueue", "mail", {}, tags=None).id).tags == ()
+    assert app.get(call(app, "enqueue", "mail", {}, tags=()).id).tags == ("mail", "out")
     made = call(app, "enqueue_many", [mail.build(1), mail.using(tags={"b", "a"}).build(2)])
     assert [app.get(each.id).tags for each in made] == [("mail", "out"), ("a", "b", "mail", "out")]
     with pytest.raises(InvalidJob, match="tags are 21, with those of the kind: a job may have 20"):

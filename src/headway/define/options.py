@@ -108,7 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _changes(self, given: Mapping[str, Any]) -> dict[str, Any]:
         changes = _checked(given, _USING, "using()")
-        if changes.get("tags"):
+        if given.get("tags") is not None:
             changes["tags"] = tags.merged(self.tags, changes["tags"])
         if _LINKED.isdisjoint(changes):
             return changes
