@@ -369,7 +369,7 @@ def test_an_execution_leaves_nothing_for_the_garbage_collector(harness: WorkerHa
         gc.enable()
 
 
-@pytest.mark.parametrize("own", [None, (5_000, 7, 7), (50_000, 5, 5)], ids=["default", "lower", "higher"])
+@pytest.mark.parametrize("own", [(700, 10, 10), (5_000, 7, 7), (50_000, 5, 5)], ids=["default", "own", "higher"])
 def test_the_collector_looks_less_often_while_a_process_is_a_worker(harness: WorkerHarness, own: Any) -> None:
     seen: list[int] = []
 
@@ -379,12 +379,12 @@ def test_the_collector_looks_less_often_while_a_process_is_a_worker(harness: Wor
 
     harness.enqueue(look.build())
     before = gc.get_threshold()
-    if own is not None:
-        gc.set_threshold(*own)
+    gc.unfreeze()  # a process that froze its objects chose for itself
+    gc.set_threshold(*own)
     try:
-        chosen, frozen = gc.get_threshold(), gc.get_freeze_count()
         assert run_worker(harness.worker(), until_idle=True) == Summary(succeeded=1)
-        assert (gc.get_threshold(), gc.get_freeze_count()) == (chosen, frozen)
+        assert (gc.get_threshold(), gc.get_freeze_count()) == (own, 0)
     finally:
         gc.set_threshold(*before)
-    assert seen == [max(chosen[0], 10_000)]
+        gc.freeze()
+    assert seen == [max(own[0], 10_000)]
