@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
-from importlib.metadata import version
+from functools import cache, cached_property, partial
 from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -323,7 +322,7 @@ class Headway(Verbs, AsyncPruneVerbs):
             "definitions": self._definitions,
             "declare": self._declaration,
             "vault": self._vault,
-            "version": version("headway"),
+            "version": _version(),
         }
 
     def _declaration(self, now: datetime) -> Declaration:
@@ -332,3 +331,11 @@ class Headway(Verbs, AsyncPruneVerbs):
             definitions=declarations(self._registry),
             schedules=tuple(each.row(self._own_tenant, now, tz=self._tz) for each in self._registry.schedules),
         )
+
+
+@cache
+def _version() -> str:
+    """Only workers need it, and reading the package's metadata takes some milliseconds."""
+    from importlib.metadata import version
+
+    return version("headway")
