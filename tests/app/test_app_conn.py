@@ -170,6 +170,24 @@ def test_the_outcome_of_a_running_job_exists_exactly_if_the_transaction_commits(
     assert (shop.app.get(job.id).result, shop.orders()) == (7, ["first"])
 
 
+def test_a_job_is_replaced_exactly_if_the_transaction_commits(shop: Shop) -> None:
+    waiting = shop.app.enqueue("work", {"number": 1}, unique_key="k")
+    shop.user.execute("insert into orders values ('first')")
+    answer = shop.enqueue(2, unique_key="k", on_conflict="replace_or_follow", delay="1h")
+    assert (answer.id, answer.status, answer.replaced) == (waiting.id, "scheduled", True)
+    assert shop.numbers() == [1]
+    shop.user.commit()
+    assert (shop.numbers(), shop.orders()) == ([2], ["first"])
+
+
+def test_a_rollback_takes_a_replacement_back(shop: Shop) -> None:
+    shop.app.enqueue("work", {"number": 1}, unique_key="k")
+    shop.user.execute("insert into orders values ('first')")
+    assert shop.enqueue(2, unique_key="k", on_conflict="replace").replaced
+    shop.user.rollback()
+    assert shop.numbers() == [1]
+
+
 def test_using_takes_a_connection_too(postgres_migrated_url: str) -> None:
     app = Headway(postgres_migrated_url)
 

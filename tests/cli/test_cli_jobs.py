@@ -157,6 +157,19 @@ def test_a_repeated_enqueue_says_that_the_job_was_there(cli: Cli) -> None:
     assert "u" in said
 
 
+def test_an_enqueue_may_replace_or_debounce_the_job_that_has_its_key(cli: Cli, app: Headway) -> None:
+    by = ("enqueue", "report", '{"user": 7, "n": 1}', "--unique-by", "user", "--unique-group", "g")
+    first = cli.ok(*by).strip()
+    again = cli(*by[:2], '{"n": 2, "user": 7}', *by[3:], "--on-conflict", "replace", "--replace", "payload,queue")
+    assert again.stdout.strip() == first
+    assert "this job existed already, and is queued: it was replaced" in again.stderr
+    made = cli.json(*by[:2], '{"n": 3, "user": 7}', *by[3:], "--debounce", "5s", "--debounce-max", "1m")
+    assert made == {"id": first, "status": "scheduled", "created": False, "replaced": True}
+    assert (app.get(first).payload, app.get(first).unique_group) == ({"user": 7, "n": 3}, "g")
+    assert "unique group" in cli.ok("jobs", "show", first)
+    assert "cannot be replaced" in cli.refused(*by, "--on-conflict", "replace", "--replace", "id", code=2)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

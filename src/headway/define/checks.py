@@ -16,9 +16,8 @@ from headway.model import tags as model_tags
 from headway.model.codec import check_text, encode
 from headway.model.duration import to_ms
 from headway.model.ids import DEFAULT_TENANT_ID, as_id, known_id, tenant_ref
-from headway.model.job import Enqueued, Job, NewJob, OnConflict
+from headway.model.job import Enqueued, Job, NewJob
 from headway.model.rate import COUNT_LIMIT, parse_rate
-from headway.model.status import STATUSES, UNFINISHED
 
 Check = Callable[[Any, str], dict[str, Any]]
 
@@ -128,12 +127,6 @@ def moment(value: Any, option: str) -> dict[str, Any]:
     return {option: value}
 
 
-def conflict(on_conflict: OnConflict, key: str | None) -> None:
-    """Raises `InvalidJob` for on_conflict="raise" without a key to conflict on."""
-    if on_conflict == "raise" and key is None:
-        raise InvalidJob("on_conflict='raise' does nothing without a key: give unique_key= or idempotency_key=, too")
-
-
 def expiry(expires_at: datetime | None, scheduled_for: datetime | None, delay_ms: int | None, now: int | None) -> None:
     """Raises `InvalidJob` for a job that would expire before it may run; `now` in microseconds, or None."""
     if expires_at is None:
@@ -152,19 +145,6 @@ def expiry(expires_at: datetime | None, scheduled_for: datetime | None, delay_ms
             f"expires_at={expires_at.isoformat()} is before the end of the delay of {delay_ms / 1_000:g}s: "
             "the job would expire before it may run"
         )
-
-
-def unique_scope(value: Any, option: str) -> dict[str, Any]:
-    if value is None:
-        return {"unique_scope": UNFINISHED, "own_scope": False}
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise InvalidJob(f"{option}={value!r} is not a set of statuses: give one like {{'queued', 'running'}}")
-    if not value:
-        raise InvalidJob(f"{option} is empty, so no job would be in it: leave it out for all unfinished statuses")
-    for status in value:
-        if status not in STATUSES:
-            raise InvalidJob(f"{option} has the unknown status {status!r}: use some of {', '.join(STATUSES)}")
-    return {"unique_scope": tuple(status for status in STATUSES if status in value), "own_scope": True}
 
 
 def meta(value: Any, option: str) -> dict[str, Any]:

@@ -27,8 +27,11 @@ _POLICY = (
     *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
     *("train", "partition", "concurrency", "concurrency_key"),
     *("rate_count", "rate_period_ms", "rate_burst", "rate_key", "tags"),
+    *("unique_key", "unique_by", "unique_scope", "unique_group", "on_conflict", "replace"),
+    *("delay_ms", "debounce_ms", "debounce_max_ms"),
     "retention",
 )
+_LISTS = ("tags", "unique_by", "unique_scope", "replace")
 _DEFAULTS = Options()
 
 
@@ -39,6 +42,8 @@ def definition_of(kind: AnyKind) -> NewDefinition:
     schema = options.schema
     start = kind.edition.steps[START] if isinstance(kind, MachineKind) else None
     policy |= _made(kind)
+    if isinstance(options.unique_key_by, str):
+        policy["unique_key_by"] = options.unique_key_by
     return NewDefinition(
         kind=kind.name,
         description=_description(kind),
@@ -48,8 +53,13 @@ def definition_of(kind: AnyKind) -> NewDefinition:
         queue=options.queue,
         enqueuer_may=msgspec.json.encode(options.enqueuer_may).decode(),
         policy=msgspec.json.encode(policy).decode(),
-        computed=bool(options.made_keys) or (start is not None and start.moves),
+        computed=not _is_declared(options.made_keys) or (start is not None and start.moves),
     )
+
+
+def _is_declared(made_keys: Mapping[str, Any]) -> bool:
+    """Whether the keys can be made without the code: only a template of the unique key can, from the payload."""
+    return all(option == "unique_key" and isinstance(source, str) for option, source in made_keys.items())
 
 
 def _made(kind: AnyKind) -> dict[str, Any]:
@@ -180,8 +190,7 @@ def _redefined(definition: Definition | None) -> Redefined | None:
 
 def _options(definition: Definition) -> Options:
     policy = {"max_losses": definition.max_attempts, **definition.policy}
-    if "tags" in policy:
-        policy["tags"] = tuple(policy["tags"])
+    policy |= {name: tuple(policy[name]) for name in _LISTS if name in policy}
     return msgspec.structs.replace(
         _DEFAULTS,
         **policy,

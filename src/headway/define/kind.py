@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, Un
 import msgspec
 
 from headway import secrets
-from headway.define import checks
+from headway.define import checks, uniqueness
 from headway.define.arguments import Arguments, ArgumentsOfCall
 from headway.define.context import Context
 from headway.define.enqueuer import Binding, Enqueuer
@@ -107,6 +107,8 @@ class Kind(Generic[P, R]):
             for option, source in self.options.made_keys.items()
         )
 
+        self._check_unique_by()
+
     def _read_parameters(self, fn: Callable[P, R]) -> Arguments:
         return Arguments(fn, self.name)
 
@@ -157,6 +159,8 @@ class Kind(Generic[P, R]):
         copy: Kind[P, R] = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.options, copy._row = self.options.merged_with(self._row, options)
+        if "unique_by" in options:
+            copy._check_unique_by()
         if self._keys:
             copy._keys = tuple(each for each in self._keys if each.option in copy.options.made_keys)
         return copy
@@ -227,6 +231,9 @@ class Kind(Generic[P, R]):
             schema.check(payload, self.name)
         return self._arguments.unpack(payload)
 
+    def _check_unique_by(self) -> None:
+        uniqueness.check_names(self.options.unique_by, self.name, self._arguments.names, self._arguments.open_ended)
+
     def _own_secret(self, name: str) -> str:
         owner = Owner(DEFAULT_TENANT_ID, "default")
         return Vault().keyring(self.name, owner, by_code=self._by_code).get(name)
@@ -238,13 +245,15 @@ class Kind(Generic[P, R]):
             schema, row = self.schema, redefined.laid_over(row, self._own_row)
         if schema is not None:
             schema.check(payload, self.name)
-        if options.on_conflict == "raise":
-            checks.conflict(options.on_conflict, options.unique_key or options.idempotency_key)
+        if options.on_conflict != "return":
+            uniqueness.check_conflict(options)
         if options.expires_at is not None:
             checks.expiry(options.expires_at, options.scheduled_for, options.delay_ms, self._binding.now())
-        if self._keys:
-            values = self._arguments.values(payload)
+        if self._keys or options.unique_by:
+            values = self._arguments.values(payload) if self._keys else {}
             made = {each.option: each.make(values) for each in self._keys}
+            if options.unique_by:
+                made["unique_key"] = uniqueness.digest(payload, options.unique_by)
             return msgspec.structs.replace(row, id=new_id(), payload=payload, **made)
         return msgspec.structs.replace(row, id=new_id(), payload=payload)
 

@@ -194,6 +194,7 @@ class MachineKind(Kind[..., Any]):
             KeyMaker(option, source, kind=self.name, names=shape.names, open_ended=shape.open_ended)
             for option, source in self.options.made_keys.items()
         )
+        self._check_unique_by()
         checks.integer(version, "version", 1, 32_767)
         _check_handle(machine, self.name)
         steps = steps_of(

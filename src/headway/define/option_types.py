@@ -12,7 +12,7 @@ from uuid import UUID
 
 from headway.define.keys import Key, KeyOf
 from headway.model.duration import Duration
-from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure, Source
+from headway.model.job import Delivery, Enqueued, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable, Source
 from headway.model.retention import Retention
 from headway.model.retry import Backoff
 from headway.model.status import Status
@@ -46,6 +46,13 @@ class _JobOptions(TypedDict, total=False):
     on_canceled: OnEnd
     on_dead: OnEnd
     tags: str | Collection[str] | None
+    unique_by: Collection[str] | str | None
+    unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
+    unique_group: str | None
+    on_conflict: OnConflict
+    replace: Collection[Replaceable] | Replaceable | None
+    debounce: Duration | None
+    debounce_max: Duration | None
 
 
 class MachineOptions(_JobOptions, total=False):
@@ -58,6 +65,7 @@ class MachineOptions(_JobOptions, total=False):
     partition: KeyOf
     concurrency_key: KeyOf
     rate_key: KeyOf
+    unique_key: KeyOf
     name: str
     retry_on: Errors
     discard_on: Errors
@@ -89,8 +97,6 @@ class UsingOptions(_JobOptions, total=False):
     expires_at: datetime | None
     idempotency_key: str | None
     unique_key: str | None
-    unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
-    on_conflict: OnConflict
     meta: Mapping[str, Any] | None
     correlation_id: str | None
     trace_id: str | None

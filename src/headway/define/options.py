@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from headway.define import checks, enqueuer_may
+from headway.define import checks, enqueuer_may, uniqueness
 from headway.define.keys import KEYS, Source
 from headway.define.schema import Schema
 from headway.errors import InvalidJob
 from headway.model import tags
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
-from headway.model.job import Delivery, NewJob, OnConflict, OnEnd, OnFailure
+from headway.model.job import Delivery, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.job import Source as Origin
 from headway.model.retention import ages_of
 from headway.model.retry import Backoff
@@ -41,7 +41,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     unique_key: str | None = None
     unique_scope: tuple[Status, ...] = UNFINISHED
+    unique_group: str | None = None
     on_conflict: OnConflict = "return"
+    replace: tuple[Replaceable, ...] = ()
+    debounce_max_ms: int | None = None
     correlation_id: str | None = None
     trace_id: str | None = None
     source: Origin = "manual"
@@ -68,6 +71,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: Source | None = None
     concurrency_key_by: Source | None = None
     rate_key_by: Source | None = None
+    unique_key_by: Source | None = None
+    unique_by: tuple[str, ...] = ()  # the arguments whose digest is the unique key
+    debounce_ms: int | None = None  # the row has it as its delay
     backoff: Backoff | None = None  # only if it is a function; the row then has the default, which losses use
     retry_on: tuple[type[Exception], ...] | None = None  # None: all
     discard_on: tuple[type[Exception], ...] = ()
@@ -89,7 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def made_keys(self) -> dict[str, Source]:
         """The options whose keys are made from each job's arguments."""
-        sources = {option: getattr(self, f"{option}_by") for option in KEYS}
+        sources = {option: getattr(self, f"{option}_by") for option in (*KEYS, "unique_key")}
         return {option: source for option, source in sources.items() if source is not None}
 
     def row(self, kind: str) -> NewJob:
@@ -133,6 +139,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             changes["scheduled_for"] = None
         elif changes.get("scheduled_for") is not None:
             changes["delay_ms"] = None
+        if self.debounce_ms is not None and not {"delay", "scheduled_for"}.isdisjoint(given):
+            changes |= {"debounce_ms": None, "debounce_max_ms": None}
+        if "debounce_ms" in changes and "on_conflict" not in given and self.on_conflict == "replace_or_follow":
+            changes.pop("on_conflict", None)
         return changes
 
 
@@ -155,9 +165,11 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     `now` is in microseconds; `default` are the options that the given ones override.
     """
     merged = (default or _DEFAULT).merged(options)
-    checks.conflict(merged.on_conflict, merged.unique_key or merged.idempotency_key)
+    uniqueness.check_conflict(merged)
     checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
-    return msgspec.structs.replace(merged.row(checks.name(kind, "kind")), id=new_id(), payload=payload)
+    row = merged.row(checks.name(kind, "kind"))
+    key = uniqueness.key_of_payload(merged, payload, kind)
+    return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key)
 
 
 def check_stored_options(given: Mapping[str, Any]) -> None:
@@ -200,6 +212,11 @@ def _checked(given: Mapping[str, Any], known: Mapping[str, checks.Check], where:
         raise InvalidJob(
             f"delay={given['delay']!r} and scheduled_for={given['scheduled_for']!r} exclude each other: give one"
         )
+    if given.get("unique_key") is not None and given.get("unique_by") is not None:
+        raise InvalidJob(
+            f"unique_key={given['unique_key']!r} and unique_by={given['unique_by']!r} exclude each other: give one"
+        )
+    uniqueness.spread_debounce(changes, given)
     return changes
 
 
@@ -211,8 +228,7 @@ def _replaced(options: Options, changes: dict[str, Any]) -> Options:
         _check_batch(options)
     if _JUDGED_TOGETHER.isdisjoint(changes):
         return options  # the others were checked before
-    if options.own_scope and options.unique_key is None:
-        raise InvalidJob(f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both")
+    uniqueness.judge(options)
     if options.expires_at is not None:
         checks.expiry(options.expires_at, options.scheduled_for, None, None)
     checks.error_classes_apart(options.retry_on, options.discard_on)
@@ -271,11 +287,19 @@ _BOTH: dict[str, checks.Check] = {
     "on_canceled": checks.one_of(OnEnd),
     "on_dead": checks.one_of(OnEnd),
     "tags": checks.tags,
+    "unique_by": uniqueness.unique_by,
+    "unique_scope": uniqueness.unique_scope,
+    "unique_group": uniqueness.unique_group,
+    "on_conflict": checks.one_of(OnConflict),
+    "replace": uniqueness.replace,
+    "debounce": uniqueness.positive,
+    "debounce_max": uniqueness.positive,
 }
 _KIND: dict[str, checks.Check] = {
     "name": lambda _value, _option: {},  # `Kind` reads it
     **_BOTH,
     **dict.fromkeys(KEYS, checks.key_of),
+    "unique_key": uniqueness.unique_key_of,
     "retry_on": checks.error_classes,
     "discard_on": checks.error_classes,
     "schema": lambda value, _option: {"schema": Schema(value)},
@@ -295,9 +319,7 @@ _USING: dict[str, checks.Check] = {
     "scheduled_for": checks.moment,
     "expires_at": checks.moment,
     "idempotency_key": checks.text,
-    "unique_key": checks.text,
-    "unique_scope": checks.unique_scope,
-    "on_conflict": checks.one_of(OnConflict),
+    "unique_key": uniqueness.unique_key,
     "meta": checks.meta,
     "correlation_id": checks.text,
     "trace_id": checks.text,
@@ -306,9 +328,7 @@ _USING: dict[str, checks.Check] = {
     "created_by": checks.text,
     "conn": lambda value, _option: {"conn": value},
 }
-_STORED = frozenset(
-    {*_BOTH, *KEYS, "delay", "idempotency_key", "unique_key", "unique_scope", "on_conflict", "meta"}
-) | {
+_STORED = frozenset({*_BOTH, *KEYS, "delay", "idempotency_key", "unique_key", "meta"}) | {
     "correlation_id",
     "trace_id",
 }
@@ -318,10 +338,16 @@ _FIELDS_OF = {
     "backoff": ("backoff", "backoff_base_ms", "backoff_cap_ms"),
 }
 # a change of one of these may require another to change, or conflict with it
-_LINKED = frozenset({"backoff", "backoff_base_ms", "concurrency", "rate_count", "after", "delay_ms", "scheduled_for"})
+_LINKED = frozenset(
+    {
+        *("backoff", "backoff_base_ms", "concurrency", "rate_count", "after", "delay_ms", "scheduled_for"),
+        "debounce_ms",
+    }
+)
 _JUDGED_TOGETHER = frozenset(
     {
         *("own_scope", "unique_scope", "unique_key", "expires_at", "scheduled_for", "retry_on", "discard_on"),
+        *("on_conflict", "replace", "debounce_ms", "debounce_max_ms"),
         *(
             "concurrency",
             "concurrency_key",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
@@ -16,7 +16,24 @@ if TYPE_CHECKING:
     from headway.model.machine import Checkpoint, Settled, Turn
 
 Delivery = Literal["at_least_once", "at_most_once"]
-OnConflict = Literal["return", "raise"]
+OnConflict = Literal["return", "raise", "replace", "replace_or_follow"]
+Replaceable = Literal[
+    "payload",
+    "scheduled_for",
+    "priority",
+    "queue",
+    "expires_at",
+    "max_attempts",
+    "max_losses",
+    "backoff",
+    "timeout",
+    "meta",
+    "partition",
+    "concurrency",
+    "rate",
+]
+REPLACEABLE: tuple[Replaceable, ...] = get_args(Replaceable)
+"""What an enqueue may replace of the job that has its key; the job keeps its identity, train, group and delivery."""
 Source = Literal["manual", "event", "schedule", "system"]
 OnEnd = Literal["advance", "hold"]
 OnFailure = Literal["stop", "continue"]
@@ -44,7 +61,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     unique_key: str | None = None
     unique_scope: tuple[Status, ...] = UNFINISHED
+    unique_group: str | None = None  # the kinds that share its unique key; None: its own kind alone
     on_conflict: OnConflict = "return"
+    replace: tuple[Replaceable, ...] = ()  # what on_conflict="replace" sets; none: all
+    debounce_max_ms: int | None = None  # replaced again and again, it waits no longer than this after its first enqueue
     correlation_id: str | None = None
     trace_id: str | None = None
     source: Source = "manual"
@@ -84,7 +104,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_tied(self) -> bool:
-        """Whether its row has more than a plain one: a train, a limit, a group, parents, tags, or a machine."""
+        """Whether its row has more than a plain one: a train, a limit, a group, parents, tags, a shared
+        key, or a machine; or may be another's."""
         return (
             self.train is not None
             or self.has_limits
@@ -94,7 +115,14 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             or self.on_dead != "advance"
             or self.checkpoint is not None
             or self.tags != ()
+            or self.unique_group is not None
+            or self.replaces
         )
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it changes the job that has its unique key, if there is one that never ran."""
+        return self.on_conflict in ("replace", "replace_or_follow")
 
 
 _ANY_PLAIN = (
@@ -112,11 +140,16 @@ def is_plain(job: NewJob) -> bool:
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """What became of one NewJob: its own row, or the existing one that it met (`created` is False)."""
+    """What became of one NewJob: its own row, or the existing one that it met (`created` is False).
+
+    `replaced`: that one has its values now. Where neither is true, the existing job was left as it is; `status` says
+    why a replace could not be: it runs, waits for its retry, or has ended.
+    """
 
     id: str
     status: Status
     created: bool
+    replaced: bool = False
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -279,6 +312,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     template_revision: int | None
     trigger_id: str | None  # the schedule or event trigger that made it
     tags: tuple[str, ...]
+    unique_group: str | None  # the kinds that share its unique key
 
     @property
     def cursor(self) -> str:

@@ -18,7 +18,7 @@ FINISHED: tuple[Status, ...] = ("succeeded", "failed", "dead", "canceled")
 MOVES: frozenset[tuple[Status, Status]] = frozenset(
     {
         ("scheduled", "queued"),  # due
-        ("queued", "scheduled"),  # an operator put it off
+        ("queued", "scheduled"),  # put off by an operator, or by an enqueue that replaced it
         ("held", "queued"),
         ("held", "scheduled"),
         ("queued", "running"),  # claim
@@ -60,6 +60,11 @@ def covers(scope: str, status: Status) -> bool:
     return f'"{status}"' in scope
 
 
+def follows(scope: str) -> bool:
+    """Whether a held job waits for the end of the one that has its key."""
+    return '"+held"' in scope
+
+
 def enters(scope: str, status: Status, to: Status) -> bool:
     """Whether this move takes a job into the scope of its unique key, where another may be."""
     return covers(scope, to) and not covers(scope, status)
@@ -67,5 +72,6 @@ def enters(scope: str, status: Status, to: Status) -> bool:
 
 def whole_scope(stored: Iterable[str]) -> tuple[Status, ...]:
     """The unique scope as it was given. A job that ended without its key, which another held, is stored with a minus
-    before the status that it ended in: so it holds no key, and a retry knows the one that it had."""
-    return tuple(status.removeprefix("-") for status in stored)  # type: ignore[misc]
+    before the status that it ended in: so it holds no key, and a retry knows the one that it had. A successor, which
+    waits for the end of the key's holder, is stored with "+held"."""
+    return tuple(status.lstrip("+-") for status in stored)  # type: ignore[misc]

@@ -170,7 +170,7 @@ def test_an_enqueue_without_an_id_tells_the_holder_of_its_key(postgres_store) ->
             first = conn.execute(f"select * from headway.enqueue('k', {key} => 'x')").fetchone()
             again = conn.execute(f"select * from headway.enqueue('k', {key} => 'x')").fetchone()
             assert first
-            assert (first[1:], again) == (("queued", True), (first[0], "queued", False))
+            assert (first[1:], again) == (("queued", True, False), (first[0], "queued", False, False))
 
 
 def test_an_id_that_is_taken_by_another_tenant_is_refused_in_words(postgres_store) -> None:

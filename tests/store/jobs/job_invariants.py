@@ -34,7 +34,13 @@ def check_invariants(before: dict[str, Any], now: dict[str, Any]) -> None:
         assert key in attempts or key[0] not in rows
     # 6: one job in scope per unique key, one per idempotency key; 10: one retry
     in_scope = [
-        (job["tenant_id"], job["kind"], job["unique_key"])
+        # a successor, which waits for the job that has its key, is in line for it: one per key, too
+        (
+            job["tenant_id"],
+            job["unique_group"] or job["kind"],
+            job["unique_key"],
+            job["status"] == "held" and job["pending"],
+        )
         for job in rows.values()
         if job["unique_key"] is not None and job["status"] in job["unique_scope"]
     ]

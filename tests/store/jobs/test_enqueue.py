@@ -85,6 +85,7 @@ class Expected:
     template_revision: int = 41
     trigger_id: str = "0190a6e0-0000-7000-8000-000000000042"
     tags: tuple[str, ...] = ("eu-43", "vip-44")
+    unique_group: str = "group-45"
 
 
 @ALL_LIBRARIES
@@ -112,6 +113,7 @@ def test_every_field_of_a_job_is_stored_and_read_back(db, make):
         idempotency_key="idem-16",
         unique_key="unique-17",
         unique_scope=expected.unique_scope,
+        unique_group=expected.unique_group,
         correlation_id="corr-18",
         trace_id="00-trace-19",
         source="event",
@@ -189,6 +191,7 @@ def test_a_plain_job_has_the_documented_defaults(db):
 def test_no_field_of_a_new_job_is_forgotten_by_these_tests():
     stored_elsewhere = {"id", "payload", "meta", "scheduled_for", "expires_at"}  # compared beside Expected
     not_stored = {"delay_ms", "on_conflict", "after", "on_failure", "checkpoint"}  # or not in the job's own row
+    not_stored |= {"replace", "debounce_max_ms"}  # for a job that is replaced
     fields = set(NewJob.__struct_fields__)
     assert fields - stored_elsewhere - not_stored <= set(asdict(Expected()))
 

@@ -30,7 +30,11 @@ jobs = st.fixed_dictionaries(
         "unique_key": st.sampled_from([None, None, "u1", "u2"]),
         "unique_scope": st.sampled_from(SCOPES),
         "idempotency_key": st.sampled_from([None, None, None, "i1", "i2"]),
-        "on_conflict": st.sampled_from(["return", "return", "raise"]),
+        "unique_group": st.sampled_from([None, None, None, "x", "g"]),
+        "on_conflict": st.sampled_from(["return", "raise", "replace", "replace", "replace_or_follow"]),
+        "replace": st.sampled_from([(), (), ("payload",), ("priority", "scheduled_for", "queue")]),
+        "debounce_max_ms": st.sampled_from([None, 6_000]),
+        "payload": st.sampled_from(["{}", '{"a":1}', '{"b":2}']),
         "delivery": st.sampled_from(["at_least_once", "at_least_once", "at_most_once"]),
         "max_attempts": st.integers(1, 3),
         "max_losses": st.integers(1, 3),
@@ -123,7 +127,7 @@ class Stores(RuleBasedStateMachine):
             new.append(NewJob(**values, expires_at=expires_at, tenant_id=tenant_id(options["tenant"])))
 
         def verb(side: Side, ops: Any) -> Any:
-            return [(side.name(e.id), e.status, e.created) for e in side.db.run(ops.enqueue(new))]
+            return [(side.name(e.id), e.status, e.created, e.replaced) for e in side.db.run(ops.enqueue(new))]
 
         self.both(verb)
 

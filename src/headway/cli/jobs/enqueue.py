@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import emit, note
 from headway.cli.program.params import SOURCES, Duration, JobId, JsonObject, Moment, Rate, Tenant, given
+from headway.model.job import OnConflict
 from headway.model.status import STATUSES
 
 if TYPE_CHECKING:
@@ -56,10 +57,18 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.option("--group", metavar="ID", help="Add it to this group.")
 @click.option("--idempotency-key", metavar="KEY", help="One job per kind and key, until it is pruned.")
 @click.option("--unique-key", metavar="KEY", help="One unfinished job per kind and key.")
+@click.option("--unique-by", metavar="NAMES", help="Make the key of these arguments instead: user,region.")
 @click.option("--unique-scope", metavar="STATUSES", help="The statuses in which the key is taken: queued,running.")
+@click.option("--unique-group", metavar="NAME", help="Share the key with all kinds of this group.")
 @click.option(
-    "--on-conflict", type=click.Choice(("return", "raise")), help="When the unique key is taken. Default: return."
+    "--on-conflict",
+    type=click.Choice(get_args(OnConflict)),
+    help="When the unique key is taken: return that job, fail, replace it if it never ran, or else follow it. "
+    "Default: return.",
 )
+@click.option("--replace", metavar="NAMES", help="What to replace of it: payload,scheduled_for. Default: everything.")
+@click.option("--debounce", type=Duration(), help="Run it this long after the last enqueue with its unique key.")
+@click.option("--debounce-max", type=Duration(), help="At most this long after the first.")
 @click.option("--correlation-id", metavar="ID", help="An id that related jobs share.")
 @click.option("--trace-id", metavar="ID", help="The trace this belongs to.")
 @click.option("--source", type=click.Choice(SOURCES), help="What caused it. Default: manual.")
@@ -78,6 +87,7 @@ def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) 
     \b
     headway enqueue welcome '{"user_id": 7}' --app myapp:app
     headway enqueue welcome '{"user_id": 7}' --queue mail --delay 5m --unique-key w7
+    headway enqueue welcome '{"user_id": 7}' --unique-key w7 --on-conflict replace --replace payload
     headway enqueue sync '{"dest": 42}' --train dest_42 --on-dead hold
     headway enqueue publish --after ID --after ID
     jq -c . order.json | headway enqueue bill - --json
@@ -89,6 +99,9 @@ def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) 
     wanted["tags"] = wanted["tags"] or None
     if "unique_scope" in wanted:
         wanted["unique_scope"] = _scope(wanted["unique_scope"])
+    for option in ("unique_by", "replace"):
+        if option in wanted:
+            wanted[option] = [name.strip() for name in wanted[option].split(",")]
     if wanted.get("delay") is not None and wanted.get("scheduled_for") is not None:
         raise click.UsageError("--delay and --scheduled-for exclude each other: give one")
     app = _app(cli, kind)
@@ -100,7 +113,9 @@ def enqueue(cli: Invocation, /, kind: str, payload: str | None, **options: Any) 
     click.echo(made.id)
     if is_new:
         note(f"made a new database, {app.store.describe()}")
-    if not made.created:
+    if made.replaced:
+        note(f"this job existed already, and is {made.status}: it was replaced")
+    elif not made.created:
         note(f"this job exists already, and is {made.status}: nothing new was enqueued")
 
 

@@ -84,6 +84,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("forked from", job.forked_from),
         ("idempotency key", job.idempotency_key),
         ("unique key", f"{job.unique_key} (while {', '.join(job.unique_scope)})" if job.unique_key else None),
+        ("unique group", job.unique_group),
         ("correlation", job.correlation_id),
         ("trace", job.trace_id),
     ]

@@ -35,6 +35,6 @@ def column(items: Sequence[Any], name: str, unset: Any) -> list[Any] | None:
     values = list(map(attrgetter(name), items))
     if values.count(unset) == len(values):
         return None
-    if name in ("unique_scope", "after"):
+    if name in ("unique_scope", "after", "replace"):
         return [",".join(value) or None for value in values]
     return values

@@ -259,10 +259,11 @@ begin
     exception when unique_violation then
       -- the holder is another job, or an earlier one of this batch
       with entering as (
-        select j.id, j.tenant_id, j.kind, j.unique_key,
-               first_value(j.id) over (partition by j.tenant_id, j.kind, j.unique_key order by j.id) as first
+        select j.id, j.tenant_id, k.shared_by, j.unique_key,
+               first_value(j.id) over (partition by j.tenant_id, k.shared_by, j.unique_key order by j.id) as first
           from unnest(p_ids, p_fences, p_tos, p_delays_ms, p_turns) as u (id, fence, next, delay_ms, turn)
           join headway.jobs j on j.id = u.id and j.fence = u.fence
+          cross join lateral (select coalesce(j.unique_group, j.kind) as shared_by) k
          where (j.status = 'running') is true
            and j.committed is null
            and j.unique_key is not null
@@ -282,7 +283,8 @@ begin
         select e.id, coalesce(o.id, case when e.first <> e.id then e.first end) as holder
           from entering e
           left join headway.jobs o
-            on o.tenant_id = e.tenant_id and o.kind = e.kind and o.unique_key = e.unique_key
+            on o.tenant_id = e.tenant_id and coalesce(o.unique_group, o.kind) = e.shared_by
+           and o.unique_key = e.unique_key
            and o.unique_key is not null and o.status = any (o.unique_scope) and o.id <> e.id
       )
       select array_agg(b.id), array_agg(b.holder)

@@ -41,7 +41,10 @@ _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
     ("idempotency_key", "idempotency_key", "text", "p_idempotency_keys", "text[]", None),
     ("unique_key", "unique_key", "text", "p_unique_keys", "text[]", None),
     ("unique_scope", "unique_scope", "text[]", "p_unique_scopes", "text[]", UNFINISHED),
+    ("unique_group", "unique_group", "text", "p_unique_groups", "text[]", None),
     ("on_conflict", "on_conflict", "text", "p_on_conflicts", "text[]", "return"),
+    ("replace", "replace", "text[]", "p_replaces", "text[]", ()),
+    ("debounce_max_ms", "debounce_max", "interval", "p_debounce_max_ms", "bigint[]", None),
     ("correlation_id", "correlation_id", "text", "p_correlation_ids", "text[]", None),
     ("trace_id", "trace_id", "text", "p_trace_ids", "text[]", None),
     ("source", "source", "text", "p_sources", "text[]", "manual"),
@@ -105,7 +108,10 @@ class EnqueueVerbs:
             if not again:
                 return given
             # the store runs this again because the answer was lost: jobs found by their own id were made by this call
-            return [Enqueued(each.id, each.status, each.id == job.id) for each, job in zip(given, jobs, strict=True)]
+            return [
+                Enqueued(each.id, each.status, each.id == job.id, each.replaced)
+                for each, job in zip(given, jobs, strict=True)
+            ]
 
         return Op(
             steps,
@@ -118,12 +124,12 @@ class EnqueueVerbs:
 
 def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueued]]:
     """Enqueue the jobs, in call order; `alone`: in a transaction of its own."""
-    if len(jobs) == 1:
+    if len(jobs) == 1 and not jobs[0].replaces:
         return [(yield from _enqueue_single(jobs[0], alone))]
     outcome = [Enqueued(job.id, "queued", True) for job in jobs]
     if jobs:
-        for ordinal, job_id, status, created in (yield enqueue_all(jobs, alone)):
-            outcome[ordinal - 1] = Enqueued(str(job_id), status, created)
+        for ordinal, job_id, *rest in (yield enqueue_all(jobs, alone)):
+            outcome[ordinal - 1] = Enqueued(str(job_id), *rest)
     return outcome
 
 
@@ -131,8 +137,8 @@ def _enqueue_single(job: NewJob, alone: bool) -> Steps[Enqueued]:
     if is_plain(job):
         ((answer,),) = yield Statement(_ENQUEUE_PLAIN, list(_PLAIN(job)))
         return _plainly(job, answer)
-    ((job_id, status, created),) = yield enqueue_one(job, alone)
-    return Enqueued(str(job_id), status, created)
+    ((job_id, *rest),) = yield enqueue_one(job, alone)
+    return Enqueued(str(job_id), *rest)
 
 
 def _plainly(job: NewJob, answer: str | None) -> Enqueued:
@@ -205,8 +211,8 @@ def _all_sql(used: tuple[int, ...], alone: bool) -> str:
 
 _PLAIN_TYPES = "$1::uuid, $2, $3, $4::json, $5::smallint, $6::integer, $7::integer, $8::bigint, $9::bigint, $10::bigint"
 _ENQUEUE_PLAIN = f"select headway.enqueue_plain({_PLAIN_TYPES})"
-_ENQUEUE_ONE = "select job_id, job_status, created from headway.enqueue({})"
-_ENQUEUE_ALL = "select ordinal, id, status, created from headway.enqueue_many({})"
+_ENQUEUE_ONE = "select job_id, job_status, created, replaced from headway.enqueue({})"
+_ENQUEUE_ALL = "select ordinal, id, status, created, replaced from headway.enqueue_many({})"
 
 
 def _scalar(n: int, value: Any) -> Any:

@@ -3,8 +3,12 @@
 -- Insert a batch of jobs, all or none, in call order. An array may be null, or shorter than p_ids: missing values have
 -- their defaults. Gives a row for each job that is not simply new and queued: its ordinal in the call (from 1), the id
 -- of the job or of the one found instead, its status, and whether this call made it.
--- Locks nothing that others wait for; waits only for another transaction's uncommitted equal key. p_afters are the ids
--- that each job waits for, as text, separated by commas. p_checkpoints say where machines begin, as Checkpoint in
+-- A job whose unique key is taken is answered with the job that has it; or refused, or replaces that one, or is inserted
+-- as its successor (held), by p_on_conflicts (taken_keys.sql). p_replaces are what to replace, as text, separated by
+-- commas; p_debounce_max_ms is how long after its first enqueue a replaced job may wait.
+-- Locks nothing that others wait for, except jobs that it replaces; waits for another transaction's uncommitted equal
+-- key, and for who has a job that it replaces. p_afters are the ids that each job waits for, as text, separated by
+-- commas. p_checkpoints say where machines begin, as Checkpoint in
 -- model/machine.py, but without the state, which is in p_states: as json it keeps its text. They also have template_id,
 -- template_revision and trigger_id of jobs that were made of these, and tags: too rare for arrays of their own. A car
 -- is inserted as held, with an arrival for the next claim. In a transaction of its own, the first car of a train that
@@ -33,7 +37,10 @@ create function headway.enqueue_many(
   p_idempotency_keys text[] default null,
   p_unique_keys text[] default null,
   p_unique_scopes text[] default null,
+  p_unique_groups text[] default null,
   p_on_conflicts text[] default null,
+  p_replaces text[] default null,
+  p_debounce_max_ms bigint[] default null,
   p_correlation_ids text[] default null,
   p_trace_ids text[] default null,
   p_sources text[] default null,
@@ -57,7 +64,7 @@ create function headway.enqueue_many(
   p_states json[] default null,
   p_alone boolean default null,
   p_checked boolean default false
-) returns table (ordinal bigint, id uuid, status text, created boolean)
+) returns table (ordinal bigint, id uuid, status text, created boolean, replaced boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -71,9 +78,16 @@ declare
   v_inserted bigint;
   v_rows bigint;
   v_repeats boolean := false;
-  v_taken uuid[];
+  v_taken boolean[];
+  v_decided boolean[];
   v_ordered boolean := p_trains is not null or p_afters is not null;
   v_again boolean := false;
+  v_replaces boolean := coalesce(p_on_conflicts && '{replace,replace_or_follow}', false);
+  v_met uuid[];
+  v_outcomes text[];
+  v_rounds integer := 0;
+  v_afters text[] := p_afters;
+  v_scopes text[] := p_unique_scopes;
   v_alone boolean := p_trains is not null and coalesce(p_alone, headway.alone());
   v_seats boolean[];
   v_positions bigint[];
@@ -123,6 +137,13 @@ begin
     raise exception 'a kind or queue name is missing or not valid: 1 to 128 letters, digits and . _ - : /'
       using errcode = 'HW004';
   end if;
+  if p_replaces is not null then
+    perform from unnest(p_replaces) as r (names) where not string_to_array(r.names, ',') <@ headway.replaceable();
+    if found then
+      raise exception 'replace names what cannot be replaced: give some of %', array_to_string(headway.replaceable(), ', ')
+        using errcode = 'HW004';
+    end if;
+  end if;
   perform from headway.definitions d where not d.active limit 1;
   if found then
     perform headway.check_active(p_kinds, p_checkpoints);
@@ -150,10 +171,60 @@ begin
   -- each other's keys never deadlock. But where a key comes twice in a batch, the first one in call order gets it
   v_inserted := 0;
   loop
+    if v_replaces then
+      select m.met, m.outcomes
+        into v_met, v_outcomes
+        from headway.meet(
+               v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, v_scopes,
+               p_on_conflicts, p_delays_ms, p_scheduled_for, p_trains, v_seats, v_afters, v_now, v_met, v_outcomes) m;
+      v_rounds := v_rounds + 1;
+      if v_rounds > 20 then
+        raise exception 'the jobs that have these keys keep moving: try again'
+          using errcode = '40001';
+      end if;
+      -- the others, which have no outcome, are inserted in the first round
+      if not v_outcomes && '{follow,again}' and (v_rounds > 1 or array_position(v_outcomes, null) is null) then
+        exit when not v_outcomes && '{replace}';
+        -- after the inserts: who waits for a row here has no key that is not in the table yet, so nobody waits for each
+        -- other in a circle
+        v_outcomes := headway.replace_waiting(
+          v_now, p_ids, p_replaces, p_debounce_max_ms, p_delays_ms, p_scheduled_for, p_payloads, p_checkpoints,
+          p_states, p_priorities, p_queues, p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms,
+          p_backoff_cap_ms, p_timeouts_ms, p_metas, p_partitions, p_concurrency, p_concurrency_keys,
+          p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys, v_met, v_outcomes);
+        exit when not v_outcomes && '{again}';
+        continue;
+      end if;
+      v_decided := array(
+        select u.outcome in ('replace', 'replaced', 'left')
+          from unnest(v_outcomes) with ordinality as u (outcome, ordinal)
+         order by u.ordinal);
+      if v_seats is not null then
+        v_seats := array(
+          select u.seat and u.outcome in ('replace', 'replaced', 'left', 'follow') is not true
+            from unnest(v_seats, v_outcomes) with ordinality as u (seat, outcome, ordinal)
+           order by u.ordinal);
+      end if;
+      if v_outcomes && '{follow}' or v_rounds > 1 then
+        -- successors are held until the end of the one that they met; without an outcome: one that is inserted already
+        v_ordered := true;
+        v_positions := coalesce(v_positions, array(select nextval('headway.position') from unnest(p_ids)));
+        select array_agg(case u.outcome when 'follow' then concat_ws(',', u.given_after, u.met)
+                                        when 'again' then u.given_after
+                                        else u.after end order by u.ordinal),
+               array_agg(case u.outcome when 'follow' then 'continue' else u.on_failure end order by u.ordinal),
+               array_agg(case u.outcome when 'follow' then headway.successor_scope(u.given_scope)
+                                        when 'again' then u.given_scope
+                                        else u.scope end order by u.ordinal)
+          into p_afters, p_on_failures, p_unique_scopes
+          from unnest(v_outcomes, v_met, p_afters, v_afters, p_on_failures, p_unique_scopes, v_scopes)
+               with ordinality as u (outcome, met, after, given_after, on_failure, scope, given_scope, ordinal);
+      end if;
+    end if;
     insert into headway.jobs (
       id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
       expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
@@ -162,7 +233,7 @@ begin
     select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
            case when g.status = 'queued' then v_now end, g.position,
            g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
-           g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.correlation_id, g.trace_id,
+           g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.unique_group, g.correlation_id, g.trace_id,
            g.source, g.source_ref, g.created_by, g.meta, v_now,
            case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
            g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
@@ -192,7 +263,7 @@ begin
                coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
                case when u.unique_key is not null
                     then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
-               end as unique_scope,
+               end as unique_scope, u.unique_group,
                u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
                u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
                u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after, u.machine, u.state,
@@ -200,22 +271,21 @@ begin
           from unnest(
                  p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
                  p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
-                 p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_correlation_ids, p_trace_ids,
-                 p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
+                 p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_unique_groups, p_correlation_ids,
+                 p_trace_ids, p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
                  p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                 p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions)
+                 p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions, v_taken, v_decided)
                with ordinality as u (
                  id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
                  expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-                 delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+                 delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
                  source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
                  concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
-                 group_id, after, machine, state, seat, position, ordinal)
+                 group_id, after, machine, state, seat, position, taken, decided, ordinal)
           cross join lateral (
             select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
           ) d
-         where v_taken is null
-            or u.id <> all (v_taken)
+         where (u.taken or u.decided) is not true
       ) g
       cross join lateral (
         select headway.flaw(
@@ -235,19 +305,23 @@ begin
     on conflict do nothing;
     get diagnostics v_rows = row_count;
     v_inserted := v_inserted + v_rows;
-    exit when v_inserted = cardinality(p_ids) or v_seats is null;
-    -- another locomotive may have come first: those cars are inserted as held, unless their unique key was the reason
-    v_taken := array(
-      select u.id
-        from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, v_seats) as u (id, tenant_id, kind, unique_key, seat)
-       where u.seat
-         and exists (select
-                       from headway.jobs o
-                      where o.tenant_id = coalesce(u.tenant_id, v_own) and o.kind = u.kind
-                        and o.unique_key = u.unique_key and o.unique_key is not null
-                        and o.status = any (o.unique_scope) and o.id <> u.id));
-    v_seats := null;
-    v_again := true;
+    exit when v_inserted = cardinality(p_ids) or v_seats is null and not v_replaces;
+    if v_seats is not null then
+      -- another locomotive may have come first: those cars are inserted as held, unless their unique key was the reason
+      v_taken := array(
+        select u.seat and u.outcome is null
+               and exists (select
+                             from headway.jobs o
+                            where o.tenant_id = coalesce(u.tenant_id, v_own)
+                              and coalesce(o.unique_group, o.kind) = coalesce(u.unique_group, u.kind)
+                              and o.unique_key = u.unique_key and o.unique_key is not null
+                              and o.status = any (o.unique_scope) and o.id <> u.id)
+          from unnest(p_ids, p_tenants, p_kinds, p_unique_keys, p_unique_groups, v_seats, v_outcomes)
+               with ordinality as u (id, tenant_id, kind, unique_key, unique_group, seat, outcome, ordinal)
+         order by u.ordinal);
+      v_seats := null;
+      v_again := true;
+    end if;
   end loop;
   perform set_config('headway.checked', '', true);
 
@@ -277,7 +351,8 @@ begin
       array(select coalesce(e.id, u.id)
               from unnest(p_ids) with ordinality as u (id, ordinal)
               left join headway.enqueued(
-                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts, null) e
+                v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts,
+                null, v_met, v_outcomes) e
                 on e.ordinal = u.ordinal
              order by u.ordinal));
   end if;
@@ -299,7 +374,7 @@ begin
         select u.ordinal, u.id,
                case when u.after is not null or u.train is not null and u.seat is not true then 'held'
                     else 'scheduled' end,
-               true
+               true, false
           from unnest(p_ids, p_delays_ms, p_scheduled_for, p_trains, p_afters, v_seats)
                with ordinality as u (id, delay_ms, due, train, after, seat, ordinal)
          where u.after is not null
@@ -311,82 +386,8 @@ begin
   return query
     select *
       from headway.enqueued(
-             v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts,
-             case when v_inserted > 0 then v_now end);
-end
-$$;
-
--- What a batch that met existing jobs answers: for each job itself by id, else the holder of its idempotency key or
--- unique key. A new statement, which sees a holder that was committed meanwhile. Rows with p_made_at were made by this
--- call; of an id that comes twice, the first.
--- Raises HW001 where on_conflict is raise, and 40001 where the holder has just ended: the caller tries again.
-create function headway.enqueued(
-  p_own uuid,
-  p_ids uuid[],
-  p_tenants uuid[],
-  p_kinds text[],
-  p_idempotency_keys text[],
-  p_unique_keys text[],
-  p_on_conflicts text[],
-  p_made_at timestamptz
-) returns table (ordinal bigint, id uuid, status text, created boolean)
-language plpgsql
-set search_path = pg_catalog, pg_temp
-as $$
-declare
-  v_found record;
-begin
-  for v_found in
-    select u.ordinal, u.id as asked, u.kind, u.idempotency_key, u.unique_key, u.on_conflict,
-           coalesce(own.id, same.id, holder.id) as id,
-           coalesce(own.status, same.status, holder.status) as status,
-           own.id is null and same.id is null as by_unique_key,
-           coalesce(own.created_at = p_made_at, false)
-           and row_number() over (partition by u.id order by u.ordinal) = 1 as made
-      from unnest(p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_on_conflicts)
-           with ordinality as u (id, tenant_id, kind, idempotency_key, unique_key, on_conflict, ordinal)
-      cross join lateral (select coalesce(u.tenant_id, p_own) as owner) o
-      left join lateral (
-        select j.id, j.status, j.created_at from headway.jobs j where j.id = u.id and j.tenant_id = o.owner limit 1
-      ) own on true
-      left join lateral (
-        select j.id, j.status
-          from headway.jobs j
-         where j.tenant_id = o.owner and j.kind = u.kind and j.idempotency_key = u.idempotency_key
-         limit 1
-      ) same on own.id is null
-      left join lateral (
-        select j.id, j.status
-          from headway.jobs j
-         where j.tenant_id = o.owner and j.kind = u.kind and j.unique_key = u.unique_key
-           and j.unique_key is not null and j.status = any (j.unique_scope)
-         limit 1
-      ) holder on own.id is null and same.id is null
-     order by u.ordinal
-  loop
-    if v_found.id is null
-       and (v_found.idempotency_key is null and v_found.unique_key is null
-            or exists (select from headway.jobs j where j.id = v_found.asked)) then
-      raise exception 'job id % is taken: give a new job an id of its own', v_found.asked
-        using errcode = 'HW004';
-    end if;
-    if v_found.id is null then
-      raise exception 'a job that held the key of this one has just ended: try again'
-        using errcode = '40001';
-    end if;
-    if v_found.by_unique_key and v_found.on_conflict = 'raise' then
-      raise exception 'unique key "%" of kind % is taken by job % (%): nothing was enqueued; on_conflict=''return'' gives that job instead',
-        v_found.unique_key, v_found.kind, v_found.id, v_found.status
-        using errcode = 'HW001', detail = v_found.id::text;
-    end if;
-    ordinal := v_found.ordinal;
-    id := v_found.id;
-    status := v_found.status;
-    created := v_found.made;
-    if not created or status <> 'queued' then
-      return next;
-    end if;
-  end loop;
+             v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups, p_on_conflicts,
+             case when v_inserted > 0 then v_now end, v_met, v_outcomes);
 end
 $$;
 

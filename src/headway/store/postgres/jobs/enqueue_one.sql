@@ -57,7 +57,8 @@ $$;
 
 -- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5
 -- min'). The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has
--- checked payload, meta and state, as the library does. An untrusted caller may set queue, timeout, partition,
+-- checked payload, meta and state, as the library does. debounce is a delay that each enqueue with the unique key starts
+-- anew (on_conflict is replace, unless it is given), at most until debounce_max after the first. An untrusted caller may set queue, timeout, partition,
 -- concurrency and rate only as `restrict` allows. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
@@ -79,7 +80,11 @@ create function headway.enqueue(
   idempotency_key text default null,
   unique_key text default null,
   unique_scope text[] default '{queued,scheduled,held,running,waiting}',
+  unique_group text default null,
   on_conflict text default 'return',
+  replace text[] default null,
+  debounce interval default null,
+  debounce_max interval default null,
   correlation_id text default null,
   trace_id text default null,
   source text default 'manual',
@@ -104,7 +109,7 @@ create function headway.enqueue(
   tags text[] default null,
   alone boolean default null,
   checked boolean default false
-) returns table (job_id uuid, job_status text, created boolean)
+) returns table (job_id uuid, job_status text, created boolean, replaced boolean)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -119,6 +124,45 @@ declare
   v_checked text;
 -- one statement as far as possible: every further expression is prepared anew in every transaction
 begin
+  if on_conflict not in ('return', 'raise') or debounce is not null then
+    -- what replaces other jobs goes the general way
+    id := coalesce(id, headway.uuid7());
+    return query
+      select coalesce(e.id, enqueue.id), coalesce(e.status, 'queued'), coalesce(e.created, true),
+             coalesce(e.replaced, false)
+        from (select) one
+        left join headway.enqueue_many(
+               array[enqueue.id], array[kind],
+               p_tenants => case when tenant is not null then array[tenant] end,
+               p_slugs => array[slug], p_queues => array[queue], p_payloads => array[payload],
+               p_priorities => array[priority::smallint],
+               p_delays_ms => array[(extract(epoch from coalesce(debounce, delay)) * 1000)::bigint],
+               p_scheduled_for => array[scheduled_for], p_expires_at => array[expires_at],
+               p_max_attempts => array[max_attempts], p_max_losses => array[max_losses],
+               p_backoff_base_ms => array[(extract(epoch from backoff_base) * 1000)::bigint],
+               p_backoff_cap_ms => array[(extract(epoch from backoff_cap) * 1000)::bigint],
+               p_timeouts_ms => array[(extract(epoch from timeout) * 1000)::bigint], p_deliveries => array[delivery],
+               p_idempotency_keys => array[idempotency_key], p_unique_keys => array[unique_key],
+               p_unique_scopes => array[array_to_string(unique_scope, ',')], p_unique_groups => array[unique_group],
+               p_on_conflicts => array[case when on_conflict in ('return', 'raise') then 'replace' else on_conflict end],
+               p_replaces => array[array_to_string(replace, ',')],
+               p_debounce_max_ms => array[(extract(epoch from debounce_max) * 1000)::bigint],
+               p_correlation_ids => array[correlation_id], p_trace_ids => array[trace_id], p_sources => array[source],
+               p_source_refs => array[source_ref], p_created_by => array[created_by], p_metas => array[meta],
+               p_trains => case when train is not null then array[train] end, p_on_canceled => array[on_canceled],
+               p_on_dead => array[on_dead], p_partitions => array[partition], p_concurrency => array[concurrency],
+               p_concurrency_keys => array[concurrency_key], p_rate_counts => array[rate_count],
+               p_rate_periods_ms => array[(extract(epoch from rate_period) * 1000)::bigint],
+               p_rate_bursts => array[rate_burst], p_rate_keys => array[rate_key],
+               p_groups => case when "group" is not null then array["group"] end,
+               p_afters => case when after is not null then array[array_to_string(after, ',')] end,
+               p_on_failures => array[on_failure], p_checkpoints => array[case when tags is not null
+                                           then coalesce(checkpoint, '{}') || jsonb_build_object('tags', headway.checked_tags(tags))
+                                           else checkpoint end],
+               p_states => array[state],
+               p_alone => alone, p_checked => checked) e on true;
+    return;
+  end if;
   if not (checked and headway.trusted()) then
     if not checked then
       -- the sizes that the library allows by default
@@ -146,7 +190,7 @@ begin
     insert into headway.jobs (
       id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
       expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-      delivery, idempotency_key, unique_key, unique_scope, correlation_id, trace_id,
+      delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
       source, source_ref, created_by, meta, created_at, metered, fair,
       train, on_canceled, on_dead, partition, concurrency, concurrency_key,
       rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
@@ -158,8 +202,8 @@ begin
            expires_at, max_attempts, coalesce(max_losses, max_attempts),
            extract(epoch from backoff_base) * 1000, extract(epoch from backoff_cap) * 1000,
            extract(epoch from timeout) * 1000,
-           delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, correlation_id,
-           trace_id, source, source_ref, created_by, meta, t.now,
+           delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, unique_group,
+           correlation_id, trace_id, source, source_ref, created_by, meta, t.now,
            case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
                 then nullif(headway.lock_job_quotas(array[t.id], t.id) is not null, false) end,
            (select true from headway.queues q where q.name = t.queue and q.fair),
@@ -195,8 +239,8 @@ begin
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
             or headway.continues(kind, checkpoint))
     on conflict do nothing
-    returning jobs.id, jobs.status, true, jobs.tenant_id, jobs.metered, set_config('headway.checked', '', true)
-      into job_id, job_status, created, v_tenant, v_metered, v_checked;
+    returning jobs.id, jobs.status, true, false, jobs.tenant_id, jobs.metered, set_config('headway.checked', '', true)
+      into job_id, job_status, created, replaced, v_tenant, v_metered, v_checked;
     if found then
       if after is not null then
         perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
@@ -222,7 +266,8 @@ begin
       select
         from headway.jobs o
        where o.tenant_id = coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
-         and o.kind = enqueue.kind and o.unique_key = enqueue.unique_key and o.unique_key is not null
+         and coalesce(o.unique_group, o.kind) = coalesce(enqueue.unique_group, enqueue.kind)
+         and o.unique_key = enqueue.unique_key and o.unique_key is not null
          and o.status = any (o.unique_scope));
     -- another locomotive may have come first
     v_seat := false;
@@ -233,9 +278,9 @@ begin
       using errcode = 'HW004';
   end if;
   return query
-    select e.id, e.status, e.created
+    select e.id, e.status, e.created, e.replaced
       from headway.enqueued(
-             coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'),
-             array[enqueue.id], null, array[kind], array[idempotency_key], array[unique_key], array[on_conflict], null) e;
+             coalesce(headway.acting_tenant(tenant), 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'), array[enqueue.id], null,
+             array[kind], array[idempotency_key], array[unique_key], array[unique_group], array[on_conflict], null) e;
 end
 $$;

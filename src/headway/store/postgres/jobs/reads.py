@@ -24,7 +24,7 @@ select j.id, j.tenant_id, coalesce(t.slug, j.tenant_id::text), j.kind, j.queue, 
        coalesce(j.pending, false), j.version, j.step, j.state, j.awaiting,
        case when j.match_all then 'all' else 'any' end, j.deadline_at, j.joining, j.woken, j.home_queue,
        j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision, j.trigger_id,
-       j.tags
+       j.tags, j.unique_group
   from headway.jobs j
   left join headway.tenants t on t.id = j.tenant_id
 """

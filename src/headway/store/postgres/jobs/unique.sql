@@ -9,7 +9,7 @@ as $$
   select o.id
     from headway.jobs o
    where o.tenant_id = p_job.tenant_id
-     and o.kind = p_job.kind
+     and coalesce(o.unique_group, o.kind) = coalesce(p_job.unique_group, p_job.kind)
      and o.unique_key = p_job.unique_key
      and o.unique_key is not null
      and o.status = any (o.unique_scope)
@@ -27,12 +27,12 @@ create function headway.without_key(p_scope text[], p_status text) returns text[
 language sql immutable
 as $$ select pg_catalog.array_replace(p_scope, p_status, '-' || p_status) $$;
 
--- The scope as the job was enqueued with.
+-- The scope as the job was enqueued with: neither without its key nor in line for it.
 create function headway.with_key(p_scope text[]) returns text[]
 language sql immutable
 as $$
-  select case when pg_catalog.array_to_string(p_scope, ',') like '%-%'
-              then array(select pg_catalog.ltrim(s, '-') from pg_catalog.unnest(p_scope) s)
+  select case when pg_catalog.array_to_string(p_scope, ',') ~ '[+-]'
+              then array(select pg_catalog.ltrim(s, '+-') from pg_catalog.unnest(p_scope) s)
               else p_scope end
 $$;
 
@@ -70,7 +70,8 @@ begin
     select j.id,
            headway.holder(j) as holder,
            first_value(j.id) over (
-             partition by j.tenant_id, j.kind, j.unique_key order by j.priority, j.position, j.id) as first
+             partition by j.tenant_id, coalesce(j.unique_group, j.kind), j.unique_key
+             order by j.priority, j.position, j.id) as first
       from headway.jobs j
      where j.id = any (p_ids)
        and j.unique_key is not null

@@ -70,7 +70,7 @@ def spawn(settlements: Sequence[Settlement]) -> Steps[None]:
     machines = [s.id for s, turn in turns for _ in turn.children]
     ids = [child.id for child in children]
     met: list[str] = []
-    for ordinal, job_id, _, created in (yield enqueue_all(children, alone=False, parents=machines)):
+    for ordinal, job_id, _, created, _ in (yield enqueue_all(children, alone=False, parents=machines)):
         if not created:
             ids[ordinal - 1] = str(job_id)
             met.append(str(job_id))

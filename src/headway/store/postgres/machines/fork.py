@@ -16,7 +16,7 @@ from headway.store.postgres.machines.signals import send
 class ForkVerbs:
     def fork(self, job: NewJob, signals: Sequence[NewSignal], *, actor: str | None) -> Op[Enqueued]:
         def steps() -> Steps[Enqueued]:
-            ((job_id, status, created),) = yield enqueue_one(job, alone=False)
+            ((job_id, status, created, _),) = yield enqueue_one(job, alone=False)
             if created:
                 if signals:
                     yield send([msgspec.structs.replace(signal, job_id=job_id) for signal in signals])

@@ -69,7 +69,7 @@ begin
         from headway.jobs j
        where u.job_id is null
          and j.tenant_id = coalesce(u.tenant_id, v_scope, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc')
-         and j.kind = u.kind
+         and coalesce(j.unique_group, j.kind) = u.kind
          and j.unique_key = u.unique_key
          and j.unique_key is not null
          and j.status = any (j.unique_scope)

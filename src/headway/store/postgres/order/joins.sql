@@ -227,8 +227,10 @@ begin
         perform headway.stop_waiting(array[v_one], p_now);
       exception
         when unique_violation then
-          perform headway.supersede(v_one, p_now);
-          perform headway.follow_later(array[v_one], p_now);
+          if not headway.follow_again(v_one) then
+            perform headway.supersede(v_one, p_now);
+            perform headway.follow_later(array[v_one], p_now);
+          end if;
         when lock_not_available then
           insert into headway.arrivals (jobs) values (array[v_one]);
       end;

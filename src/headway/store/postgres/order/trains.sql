@@ -93,7 +93,8 @@ begin
 end
 $$;
 
--- The same, train by train where it fails for all of them. A car that would enter a unique scope now taken is canceled.
+-- The same, train by train where it fails for all of them. A car that would enter a unique scope now taken is canceled;
+-- one that is in line for the key waits on.
 create function headway.release_first_cars_each(p_tenants uuid[], p_trains text[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -117,8 +118,11 @@ exception when others then
            where j.tenant_id = p_tenants[i] and j.train = p_trains[i] and j.train is not null and j.status = 'held'
            order by j.position, j.id
            limit 1;
-          perform headway.supersede(v_head, p_now);
-          perform headway.follow_later(array[v_head], p_now);
+          perform from headway.jobs j where j.id = v_head for update skip locked;
+          if found and not headway.follow_again(v_head) then
+            perform headway.supersede(v_head, p_now);
+            perform headway.follow_later(array[v_head], p_now);
+          end if;
         end if;
         insert into headway.arrivals (tenant_id, trains) values (p_tenants[i], p_trains[i:i]);
       when others then

@@ -16,7 +16,7 @@ set status = 'canceled',
         select 1
         from jobs as other
         where other.tenant_id = jobs.tenant_id
-          and other.kind = jobs.kind
+          and coalesce(other.unique_group, other.kind) = coalesce(jobs.unique_group, jobs.kind)
           and other.unique_key = jobs.unique_key
           and instr(other.unique_scope, '"' || other.status || '"') > 0
       )

@@ -121,7 +121,7 @@ where rowid = ?1
 -- ?6: why it ends at once
 insert into jobs (
   id, tenant_id, kind, queue, status, priority, position, step_fence, tries, losses, max_attempts, max_losses,
-  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_key, unique_scope, scheduled_for, expires_at,
+  backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_group, unique_key, unique_scope, scheduled_for, expires_at,
   created_at, queued_at, finished_at, error, correlation_id, trace_id, source, source_ref, created_by,
   retry_of, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
   rate_period_ms, rate_burst, rate_key, metered, fair, group_id, pending,
@@ -133,11 +133,11 @@ select
   case when ?5 then 0 else step_fence - fence end,
   case when ?5 then 0 else tries end,
   case when ?5 then 0 else losses end,
-  max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery,
+  max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, unique_group,
   ?7,
   case
-    when ?6 is null then replace(unique_scope, '"-', '"')
-    else replace(replace(unique_scope, '"-', '"'), '"canceled"', '"-canceled"')
+    when ?6 is null then replace(replace(unique_scope, '"-', '"'), '"+', '"')
+    else replace(replace(replace(unique_scope, '"-', '"'), '"+', '"'), '"canceled"', '"-canceled"')
   end,
   ?4,
   case when ?5 then null else expires_at end,

@@ -19,7 +19,6 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import name_tenants
 from headway.store.sqlite.jobs.insert import (
-    answers,
     index_tags,
     insert_all,
     present,
@@ -27,6 +26,7 @@ from headway.store.sqlite.jobs.insert import (
     tied_row,
 )
 from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
+from headway.store.sqlite.jobs.taken_keys import answers, replace_successors
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import join_groups, make_group
 from headway.store.sqlite.order.joins import add_edges
@@ -59,6 +59,7 @@ class _Batch(msgspec.Struct, frozen=True):
     metered: int  # some tenant has quotas
     fair: int  # some queue is fair
     inactive: int  # some kind is
+    met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their place in the call
 
 
 def enqueue_jobs(jobs: Sequence[NewJob], group: NewGroup | None, now: int) -> Steps[list[Enqueued]]:
@@ -91,6 +92,8 @@ def _insert(
     jobs: Sequence[NewJob], group: NewGroup | None, batch: _Batch, now: int, parents: Mapping[str, str]
 ) -> Steps[list[Enqueued]]:
     yield from name_tenants(jobs, now)
+    if any(job.replaces for job in jobs):
+        batch.met.update((yield from replace_successors(jobs, now)))
     if group is not None or parents or batch.metered or batch.fair or any(job.is_tied for job in jobs):
         return (yield from _enqueue_tied(jobs, group, batch, now, parents))
     return (yield from _enqueue_plain(jobs, batch, now))
@@ -104,7 +107,7 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position))
     if (yield Statement(_SQL["changes"]))[0][0]:
         return [Enqueued(job.id, "queued", True)]
-    return (yield from answers((job,), 0))
+    return (yield from _answers((job,), 0, now, {}, {}))
 
 
 def _plain_row(job: NewJob, now: int, scheduled_for: int | None, status: Status, position: int | None) -> Row:
@@ -157,7 +160,19 @@ def _enqueue_plain(jobs: Sequence[NewJob], batch: _Batch, now: int) -> Steps[lis
     new = yield from insert_all("insert", rows)
     if new == len(rows):
         return [Enqueued(row[0], row[4], True) for row in rows]
-    return (yield from answers(jobs, new))
+    return (yield from _answers(jobs, new, now, {}, {}))
+
+
+def _answers(
+    jobs: Sequence[NewJob], new: int, now: int, parents: Mapping[str, str], met: dict[int, Enqueued]
+) -> Steps[list[Enqueued]]:
+    """What became of jobs of which some were not new: the last `new` rows are."""
+
+    def insert(successors: Sequence[NewJob]) -> Steps[list[Enqueued]]:
+        batch = yield from _number(successors, now)
+        return (yield from _insert(successors, None, batch, now, parents))
+
+    return (yield from answers(jobs, new, now, insert, met))
 
 
 def _enqueue_tied(
@@ -179,7 +194,10 @@ def _enqueue_tied(
             fair=job.queue in fair_queues,
             parent_id=parents.get(job.id),
         )
-        for job, start, status, position in zip(jobs, batch.starts, statuses, batch.positions, strict=True)
+        for n, (job, start, status, position) in enumerate(
+            zip(jobs, batch.starts, statuses, batch.positions, strict=True)
+        )
+        if n not in batch.met
     ]
     guarded = {job.queue for job in jobs if job.has_limits}
     if guarded:
@@ -187,18 +205,18 @@ def _enqueue_tied(
     new = yield from insert_all("insert_tied", rows)
     if tagged := [job.id for job in jobs if job.tags]:
         yield index_tags(tagged)
-    if new == len(rows) and not joined:
+    if new == len(jobs) and not joined:
         if quotas:
             yield from check_jobs(jobs, quotas, parents)
         return [Enqueued(row[0], row[4], True) for row in rows]
-    given = yield from answers(jobs, new)
+    given = yield from _answers(jobs, new, now, parents, batch.met)
     yield from _join(jobs, given, group, now)
     if quotas:
         made = [job for job, answer in zip(jobs, given, strict=True) if answer.created]
         yield from check_jobs(made, quotas, parents)
     found = yield from present([answer.id for answer in given])
     statuses_now = {job_id: status for (job_id, _), status in found.items()}
-    return [Enqueued(answer.id, statuses_now[answer.id], answer.created) for answer in given]
+    return [msgspec.structs.replace(answer, status=statuses_now[answer.id]) for answer in given]
 
 
 def _statuses(jobs: Sequence[NewJob], starts: Sequence[int | None], now: int) -> Steps[list[Status]]:

@@ -1,4 +1,4 @@
--- Differs because a batch is inserted a few rows at a time; existing jobs are looked up only if some rows were not new.
+-- Differs because a batch is inserted a few rows at a time.
 
 -- name: positions
 -- first, so that it takes the write lock; also says whether any quota, fair queue or inactive kind has to be checked
@@ -55,14 +55,14 @@ on conflict do nothing;
 insert into jobs (
   {plain},
   train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst,
-  rate_key, group_id, pending, metered, fair,
+  rate_key, group_id, pending, metered, fair, unique_group,
   version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id, tags
 )
 values (
   {plain_values},
   ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39,
-  ?40, ?41, ?42, ?43, ?44,
-  ?45, ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55, ?56
+  ?40, ?41, ?42, ?43, ?44, ?45,
+  ?46, ?47, ?48, ?49, ?50, ?51, ?52, ?53, ?54, ?55, ?56, ?57
 )
 on conflict do nothing;
 
@@ -78,24 +78,3 @@ on conflict do nothing;
 select id, tenant_id, status
 from jobs
 where id in (select value from json_each(?1));
-
--- name: by_idempotency_key
-select id, status
-from jobs
-where tenant_id = ?1
-  and kind = ?2
-  and idempotency_key = ?3;
-
--- name: by_unique_key
-select id, status
-from jobs
-where tenant_id = ?1
-  and kind = ?2
-  and unique_key = ?3
-  and instr(unique_scope, '"' || status || '"') > 0;
-
--- name: newest
--- the rows inserted last have the highest rowids
-select id
-from jobs
-where rowid > (select max(rowid) from jobs) - ?1;

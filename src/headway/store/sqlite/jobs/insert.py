@@ -1,4 +1,4 @@
-"""Inserts new jobs as rows, and answers which of them met an existing job."""
+"""Inserts new jobs as rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from headway.clock import to_micros
-from headway.model import refusals
-from headway.model.job import Enqueued, NewJob
+from headway.model.job import NewJob
 from headway.model.machine import Checkpoint
 from headway.model.outcome import Match
 from headway.model.status import Status
@@ -46,6 +45,7 @@ def tied_row(row: Row, job: NewJob, *, metered: bool, fair: bool, parent_id: str
         bool(job.after),
         metered,
         fair,
+        job.unique_group,
         *_start(job.checkpoint, parent_id),
         names_text(job.tags),
     )
@@ -103,32 +103,3 @@ def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:
     """The status of those of these jobs that exist, by id and tenant."""
     rows = yield Statement(_SQL["present"], (json_list(ids),))
     return {(job_id, tenant): status for job_id, tenant, status in rows}
-
-
-def answers(jobs: Sequence[NewJob], new: int) -> Steps[list[Enqueued]]:
-    """Each job's answer: itself if it is new, else the existing job that it met. The last `new` rows are new."""
-    found = yield from present([job.id for job in jobs])
-    made = {job_id for (job_id,) in (yield Statement(_SQL["newest"], (new,)))} if new else set()
-    given = []
-    for job in jobs:
-        status = found.get((job.id, job.tenant_id))
-        if status is not None:
-            given.append(Enqueued(job.id, status, job.id in made))
-            made.discard(job.id)  # if an id comes twice, the first one is new
-        else:
-            given.append((yield from _existing(job)))
-    return given
-
-
-def _existing(job: NewJob) -> Steps[Enqueued]:
-    for name in ("idempotency_key", "unique_key"):
-        key = getattr(job, name)
-        if key is None:
-            continue
-        rows = yield Statement(_SQL[f"by_{name}"], (job.tenant_id, job.kind, key))
-        if rows:
-            job_id, status = rows[0]
-            if name == "unique_key" and job.on_conflict == "raise":
-                raise refusals.unique_key_taken(key, job.kind, job_id, status)
-            return Enqueued(job_id, status, False)
-    raise refusals.id_taken("job", job.id)

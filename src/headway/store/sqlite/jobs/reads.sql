@@ -11,7 +11,7 @@ select
   j.partition, j.concurrency, j.concurrency_key, j.rate_count, j.rate_period_ms, j.rate_burst, j.rate_key,
   j.limited_by, j.group_id, j.pending, j.version, j.step, j.state, j.awaiting, j.match_all, j.deadline_at, j.joining,
   j.woken, j.home_queue, j.home_partition, j.forked_from, j.parent_id, j.log_end, j.template_id, j.template_revision,
-  j.trigger_id, j.tags
+  j.trigger_id, j.tags, j.unique_group
 from jobs as j
 left join tenants as t
   on t.id = j.tenant_id

@@ -1,7 +1,8 @@
 -- Differs because rows are read, decided on in Python and written one by one, under the write lock.
 
 -- part: columns
-rowid, id, tenant_id, kind, delivery, fence, position, unique_key, replace(unique_scope, '"-', '"'), status,
+rowid, id, tenant_id, kind, delivery, fence, position, unique_key,
+replace(replace(unique_scope, '"-', '"'), '"+', '"'), status,
 status = 'canceled' and woken is null and coalesce(awaiting, joining) is not null, joining is not null,
 coalesce(step, signaled) is not null, train
 
@@ -63,7 +64,7 @@ set status = ?4,
   cancel_requested_at = null,
   cancel_reason = null,
   error = case when ?4 = 'waiting' then null else error end,
-  unique_scope = replace(unique_scope, '"-', '"'),
+  unique_scope = replace(replace(unique_scope, '"-', '"'), '"+', '"'),
   result = null
 where rowid = ?1;
 

@@ -1,5 +1,5 @@
 """Unique keys: which job holds one, and the end of a job that would enter a taken scope. What an
-enqueue answers when it finds its key taken is in insert.py.
+enqueue does when it finds its key taken is in taken_keys.py.
 
 A job that ends without its key, because another holds it, still records it: in its scope, the status that it ended in
 gets a minus in front. A retry removes the minus, and so finds out whether the key is still taken.

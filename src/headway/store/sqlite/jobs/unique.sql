@@ -4,7 +4,7 @@ select other.id
 from jobs as me
 join jobs as other
   on other.tenant_id = me.tenant_id
-  and other.kind = me.kind
+  and coalesce(other.unique_group, other.kind) = coalesce(me.unique_group, me.kind)
   and other.unique_key = me.unique_key
   and instr(other.unique_scope, '"' || other.status || '"') > 0
 where me.rowid = ?1

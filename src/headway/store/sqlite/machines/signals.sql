@@ -15,7 +15,7 @@ from jobs
 where id in (select value from json_each(?1));
 
 -- name: by_key
--- by (tenant, kind, unique key); the first column is the index in the list
+-- by (tenant, unique group or kind, unique key); the first column is the index in the list
 select
   named.key, job.rowid, job.id, job.tenant_id, job.kind, job.queue, job.status, job.step is not null,
   exists (select 1 from attempts where attempts.job_id = job.id),
@@ -23,7 +23,7 @@ select
 from json_each(?1) as named
 join jobs as job
   on job.tenant_id = named.value ->> 0
-  and job.kind = named.value ->> 1
+  and coalesce(job.unique_group, job.kind) = named.value ->> 1
   and job.unique_key = named.value ->> 2
   and instr(job.unique_scope, '"' || job.status || '"') > 0;
 

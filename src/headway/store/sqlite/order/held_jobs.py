@@ -1,4 +1,5 @@
-"""Held jobs: released, they are queued, or scheduled until their time, or end if their unique key is taken."""
+"""Held jobs: released, they are queued, or scheduled until their time; or they end if their unique key is taken, unless
+they are in line for it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headway.model.departure import Departure
-from headway.model.status import Status, enters
+from headway.model.status import Status, enters, follows
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
@@ -38,6 +39,9 @@ def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
         if holder is None:
             # at once, not in the batch: the next job with this key must find it taken
             yield _release([job.rowid], job.to, now)
+        elif follows(job.unique_scope) and (yield Statement(_SQL["has_run"], (holder,))):
+            yield Statement(_SQL["wait_again"], (job.rowid,))
+            yield Statement(_SQL["wait_for"], (job.rowid, holder))
         else:
             tied = yield from ties([job.rowid])
             yield supersede(job.rowid, job.unique_key, holder, now)

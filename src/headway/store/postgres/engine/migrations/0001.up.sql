@@ -136,7 +136,8 @@ create table headway.jobs (
   source text collate "C" not null default 'manual',
   idempotency_key text collate "C",
   unique_key text collate "C",
-  unique_scope text[] collate "C",
+  unique_scope text[] collate "C", -- "+held": a successor, in line for the key; "-canceled": it ended without its key
+  unique_group text collate "C", -- the kinds that share its key; null: its own kind alone
   correlation_id text,
   trace_id text,
   source_ref text,
@@ -189,6 +190,7 @@ create table headway.jobs (
   tags text[] collate "C", -- null: none
   -- while it runs: the outcome that its handler committed with its own rows, not applied yet (model/committed.py)
   committed json,
+  replacement_id uuid, -- the id of the enqueue that replaced its values last: a repeat of that is recognised
   constraint jobs_aside check (limited_by is null or status = 'queued')
 ) with (
   fillfactor = 85,
@@ -211,8 +213,10 @@ create index jobs_ended on headway.jobs (status, id) where finished_at is not nu
 create index jobs_tenant on headway.jobs (tenant_id, id) where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 create unique index jobs_idempotency on headway.jobs (tenant_id, kind, idempotency_key)
   where idempotency_key is not null;
-create unique index jobs_unique on headway.jobs (tenant_id, kind, unique_key)
-  where unique_key is not null and status = any (unique_scope);
+-- one holder per key, and one successor
+create unique index jobs_unique
+  on headway.jobs (tenant_id, coalesce(unique_group, kind), unique_key, ('+' || status = any (unique_scope)))
+  where unique_key is not null and (status = any (unique_scope) or '+' || status = any (unique_scope));
 create unique index jobs_retry_of on headway.jobs (retry_of) where retry_of is not null;
 create index jobs_aside on headway.jobs (limited_by, queue, priority, position, id) where limited_by is not null;
 

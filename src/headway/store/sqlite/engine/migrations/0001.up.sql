@@ -106,7 +106,10 @@ create table jobs (
   delivery text not null check (delivery in ('at_least_once', 'at_most_once')),
   idempotency_key text,
   unique_key text,
+  -- a JSON array. "+held": a successor, in line for the key; "-canceled": it ended without its key
   unique_scope text not null,
+  -- the kinds that share its key; null: its own kind alone
+  unique_group text,
   scheduled_for integer,
   expires_at integer,
   created_at integer not null,
@@ -171,6 +174,8 @@ create table jobs (
   tags text,
   -- how many characters were logged in all; log_tail has the last of them
   log_end integer,
+  -- the id of the enqueue that replaced its values last: a repeat of that is recognised
+  replacement_id text,
   payload text not null,
   meta text,
   result text,
@@ -204,10 +209,13 @@ on jobs (expires_at)
 where expires_at is not null
   and finished_at is null;
 
+-- one holder per key, and one successor
 create unique index jobs_unique
-on jobs (tenant_id, kind, unique_key)
+on jobs (
+  tenant_id, coalesce(unique_group, kind), unique_key, instr(unique_scope, '"+' || status || '"') > 0
+)
 where unique_key is not null
-  and instr(unique_scope, '"' || status || '"') > 0;
+  and (instr(unique_scope, '"' || status || '"') > 0 or instr(unique_scope, '"+' || status || '"') > 0);
 
 create unique index jobs_idempotency
 on jobs (tenant_id, kind, idempotency_key)
