@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from psycopg.errors import LockNotAvailable
 
-from headway.errors import Duplicate
+from headway.errors import Duplicate, LeaseLost
 
 pytestmark = pytest.mark.parametrize("store", ["postgres"], indirect=True)
 SOON = 10
@@ -278,3 +279,59 @@ def test_a_poll_that_finds_nothing_writes_nothing(db):
         if next_id() == before:
             return
     raise AssertionError("an empty claim or promote writes")
+
+
+@pytest.mark.parametrize("isolation", ["READ_COMMITTED", "REPEATABLE_READ", "SERIALIZABLE"])
+def test_a_reap_passes_over_an_outcome_that_is_about_to_be_committed(db, make, session, isolation):
+    """The lease runs out while the handler's transaction is open."""
+    worker = db.worker()
+    claim = db.start(worker)
+    other = db.start(worker)
+    own = session(isolation)
+    own.run(db.ops.commit_outcome(make.settlement(claim, "succeeded", result="1")))
+    db.advance("61s")
+    assert [each.job_id for each in db.reap()] == [other.id]
+    own.commit()
+    assert [(each.job_id, each.committed) for each in db.reap()] == [(claim.id, True)]
+    db.settle_committed(claim)
+    assert (db.status(claim.id), db.job(claim.id).losses) == ("succeeded", 0)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_an_outcome_that_meets_a_reap_is_refused_if_that_commits(db, make, session, until, end):
+    worker = db.worker()
+    claim = db.start(worker)
+    reaper, own = session(), session()
+    reaper.run(db.ops.reap([worker], limit=10))
+    later = own.start(db.ops.commit_outcome(make.settlement(claim, "succeeded", result="1")))
+    until(own.blocked)
+    getattr(reaper, end)()
+    if end == "commit":
+        with pytest.raises(LeaseLost):
+            later.result(SOON)
+        assert (db.committed(claim), db.status(claim.id)) == (None, "scheduled")
+    else:
+        later.result(SOON)
+        assert db.committed(claim) is not None
+
+
+def test_a_settle_beside_the_open_transaction_is_busy_and_then_refused(db, make, session):
+    worker = db.worker()
+    claim, other = db.start(worker), db.start(worker)
+    own = session()
+    own.run(db.ops.commit_outcome(make.settlement(claim, "succeeded", result="1")))
+    late = [make.settlement(each, "scheduled", charge=1, delay_ms=9) for each in (claim, other)]
+    answer = db.run(db.ops.settle(worker, late))
+    assert (answer.busy, answer.lost) == ([(claim.id, claim.fence)], [])
+    own.commit()
+    assert db.settle_all(late[:1], worker) == [(claim.id, claim.fence)]
+    assert db.settle_committed(claim)[0].result == "1"
+
+
+def test_the_same_handler_cannot_wait_for_its_own_first_transaction_for_ever(db, make, session):
+    claim = db.start()
+    db.store.side.execute("alter function headway.commit_outcome set lock_timeout = '50ms'")
+    one, two = session(), session()
+    one.run(db.ops.commit_outcome(make.settlement(claim, "succeeded")))
+    with pytest.raises(LockNotAvailable):
+        two.run(db.ops.commit_outcome(make.settlement(claim, "succeeded")))
