@@ -117,7 +117,7 @@ async def neighbour(ctx: Context) -> None:
     note("end", ctx.job_id, ctx.fence)
 
 
-@kinds.job(queue="main", backoff=("300ms", "10s"), max_losses=5, batch=10, batch_wait="1s")
+@kinds.job(queue="bulk", backoff=("300ms", "10s"), max_losses=5, batch=10, batch_wait="1s")
 async def bulk(calls: list[Call]) -> None:
     """Takes its worker down if it finds a pill among its calls, after it began all of them."""
     for call in calls:

@@ -45,14 +45,14 @@ def test_every_call_of_a_killed_batch_is_its_own_loss(site: CrashSite) -> None:
     app, fleet, rows = site.app, site.fleet, site.rows
     calls = [bulk.using(max_losses=2 if place == 3 else 9).build(pill=place == 3) for place in range(6)]
     app.enqueue_many(calls)
-    worker = fleet.worker(queues="main")
+    worker = fleet.worker(queues="bulk")
     until(lambda: worker.code == -9, "the worker is killed in the midst of its batch")
     assert sorted(entry.run for entry in site.ledger.of("start")) == sorted((job.id, 1) for job in calls)
 
     def is_over() -> bool:
         nonlocal worker
         if worker.code is not None:
-            worker = fleet.worker(queues="main")
+            worker = fleet.worker(queues="bulk")
         return not rows.statuses().keys() & {"queued", "scheduled", "running"}
 
     until(is_over, "every job is over")
