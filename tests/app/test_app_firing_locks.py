@@ -55,3 +55,24 @@ def test_events_go_on_beside_a_key_and_a_trigger_that_somebody_holds(app: Headwa
     drain(app)
     assert sorted(ran) == ["free 1", "free 3", "held 2", "keyed 1", "other 4"]
     assert [fire.status for fire in app.fires(trigger="keyed")] == ["deduped", "enqueued"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    ["select headway.declare('[]', '[]')", "select headway.change_definition('note', '{\"description\": \"x\"}')"],
+)
+def test_a_worker_starts_beside_a_definition_that_somebody_holds(
+    app: Headway, postgres_migrated_url: str, held: str
+) -> None:
+    @app.schedule(every="1h")
+    @app.job
+    def note() -> None: ...
+
+    job = app.enqueue("note")
+    with holding(postgres_migrated_url, held):
+        drain(app)
+        assert app.get(job.id).status == "succeeded"
+        assert app.definitions() == []
+    drain(app)
+    assert [each.kind for each in app.definitions()] == ["note"]
+    assert len(app.schedules()) == 1

@@ -71,6 +71,7 @@ class TriggerRunner:
         self._declare = declare
         self._on_fired = on_fired
         self._declared: tuple[str, ...] = ()
+        self._is_undeclared = False  # what the code declares could not be written yet
         self._one_at_a_time = asyncio.Lock()
         self._next_due_ms: int | None = None
         self._found = False  # the last look found something
@@ -79,15 +80,7 @@ class TriggerRunner:
 
     async def begin(self) -> None:
         """Write what the code declares, before the first claim."""
-        declaration = self._declare(await self._database.run(self._ops.now()))
-        self._declared = await self._database.run(self._ops.declare(declaration))
-        if len(self._declared) < len(declaration.schedules):
-            names = ", ".join(each.name for each in declaration.schedules)
-            log.warning(
-                "a schedule in the code has the name of a stored one, which stays as it is: rename one of them, or "
-                "delete the stored one",
-                declared=names,
-            )
+        await self._write_declaration()
         await self._learn()
         # workers that start together must not look together ever after
         first_s = 0.0 if self._poked else random.random() * self._every_s()
@@ -126,6 +119,8 @@ class TriggerRunner:
         self.loop.poke()
 
     async def _round(self) -> float:
+        if self._is_undeclared:
+            await self._write_declaration()
         await self.fire()
         usual_s = jittered(self._every_s(), random.random())
         if self._next_due_ms is None:
@@ -137,6 +132,28 @@ class TriggerRunner:
         # the next schedule's time is known; only events of other processes must be polled for
         seconds = self._settings.promote_every_ms * self._lease.workers / 1_000
         return seconds if self._found else IDLE_FACTOR * seconds
+
+    async def _write_declaration(self) -> None:
+        declaration = self._declare(await self._database.run(self._ops.now()))
+        try:
+            self._declared = await self._database.run(self._ops.declare(declaration))
+        except StoreBusy as error:
+            if not self._is_undeclared:
+                log.warning(
+                    "somebody's open transaction has a definition or a schedule of the code: the worker starts, and "
+                    "writes what the code declares when that transaction ends",
+                    error=str(error),
+                )
+            self._is_undeclared = True
+            return
+        self._is_undeclared = False
+        if len(self._declared) < len(declaration.schedules):
+            names = ", ".join(each.name for each in declaration.schedules)
+            log.warning(
+                "a schedule in the code has the name of a stored one, which stays as it is: rename one of them, or "
+                "delete the stored one",
+                declared=names,
+            )
 
     async def _learn(self) -> None:
         found = await self._database.run(self._ops.definitions(None))
