@@ -22,6 +22,7 @@ NAMES = (
     "tenant",
     "tz",
     "queues",
+    "order",
     "concurrency",
     "lease",
     "heartbeat",

@@ -28,3 +28,25 @@ def test_a_worker_is_declared_dead(cli: Cli, either: Headway, hand: Any) -> None
     idle = hand()
     assert cli.ok("workers", "dead", idle.id, "--yes") == f"{idle.id}: declared dead, 0 jobs lost\n"
     assert either.workers() == []
+
+
+def test_a_live_worker_is_set(cli: Cli, either: Headway, hand: Any) -> None:
+    worker = hand()
+    said = cli.ok("workers", "set", worker.id, "--queues", "mail=2,report-*=3", "--order", "report-*=4")
+    assert said == f"{worker.id}: changed, from its next heartbeat on\n"
+    (shown,) = [cli.json("workers", "set", worker.id, "--concurrency", "9")]
+    assert shown["wanted"]["total"] == 9
+    assert shown["wanted"]["entries"] == [
+        {"pattern": "mail", "slots": 2, "weight": 1},
+        {"pattern": "report-*", "slots": 3, "weight": 4},
+    ]
+    assert "what to change?" in cli.refused("workers", "set", worker.id, code=2)
+    assert "is not known: use turns, strict" in cli.refused("workers", "set", worker.id, "--order", "first", code=2)
+    assert "cannot be read" in cli.refused("workers", "set", worker.id, "--queues", "a", "--order", "a=x", code=2)
+
+
+def test_a_worker_serves_patterns_in_order(cli: Cli, app: Headway) -> None:
+    for queue in ("low", "high-1"):
+        app.enqueue("welcome", {"user_id": 1}, queue=queue)
+    summary = cli.json("worker", "shopapp:app", "--queues", "high-*,*", "--order", "strict", "--until-idle")
+    assert summary["succeeded"] == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, cached_property, partial
 from typing import Any, TypeVar, Unpack, overload
@@ -19,12 +19,11 @@ from headway.app.tenants import Tenants
 from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
-from headway.define.checks import name as checked_name
 from headway.define.definitions import Definitions, declarations
 from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
-from headway.errors import ConfigError
 from headway.model.ids import tenant_ref
 from headway.model.job import NewJob
+from headway.model.served import Ordering, Queues
 from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
@@ -139,26 +138,29 @@ class Headway(Verbs, AsyncPruneVerbs):
 
     def run(
         self,
-        queues: str | Sequence[str] | Mapping[str, int] | None = None,
+        queues: Queues | None = None,
         *,
         concurrency: int | None = None,
+        order: Ordering = "turns",
         until_idle: bool = False,
     ) -> Summary:
         """Work until SIGTERM or SIGINT; with `until_idle`, until nothing is left to do.
 
-        Without queues it works on those its kinds use. `{"mail": 5, "default": 20}` sets the slots per queue.
+        Without queues it works on those its kinds use. `{"mail": 5, "default": 20}` sets the slots per queue, and
+        `["mail", "report-*"]` names patterns. `order` is "turns", "strict" (as they are listed), or the weight of each.
         """
-        return run_worker(self._worker(queues, concurrency), until_idle=until_idle)
+        return run_worker(self._worker(queues, concurrency, order), until_idle=until_idle)
 
     async def arun(
         self,
-        queues: str | Sequence[str] | Mapping[str, int] | None = None,
+        queues: Queues | None = None,
         *,
         concurrency: int | None = None,
+        order: Ordering = "turns",
         until_idle: bool = False,
     ) -> Summary:
         """The same inside a running event loop. Cancel the task to stop at once: its jobs go back to their queues."""
-        return await self._worker(queues, concurrency).run(until_idle=until_idle)
+        return await self._worker(queues, concurrency, order).run(until_idle=until_idle)
 
     def configure(self, url: str | None = None, **settings: Unpack[SettingOptions]) -> None:
         """Change what the constructor was given, before the app is used: the command line's flags win over the code.
@@ -277,28 +279,14 @@ class Headway(Verbs, AsyncPruneVerbs):
     def _own_tenant(self) -> str:  # type: ignore[override]
         return self._tenant or tenant_ref(self._config.get("tenant") or "default")
 
-    def _worker(self, queues: str | Sequence[str] | Mapping[str, int] | None, concurrency: int | None) -> Worker:
+    def _worker(self, queues: Queues | None, concurrency: int | None, order: Ordering) -> Worker:
         self._add_commands()
-        total = self.settings.concurrency if concurrency is None else concurrency
-        if isinstance(total, bool) or not isinstance(total, int) or total < 1:
-            raise ConfigError(f"concurrency={concurrency!r} must be a whole number from 1")
-        match queues:
-            case None:
-                caps = dict.fromkeys(sorted(self._registry.queues | {"default"}), total)
-            case str():
-                caps = {queues: total}
-            case Mapping():
-                caps = dict(queues)
-                total = sum(caps.values()) if concurrency is None else total
-            case _:
-                caps = dict.fromkeys(queues, total)
-        if not caps:
-            raise ConfigError("a worker needs at least one queue")
-        for queue, slots in caps.items():
-            checked_name(queue, "queue")
-            if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
-                raise ConfigError(f"queue {queue} has {slots!r} slots: give a whole number from 1")
-        return Worker(self._store, self._registry.kinds, queues=caps, concurrency=total, **self._work_options())
+        if queues is None:
+            queues = sorted(self._registry.queues | {"default"})
+        total = self.settings.concurrency if concurrency is None and not isinstance(queues, Mapping) else concurrency
+        return Worker(
+            self._store, self._registry.kinds, queues=queues, concurrency=total, order=order, **self._work_options()
+        )
 
     def _single_job_worker(self, job: NewJob, reservation_id: str) -> SingleJobWorker:
         return SingleJobWorker(

@@ -6,9 +6,11 @@ from uuid import UUID
 
 from headway.app.base import VerbBase
 from headway.define.checks import name as checked_name
+from headway.errors import ConfigError
 from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.ids import given_id
 from headway.model.retention import Retention, ages_of
+from headway.model.served import Ordering, Queues, ServedChange, served_change
 from headway.store.ops import Op
 
 
@@ -32,6 +34,22 @@ class QueueVerbs(VerbBase):
         reaped = self._run(self._declare_dead(worker_id, actor))
         self._wake.poke(None)
         return reaped
+
+    def set_worker(
+        self,
+        worker_id: str | UUID,
+        *,
+        queues: Queues | None = None,
+        concurrency: int | None = None,
+        order: Ordering | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
+
+        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. Raises `NotFound`,
+        `ConfigError`.
+        """
+        self._run(self._set_worker(worker_id, queues, concurrency, order, actor))
 
     def pause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
@@ -65,6 +83,20 @@ class QueueVerbs(VerbBase):
         self._run(self._set_retention(queue, retention, actor))
 
     # as ops
+
+    def _set_worker(
+        self,
+        worker_id: str | UUID,
+        queues: Queues | None,
+        concurrency: int | None,
+        order: Ordering | None,
+        actor: str | None,
+    ) -> Op[None]:
+        wanted = served_change(queues=queues, total=concurrency, order=order)
+        if wanted == ServedChange():
+            raise ConfigError("what to change? Give queues, concurrency or order")
+        op = self._store.ops.set_worker(given_id(worker_id, "worker_id"), wanted, actor=actor)
+        return self._for_all_tenants("change a worker", op)
 
     def _declare_dead(self, worker_id: str | UUID, actor: str | None) -> Op[list[Reaped]]:
         op = self._store.ops.declare_dead(given_id(worker_id, "worker_id"), actor=actor)

@@ -44,6 +44,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: datetime
     lease_expires_at: datetime
     metadata: dict[str, Any]
+    wanted: dict[str, Any] | None = None  # what an operator set for it: `ServedChange` in model/served.py
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):
@@ -52,6 +53,7 @@ class HeartbeatReply(msgspec.Struct, frozen=True):
     alive: bool  # False: this worker was reaped; it must start over under a new id
     fleet: dict[str, int]  # for each of its queues, how many live workers have free slots there
     canceling: list[tuple[str, int]]  # (job id, fence) of its running jobs that were asked to stop
+    wanted: str | None = None  # what an operator set for it, as JSON
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

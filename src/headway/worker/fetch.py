@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import cast
 
 from headway.config import Settings
 from headway.define.machine import MachineKind
@@ -16,16 +16,18 @@ from headway.errors import HeadwayError, LeaseLost
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
+from headway.model.served import Entry
 from headway.worker.batch_size import jobs_that_fit, max_claim, worth_a_claim
 from headway.worker.database import Database
 from headway.worker.execution import Handler
 from headway.worker.intervals import poll_interval
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
+from headway.worker.queue_order import Candidate, QueueOrder
 from headway.worker.returned_claims import ReturnedClaims
 from headway.worker.run import Runner
+from headway.worker.served_queues import ServedQueues
 from headway.worker.settle import Settler
-from headway.worker.slots import Slots
 
 _NO_SLOTS_S = 1.0  # nothing to poll for: the first free slot brings the next round forward
 _MANY_QUEUES = 8  # when so many are due together, one statement asks which have work, instead of a claim for each
@@ -56,7 +58,7 @@ class Fetcher:
         self,
         database: Database,
         lease: Lease,
-        slots: Slots,
+        served: ServedQueues,
         settler: Settler,
         runner: Runner,
         kinds: Mapping[str, AnyKind],
@@ -68,15 +70,16 @@ class Fetcher:
         self._database = database
         self._ops = database.ops
         self._lease = lease
-        self._slots = slots
+        self._served = served
+        self._slots = slots = served.slots
         self._settler = settler
         self._runner = runner
         self._kinds = kinds
         self._settings = settings
         self._promote = promote
         self._on_idle = on_idle
-        self._queues = {queue: PolledQueue(queue, settings.payload_limit) for queue in slots.caps}
-        self._turn = deque(self._queues.values())
+        self._queues: dict[str, PolledQueue] = {}
+        self.serve()
         self._backlog_limit = max(1_000, 2 * slots.total)
         self._waits_for_slots = False
         self._flushed = False
@@ -96,14 +99,38 @@ class Fetcher:
             on_mismatch=self.loop.poke,
         )
 
+    def serve(self) -> None:
+        """Claim from the queues that are served now."""
+        served = self._served
+        old = self._queues
+        self._queues = {
+            name: old.get(name) or PolledQueue(name, self._settings.payload_limit) for name in served.queues
+        }
+        groups: dict[str, tuple[Entry, list[PolledQueue]]] = {
+            entry.pattern: (entry, []) for entry in served.served.entries
+        }
+        for name, entry in served.queues.items():
+            groups[entry.pattern][1].append(self._queues[name])
+        self._order = QueueOrder(served.served.order, list(groups.values()))
+
     # what brings the next claim forward
 
     def wake(self, queue: str | None) -> bool:
         """There is work in this queue, or somewhere (None); from any thread. Gives whether a slot is free."""
+        if queue is not None and queue not in self._queues and self._served.served.entry_of(queue) is not None:
+            with suppress(RuntimeError):
+                self._event_loop.call_soon_threadsafe(self._add, queue)
+            return True
         if self._mark(queue):
             with suppress(RuntimeError):  # the event loop is closed: this worker has ended
                 self._event_loop.call_soon_threadsafe(self.loop.poke)
         return queue in self._queues and self._slots.free(queue) > 0
+
+    def _add(self, queue: str) -> None:
+        """A pattern matches this queue, which is new."""
+        self._served.add(queue)
+        self._mark(queue)
+        self.loop.poke()
 
     def wake_all(self) -> None:
         self._mark_all()
@@ -210,15 +237,11 @@ class Fetcher:
         return self._settler.backlog >= self._backlog_limit or self._settler.is_full
 
     def _next(self) -> PolledQueue | None:
-        """The next queue in turn that is ready, so that none waits for the others' backlogs."""
-        for _ in range(len(self._turn)):
-            queue = self._turn[0]
-            self._turn.rotate(-1)
-            if self._is_ready(queue):
-                return queue
-        return None
+        """The queue to claim from now: by default each in turn, so that none waits for the others' backlogs."""
+        return cast("PolledQueue | None", self._order.next(self._is_ready, self._slots.free))
 
-    def _is_ready(self, queue: PolledQueue) -> bool:
+    def _is_ready(self, candidate: Candidate) -> bool:
+        queue = cast(PolledQueue, candidate)
         free = self._slots.free(queue.name)
         if free <= 0 or self._slots.asked or self._is_behind:
             return False
@@ -247,11 +270,14 @@ class Fetcher:
         return len(claims)
 
     def _ask(self, queue: PolledQueue) -> int:
-        return self._slots.ask(queue.name, min(max_claim(self._slots.caps[queue.name]), jobs_that_fit(queue.size)))
+        free = self._order.most(queue.name, self._slots.free(queue.name))
+        most = min(max_claim(self._slots.caps[queue.name]), jobs_that_fit(queue.size), free)
+        return self._slots.ask(queue.name, most)
 
     async def _claimed(self, queue: PolledQueue, limit: int, claims: list[Claim], worker_id: str) -> None:
         now = time.monotonic()
         queue.full = len(claims) == limit
+        self._order.claimed(queue.name, len(claims))
         if claims:
             queue.worked_at = now
             size = sum([claim.size for claim in claims]) // len(claims)
@@ -278,7 +304,7 @@ class Fetcher:
         if self._slots.asked or self._closed or self.returned.is_uncertain:
             return None
         for queue in map(self._queues.get, queues):
-            if queue is None:
+            if queue is None or not self._order.is_first(queue.name):
                 continue
             limit = self._ask(queue)
             # with a backlog, claims beside settles get more done
@@ -290,7 +316,8 @@ class Fetcher:
 
     async def claimed_by_settle(self, name: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
         """What the settle claimed; None: its answer was lost."""
-        queue = self._queues[name]
+        # one that is not served any more: what it brought runs
+        queue = self._queues.get(name) or PolledQueue(name, self._settings.payload_limit)
         try:
             if claims is None:
                 self.returned.uncertain()

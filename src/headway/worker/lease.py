@@ -13,7 +13,7 @@ from headway.model.ids import new_id
 from headway.model.lease import beat_timeout_ms
 from headway.worker.database import Database
 from headway.worker.loop import Loop
-from headway.worker.slots import Slots
+from headway.worker.served_queues import ServedQueues
 
 log = get_logger("headway.worker")
 
@@ -29,7 +29,7 @@ class Lease:
     def __init__(
         self,
         database: Database,
-        slots: Slots,
+        served: ServedQueues,
         settings: Settings,
         describe: Callable[[str], NewWorker],
         *,
@@ -38,7 +38,7 @@ class Lease:
     ) -> None:
         self._database = database
         self._ops = database.ops
-        self._slots = slots
+        self._served = served
         self._describe = describe
         self._on_cancel = on_cancel
         self._on_lost = on_lost
@@ -71,16 +71,26 @@ class Lease:
     async def begin(self) -> None:
         """Register under a new id."""
         worker_id = new_id()
+        self._served.news()
         reply = await self._database.run(self._ops.register(self._describe(worker_id)))
         self.worker_id = worker_id
         self._take(reply)
+        await self._served.refresh(self._database)
 
     async def heartbeat(self) -> None:
         worker_id = self.worker_id
-        op = self._ops.heartbeat(worker_id, running=self._slots.taken, busy=self._slots.busy())
-        reply = await self._database.run(op, timeout_s=self._timeout_s)
+        slots, news = self._served.slots, self._served.news()
+        op = self._ops.heartbeat(worker_id, running=slots.taken, busy=slots.busy(), serves=news)
+        try:
+            reply = await self._database.run(op, timeout_s=self._timeout_s)
+        except BaseException:
+            self._served.untold()
+            raise
         if reply.alive:
             self._take(reply)
+            await self._served.refresh(self._database)
+            if self._served.is_untold:
+                self.loop.poke()  # the database hears of it at once
         else:
             await self.renew(
                 worker_id, "it expired or somebody declared this worker dead, and its jobs went to other workers"
@@ -109,4 +119,5 @@ class Lease:
 
     def _take(self, reply: HeartbeatReply) -> None:
         self.fleet = reply.fleet
+        self._served.change(reply.wanted)
         self._on_cancel(reply.canceling)

@@ -54,7 +54,7 @@ class Settler:
         reserve_claim: Callable[[Iterable[str]], tuple[str, int] | None],
         claimed_by_settle: Callable[[str, int, list[Claim] | None, str], Awaitable[None]],
         due_in: Callable[[int], None],
-        queues: Iterable[str],
+        queues: Callable[[], Iterable[str]],
         start_next_step: Callable[[Claim, Settlement, str | None], None],
         drop_next_step: Callable[[Claim], None],
     ) -> None:
@@ -68,7 +68,7 @@ class Settler:
         self._reserve_claim = reserve_claim
         self._claimed_by_settle = claimed_by_settle
         self._due_in = due_in
-        self._all_queues = set(queues)
+        self._all_queues = queues
         self._start_next_step = start_next_step
         self._drop_next_step = drop_next_step
         self._continued: dict[str, str | None] = {}  # of the batch that is being written: Settled.continued
@@ -325,7 +325,7 @@ class Settler:
             if claim.followed:
                 free.add(claim.queue)
                 if claim.checkpoint is not None and _PARENT in claim.checkpoint:
-                    free |= self._all_queues  # its parent may be in any of them
+                    free |= set(self._all_queues())  # its parent may be in any of them
             if settlement.to == "scheduled":
                 self._due_in(settlement.delay_ms)
             elif settlement.turn is not None and settlement.to in ("queued", "waiting"):

@@ -1,25 +1,37 @@
-"""Slots: how many jobs this worker may run at once, in all and per queue."""
+"""Slots: how many jobs this worker may run at once, in all and per entry of its queues."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headway.model.served import Entry, Served
+
 
 class Slots:
-    """Counts the taken slots: a queue's free ones are bounded by its own cap and by the total.
+    """Counts the taken slots: a queue's free ones are bounded by those of its entry and by the total.
 
     A claim `ask`s for free slots; until it is `answered`, no other claim may ask.
     """
 
-    def __init__(self, total: int, caps: Mapping[str, int]) -> None:
-        self.total = total
-        self.caps = {queue: min(cap, total) for queue, cap in caps.items()}
+    def __init__(self, served: Served, queues: Mapping[str, Entry]) -> None:
         self.asked = False
-        self._free = total
-        self._free_of = dict(self.caps)
+        self._taken: dict[str, int] = {}  # by queue, also of those that are not served any more
+        self.serve(served, queues)
+
+    def serve(self, served: Served, queues: Mapping[str, Entry]) -> None:
+        """Serve these queues from now on; jobs of others run on, and count."""
+        self.total = served.total
+        self.caps = {queue: served.cap(entry) for queue, entry in queues.items()}
+        self._free = served.total - sum(self._taken.values())
+        self._entry_of = {queue: entry.pattern for queue, entry in queues.items()}
+        self._free_of = {entry.pattern: served.cap(entry) for entry in served.entries}
+        for queue, taken in self._taken.items():
+            if queue in self._entry_of:
+                self._free_of[self._entry_of[queue]] -= taken
 
     def free(self, queue: str) -> int:
-        return min(self._free, self._free_of[queue])
+        entry = self._entry_of.get(queue)
+        return 0 if entry is None else min(self._free, self._free_of[entry])
 
     def ask(self, queue: str, most: int) -> int:
         """How many jobs a claim may bring, at most `most`. Each job that starts then takes a slot."""
@@ -30,12 +42,19 @@ class Slots:
         self.asked = False
 
     def take(self, queue: str) -> None:
-        self._free -= 1
-        self._free_of[queue] -= 1
+        self._count(queue, 1)
 
     def give(self, queue: str) -> None:
-        self._free += 1
-        self._free_of[queue] += 1
+        self._count(queue, -1)
+
+    def _count(self, queue: str, by: int) -> None:
+        self._free -= by
+        self._taken[queue] = self._taken.get(queue, 0) + by
+        entry = self._entry_of.get(queue)
+        if entry is not None:
+            self._free_of[entry] -= by
+        elif not self._taken[queue]:
+            del self._taken[queue]
 
     @property
     def taken(self) -> int:

@@ -152,6 +152,13 @@ class HintListener:
         self._refresh = event_loop.call_later(_REFRESH_S, self._open_again)
         return True
 
+    def serve(self, queues: Iterable[str]) -> None:
+        """Take hints for these queues from now on."""
+        self._queues = frozenset(queues)
+        if self._socket is not None:
+            with suppress(OSError):
+                _write(self.path + ".queues", "\n".join(sorted(self._queues)))
+
     def close(self) -> None:
         if self._refresh is not None:
             self._refresh.cancel()

@@ -15,11 +15,12 @@ from headway.config import Settings
 from headway.define.definitions import Definitions
 from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind, Registry
-from headway.errors import ConfigError, HeadwayError
+from headway.errors import HeadwayError
 from headway.logs import get_logger
 from headway.model.duration import show_ms
 from headway.model.fleet import NewWorker
 from headway.model.lease import call_timeout_ms, late_ms
+from headway.model.served import Ordering, Queues, served
 from headway.model.trigger import Declaration
 from headway.secrets import Vault
 from headway.store.run import Store
@@ -36,8 +37,8 @@ from headway.worker.loop import Loop
 from headway.worker.maintenance import Maintenance
 from headway.worker.report import Reporter
 from headway.worker.run import Middleware, Runner
+from headway.worker.served_queues import ServedQueues
 from headway.worker.settle import Settler
-from headway.worker.slots import Slots
 from headway.worker.summary import Summary
 from headway.worker.trigger_runner import TriggerRunner
 from headway.worker.wake import EVENTS, HintListener, Wake, folder_of
@@ -55,7 +56,8 @@ _SIGN_OFF_S = 0.5
 class Worker:
     """Claims jobs of some queues and runs them, until stopped or idle. One `run` per object.
 
-    `queues` gives the slots of each queue; `concurrency` bounds them together (default: their sum). Startup
+    `queues` gives the slots of each queue; `concurrency` bounds them together (default: their sum). `order` says which
+    queue comes first. Startup
     functions run before the first claim, shutdown functions after the last job; both may be async.
     """
 
@@ -65,8 +67,9 @@ class Worker:
         kinds: Mapping[str, AnyKind],
         *,
         settings: Settings | None = None,
-        queues: Mapping[str, int] | None = None,
+        queues: Queues | None = None,
         concurrency: int | None = None,
+        order: Ordering = "turns",
         hooks: Hooks | None = None,
         middleware: Sequence[Middleware] = (),
         startup: Sequence[Lifespan] = (),
@@ -82,10 +85,8 @@ class Worker:
         self._handlers_store = store
         self._kinds = kinds
         self._settings = settings or Settings()
-        self._caps = dict(queues or {"default": concurrency or self._settings.concurrency})
-        self._concurrency = sum(self._caps.values()) if concurrency is None else concurrency
-        if self._concurrency < 1 or min(self._caps.values()) < 1:
-            raise ConfigError(f"a worker needs at least one slot for each queue, not {self._caps}")
+        total = concurrency if isinstance(queues, Mapping) else concurrency or self._settings.concurrency
+        self._served = ServedQueues(served(queues or "default", total=total, order=order), self._queues_changed)
         self._hooks = hooks or Hooks()
         self._middleware = middleware
         self._startup = startup
@@ -190,7 +191,7 @@ class Worker:
     def _assemble(self, until_idle: bool) -> None:
         """Make the parts and connect them. Settler, runner and fetcher call each other in a circle: each callback has
         the name of the method it leads to."""
-        self._slots = slots = Slots(self._concurrency, self._caps)
+        slots = self._served.slots
         timeout_ms = call_timeout_ms(
             lease_ms=self._settings.lease_ms, database_timeout_ms=self._settings.database_timeout_ms
         )
@@ -205,7 +206,7 @@ class Worker:
             reserve_claim=lambda queues: self._fetcher.reserve_claim(queues),
             claimed_by_settle=lambda *claimed: self._fetcher.claimed_by_settle(*claimed),
             due_in=lambda delay_ms: self._maintenance.due_in(delay_ms),
-            queues=self._caps,
+            queues=lambda: self._served.queues,
             start_next_step=lambda *turned: self._runner.start_next_step(*turned),
             drop_next_step=lambda claim: self._runner.drop_next_step(claim),
         )
@@ -223,7 +224,7 @@ class Worker:
             mismatched=lambda claim, why: self._fetcher.returned.mismatched(claim, why),
         )
         self._lease = Lease(
-            database, slots, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
+            database, self._served, self._settings, self._describe, on_cancel=self._runner.cancel, on_lost=self._lose
         )
         self._maintenance = Maintenance(
             database,
@@ -244,7 +245,7 @@ class Worker:
         self._fetcher = self._new_fetcher(
             database,
             self._lease,
-            slots,
+            self._served,
             self._settler,
             self._runner,
             self._kinds,
@@ -297,9 +298,9 @@ class Worker:
             machine=host.machine(),
             process_started=host.process_started(pid),
             version=self._version,
-            queues=self._caps,
+            queues=self._served.caps,
             kinds=tuple(sorted(self._kinds_and_versions())),
-            concurrency=self._concurrency,
+            concurrency=self._served.slots.total,
             lease_ms=self._settings.lease_ms,
             late_ms=late_ms(lease_ms=self._settings.lease_ms, heartbeat_ms=self._settings.heartbeat_ms),
             metadata={"python": platform.python_version()},
@@ -319,19 +320,26 @@ class Worker:
         self._watchdog.start()
         self._wake.add(self._fetcher.wake)
         if self._takes_hints and self._settings.hints and (folder := folder_of(self.store.install_id)) is not None:
-            self._listener = HintListener(folder, [*self._caps, EVENTS], self._on_hint)
+            self._listener = HintListener(folder, [*self._served.caps, EVENTS], self._on_hint)
             self._listener.open()
         log.info(
             "worker started",
             worker_id=self.worker_id,
-            queues=", ".join(f"{queue}={slots}" for queue, slots in self._caps.items()),
-            concurrency=self._concurrency,
+            queues=", ".join(f"{queue}={slots}" for queue, slots in self._served.caps.items())
+            or str(self._served.served),
+            concurrency=self._served.slots.total,
             kinds=", ".join(sorted(self._kinds)),
             database=self.store.describe(),
             pid=os.getpid(),
         )
-        tell_of_few_slots(self._kinds, self._slots)
+        tell_of_few_slots(self._kinds, self._served.slots)
         self._tell("worker.started")
+
+    def _queues_changed(self) -> None:
+        """A queue is new to a pattern, or an operator changed what is served."""
+        self._fetcher.serve()
+        if self._listener is not None:
+            self._listener.serve([*self._served.caps, EVENTS])
 
     def _lose(self) -> int:
         running = self._runner.drop()

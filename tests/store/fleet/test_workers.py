@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from headway.model.definition import NewDefinition
 from headway.model.ids import new_id
 from headway.model.job import Report
+from headway.model.served import Entry, ServedChange
 
 
 def test_every_field_of_a_worker_is_stored(db, make):
@@ -39,6 +41,7 @@ def test_every_field_of_a_worker_is_stored(db, make):
         "heartbeat_at": started,
         "lease_expires_at": db.after(10_000),
         "metadata": {"region": "eu-11", "n": {"deep": [1]}},
+        "wanted": None,
     }
 
 
@@ -173,3 +176,36 @@ def test_a_report_learns_which_jobs_were_asked_to_stop(db):
     db.cancel(second.id)
     assert db.report(worker, Report(first.id, 1, 0.5, None, None)) == [(second.id, 1)]
     assert db.report(worker) == [(second.id, 1)]
+
+
+def test_a_worker_learns_of_what_was_set_for_it_and_tells_what_it_serves(db):
+    worker, other = db.worker(), db.worker()
+    assert db.heartbeat(worker).wanted is None
+    first = ServedChange(entries=(Entry("b-*", 3), Entry("a")), order="strict")
+    db.run(db.ops.set_worker(worker, first, actor="ann"))
+    db.run(db.ops.set_worker(worker, ServedChange(total=7), actor="bob"))  # over the first
+    wanted = msgspec.json.decode(db.heartbeat(worker).wanted, type=ServedChange)
+    assert wanted == ServedChange(entries=first.entries, total=7, order="strict")
+    assert (db.heartbeat(other).wanted, db.workers()[other].wanted) == (None, None)
+    assert db.workers()[worker].wanted["total"] == 7
+    reply = db.run(db.ops.heartbeat(worker, running=0, busy=["a"], serves=({"a": 7, "b-1": 3}, 7)))
+    assert reply.fleet == {"a": 1, "b-1": 1}
+    assert (db.workers()[worker].queues, db.workers()[worker].concurrency) == ({"a": 7, "b-1": 3}, 7)
+    db.heartbeat(worker)
+    assert db.workers()[worker].queues == {"a": 7, "b-1": 3}  # what is not told stays
+    details = [entry.detail for entry in db.audit_log(action="worker.set")]
+    assert details[0] == f'{worker}: {{"total":7}}'
+
+
+def test_the_names_of_queues_are_those_somebody_uses(db):
+    for queue in ("b", "a", "a", "b"):
+        db.enqueue(queue=queue)
+    db.enqueue(queue="later", delay_ms=60_000)
+    db.finish(db.start(queue="done"))
+    db.worker(queues={"served": 1})
+    db.limit("queue", "limited", max_running=1)
+    db.pause("paused")
+    db.declare(NewDefinition(kind="k", queue="defined"))
+    names = db.run(db.ops.queue_names())
+    assert names == sorted(names)
+    assert {*names} - {"default"} == {"a", "b", "defined", "limited", "paused", "served"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.model.served import ServedChange
 from tests.store.conftest import new_group, new_job, settlement
 from tests.store.refusal_cases import ACME, GROUP, OTHER, A, B, C, D, E, rename
 
@@ -333,6 +334,10 @@ def _died_once(db: Any, job_id: str, **options: Any) -> None:
 
 def a_worker_to_declare_dead_that_is_not_there(db: Any) -> None:
     db.declare_dead(A)
+
+
+def a_worker_to_set_that_is_not_there(db: Any) -> None:
+    db.run(db.ops.set_worker(A, ServedChange(total=3), actor=None))
 
 
 # outcomes that handlers commit with their own rows

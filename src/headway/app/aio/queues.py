@@ -8,6 +8,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.queues import QueueVerbs
 from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.retention import Retention
+from headway.model.served import Ordering, Queues
 
 
 class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
@@ -33,6 +34,23 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         reaped = await self._arun(self._declare_dead(worker_id, actor))
         self._wake.poke(None)
         return reaped
+
+    async def aset_worker(
+        self,
+        worker_id: str | UUID,
+        *,
+        queues: Queues | None = None,
+        concurrency: int | None = None,
+        order: Ordering | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
+
+        It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. Raises `NotFound`,
+        `ConfigError`.
+        """
+        await self._aensure_known(self._own_tenant)
+        await self._arun(self._set_worker(worker_id, queues, concurrency, order, actor))
 
     async def apause(self, queue: str, *, actor: str | None = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""

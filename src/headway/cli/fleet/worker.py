@@ -17,12 +17,13 @@ from headway.cli.program.params import Duration
 if TYPE_CHECKING:
     from headway.app import Headway
 
-Queues = list[str] | dict[str, int] | None
+Chosen = list[str] | dict[str, Any] | None
 
 
 @click.command(cls=Command, kinds=True, short_help="Run the jobs of an app.")
 @click.argument("app", metavar="MODULE:APP", required=False)
-@click.option("--queues", metavar="NAMES", help="mail,default or mail=5,default=20. Default: those of the kinds.")
+@click.option("--queues", metavar="NAMES", help="mail,report-* or mail=5,report-*=20. Default: those of the kinds.")
+@click.option("--order", metavar="ORDER", help="Which queue first: turns (default), strict, or mail=3,report-*=1.")
 @click.option("--concurrency", type=click.IntRange(1), help="How many jobs to run at a time. Default: 20.")
 @click.option("--until-idle", is_flag=True, help="Exit when there is nothing left to do.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="How many worker processes. Default: 1.")
@@ -40,6 +41,7 @@ def worker(
     /,
     app: str | None,
     queues: str | None,
+    order: str | None,
     concurrency: int | None,
     until_idle: bool,
     processes: int,
@@ -54,6 +56,7 @@ def worker(
     \b
     headway worker myapp:app
     headway worker myapp:app --queues mail=5,default=20 --processes 4
+    headway worker myapp:app --queues 'mail,report-*,*' --order strict
     headway --url postgresql:///work worker myapp --queues mail --until-idle
     """
     from headway.logs import get_logger
@@ -73,15 +76,17 @@ def worker(
         _several(processes, cli)
         return
     _warn_of_colons(chosen)
-    summary = found.run(chosen, concurrency=slots, until_idle=until_idle)
+    summary = found.run(
+        chosen, concurrency=slots, order=parse_order(order or cli.settings.get("order")), until_idle=until_idle
+    )
     if cli.json:
         emit(dataclasses.asdict(summary))
 
 
-def parse_queues(value: Any) -> Queues:
-    """`mail,default`, or `mail=5,default=20`, or what headway.toml has (a list or a table); raises `ConfigError`."""
-    from headway.define.checks import name as checked
+def parse_queues(value: Any) -> Chosen:
+    """`mail,report-*`, or `mail=5,report-*=20`, or what headway.toml has (a list or a table); raises `ConfigError`."""
     from headway.errors import ConfigError, InvalidJob
+    from headway.model.served import served
 
     example = "write mail,default or, with slots for each, mail=5,default=20"
     if value is None:
@@ -98,19 +103,34 @@ def parse_queues(value: Any) -> Queues:
             raise ConfigError(f"queues {value!r} has an empty name: {example}")
         if names.count(name) > 1:
             raise ConfigError(f"queues {value!r} names {name} twice: {example}")
-        try:
-            checked(name, "queue")
-        except InvalidJob as error:
-            raise ConfigError(f"queues {value!r}: {error}") from None
         if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
             raise ConfigError(f"queues {value!r} gives {name} {slots!r} slots: give a whole number from 1")
     if not parts:
         raise ConfigError(f"queues {value!r} names no queue: {example}")
-    if all(slots is None for _, slots in parts):
-        return names
-    if any(slots is None for _, slots in parts):
+    if any(slots is None for _, slots in parts) and any(slots is not None for _, slots in parts):
         raise ConfigError(f"queues {value!r} gives slots to some queues only: give them to all or to none")
-    return {name: slots for name, slots in parts if slots is not None}
+    chosen: list[str] | dict[str, Any] = names if parts[0][1] is None else dict(parts)
+    try:
+        served(chosen, total=1)
+    except InvalidJob as error:
+        raise ConfigError(f"queues {value!r}: {error}") from None
+    return chosen
+
+
+def parse_order(value: Any) -> Any:
+    """`turns`, `strict`, or weights: `mail=3,report-*=1`, or a table of headway.toml; raises `ConfigError`."""
+    from headway.errors import ConfigError
+
+    if value is None:
+        return "turns"
+    if isinstance(value, Mapping) or "=" not in str(value):
+        return value
+    weights = dict(part.strip().split("=", 1) for part in str(value).split(",") if "=" in part)
+    if len(weights) < len(str(value).split(",")) or not all(weight.isdigit() for weight in weights.values()):
+        raise ConfigError(
+            f"order {value!r} cannot be read: write turns, strict, or a weight for each: mail=3,report-*=1"
+        )
+    return {name: int(weight) for name, weight in weights.items()}
 
 
 def _part(part: str, whole: str, example: str) -> tuple[str, int | None]:
@@ -139,7 +159,7 @@ def _prepared(cli: Invocation, given: dict[str, Any]) -> Headway:
     return found
 
 
-def _warn_of_colons(chosen: Queues) -> None:
+def _warn_of_colons(chosen: Chosen) -> None:
     from headway.logs import get_logger
 
     for name in chosen or ():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headway.cli.fleet.worker import parse_order, parse_queues
 from headway.cli.program.click_classes import Group
 from headway.cli.program.confirm import confirm
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
@@ -50,6 +51,35 @@ def list_(cli: Invocation) -> None:
         stale = sum(is_stale(worker, now) for worker in found)
         if stale:
             note(f"{stale} stale: a live worker takes over their jobs and removes them in its next rounds")
+
+
+@workers.command("set")
+@click.argument("worker_id", metavar="ID")
+@click.option("--queues", metavar="NAMES", help="mail,report-* or mail=5,report-*=20, as headway worker takes them.")
+@click.option("--concurrency", type=click.IntRange(1), help="How many jobs to run at a time.")
+@click.option("--order", metavar="ORDER", help="Which queue first: turns, strict, or mail=3,report-*=1.")
+@pass_invocation
+def set_(cli: Invocation, worker_id: str, queues: str | None, concurrency: int | None, order: str | None) -> None:
+    """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
+
+    Jobs of queues that it serves no longer run on to their end. A worker that is started again has what it is
+    started with.
+
+    \b
+    headway workers set ID --queues mail,report-* --concurrency 40
+    """
+    app = cli.existing
+    app.set_worker(
+        worker_id,
+        queues=parse_queues(queues),
+        concurrency=concurrency,
+        order=None if order is None else parse_order(order),
+        actor=actor(),
+    )
+    if cli.json:
+        emit(next((worker for worker in app.workers() if worker.id == worker_id), None))
+    else:
+        say(f"{worker_id}: changed, from its next heartbeat on")
 
 
 @workers.command()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Worker
+from headway.model.served import ServedChange
 from headway.store.ops.recipe import Op
 
 
@@ -14,9 +15,21 @@ class Fleet(Protocol):
         """Add the worker with a fresh lease."""
         ...
 
-    def heartbeat(self, worker_id: str, *, running: int, busy: Sequence[str]) -> Op[HeartbeatReply]:
+    def heartbeat(
+        self, worker_id: str, *, running: int, busy: Sequence[str], serves: tuple[Mapping[str, int], int] | None = None
+    ) -> Op[HeartbeatReply]:
         """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written). `busy` names
-        its queues that have no free slot."""
+        its queues that have no free slot; `serves` are its queues and its concurrency, if they have changed."""
+        ...
+
+    def set_worker(self, worker_id: str, wanted: ServedChange, *, actor: str | None) -> Op[None]:
+        """What a live worker is to serve instead of what it was started with: it takes that at its next heartbeat, and
+        it is gone with the worker. Changes what was set before field by field. Raises `NotFound`. Audited."""
+        ...
+
+    def queue_names(self) -> Op[list[str]]:
+        """The queues that there are, for patterns to match: those with jobs to claim, of kinds that have a definition,
+        with a setting, or with a live worker. A probe for each, however many jobs there are."""
         ...
 
     def retire(self, worker_id: str) -> Op[None]:

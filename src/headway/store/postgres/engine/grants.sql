@@ -62,6 +62,8 @@ begin
       headway.set_retention,
       headway.register,
       headway.heartbeat,
+      headway.set_worker,
+      headway.queue_names,
       headway.retire,
       headway.unregister
       to %I', v_worker);

@@ -1,9 +1,9 @@
 -- Workers and their leases.
 
 -- The answer to a heartbeat: whether the worker still has its lease, how many live workers have free slots on each of
--- its queues, and which of its jobs were asked to stop.
+-- its queues, and which of its jobs were asked to stop, and what an operator set for it.
 create function headway.beat(p_worker uuid, p_now timestamptz)
-returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[], wanted json)
 language sql stable
 set search_path = pg_catalog, pg_temp
 as $$
@@ -18,7 +18,8 @@ as $$
                      and o.lease_expires_at > p_now
                    group by k.name) q),
          c.ids,
-         c.fences
+         c.fences,
+         (select w.wanted from headway.workers w where w.id = p_worker)
     from (select array_agg(j.id) as ids, array_agg(j.fence) as fences
             from headway.jobs j
            where j.worker_id = p_worker
@@ -42,7 +43,7 @@ create function headway.register(
   p_lease_ms bigint,
   p_metadata jsonb,
   p_late_ms bigint default null
-) returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+) returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[], wanted json)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -61,9 +62,11 @@ end
 $$;
 
 -- Renew a worker's lease, if it still has one. A late heartbeat (the database, the machine or the worker stood still,
--- or the clock was set) restarts steady_since.
-create function headway.heartbeat(p_worker uuid, p_running integer, p_busy text[])
-returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[])
+-- or the clock was set) restarts steady_since. p_queues and p_concurrency are given where they have changed.
+create function headway.heartbeat(
+  p_worker uuid, p_running integer, p_busy text[], p_queues jsonb default null, p_concurrency integer default null
+)
+returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[], wanted json)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -83,7 +86,9 @@ begin
                           else v_now
                         end,
          running = p_running,
-         busy = p_busy
+         busy = p_busy,
+         queues = coalesce(p_queues, w.queues),
+         concurrency = coalesce(p_concurrency, w.concurrency)
    where w.id = p_worker;
   return query select * from headway.beat(p_worker, v_now);
 end
@@ -104,4 +109,64 @@ language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
   delete from headway.workers w where w.id = p_worker
+$$;
+
+-- What a live worker is to serve instead of what it was started with, an object of entries, total and order; over what
+-- was set before, field by field. It takes that at its next heartbeat. Raises HW006 for a worker that is not there.
+create function headway.set_worker(p_worker uuid, p_wanted json, p_actor text default null) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  update headway.workers w
+     set wanted = (select json_object_agg(f.key, f.value)
+                     from (select b.key, b.value
+                             from json_each(w.wanted) b
+                            where p_wanted -> b.key is null
+                           union all
+                           select n.key, n.value from json_each(p_wanted) n) f)
+   where w.id = p_worker;
+  if not found then
+    raise exception 'there is no worker % (any more): nothing was changed; headway workers lists them', p_worker
+      using errcode = 'HW006';
+  end if;
+  insert into headway.audit (at, actor, action, detail)
+  values (headway.now(), p_actor, 'worker.set', p_worker || ': ' || p_wanted);
+end
+$$;
+
+-- The queues that there are: those with jobs to claim, of kinds that have a definition, with a setting, or with a live
+-- worker. A skip scan over jobs_claim, instead of a scan over all queued jobs.
+create function headway.queue_names() returns table (name text)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+  with recursive queued (name) as (
+    (select j.queue
+       from headway.jobs j
+      where j.status = 'queued' and j.limited_by is null
+      order by j.queue
+      limit 1)
+    union all
+    select (select j.queue
+              from headway.jobs j
+             where j.status = 'queued' and j.limited_by is null and j.queue > q.name
+             order by j.queue
+             limit 1)
+      from queued q
+     where q.name is not null
+  )
+  select q.name from queued q where q.name is not null
+  union
+  select d.queue from headway.definitions d
+  union
+  select q.name from headway.queues q
+  union
+  select l.name from headway.limits l where l.scope = 'queue'
+  union
+  select k.name
+    from headway.workers w
+    cross join lateral jsonb_object_keys(w.queues) as k (name)
+   where w.lease_expires_at > headway.now()
 $$;

@@ -60,7 +60,7 @@ def to_child(row: Row) -> Child:
 
 
 def to_worker(row: Row) -> Worker:
-    values = _values(_WORKER, row, json=("queues", "kinds", "metadata"))
+    values = _values(_WORKER, row, json=("queues", "kinds", "metadata", "wanted"))
     values["kinds"] = tuple(values["kinds"])
     return Worker(**values)
 

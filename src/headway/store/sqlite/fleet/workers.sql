@@ -17,9 +17,66 @@ set running = ?2,
   busy = ?3,
   steady_since = iif(?4 between heartbeat_at and heartbeat_at + late_ms * 1000, steady_since, ?4),
   heartbeat_at = ?4,
-  lease_expires_at = ?4 + lease_ms * 1000
+  lease_expires_at = ?4 + lease_ms * 1000,
+  queues = coalesce(?5, queues),
+  concurrency = coalesce(?6, concurrency)
 where id = ?1
-returning queues;
+returning queues, wanted;
+
+-- name: wanted
+select wanted
+from workers
+where id = ?1;
+
+-- name: set_wanted
+update workers
+set wanted = ?2
+where id = ?1;
+
+-- name: queue_names
+-- a skip scan over jobs_claim, instead of a scan over all queued jobs
+with recursive queued (name) as (
+  select queue
+  from (
+    select queue
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+    order by queue
+    limit 1
+  )
+  union all
+  select (
+    select queue
+    from jobs indexed by jobs_claim
+    where status = 'queued'
+      and limited_by is null
+      and queue > queued.name
+    order by queue
+    limit 1
+  )
+  from queued
+  where queued.name is not null
+)
+select name
+from queued
+where name is not null
+union
+select queue
+from definitions
+union
+select name
+from queues
+union
+select name
+from limits
+where scope = 'queue'
+union
+select served.key
+from workers
+join json_each(workers.queues) as served
+where workers.lease_expires_at > ?1
+order by 1;
 
 -- name: free
 select served.key, count(*)
@@ -36,7 +93,7 @@ group by served.key;
 -- name: workers
 select
   id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, running, started_at,
-  heartbeat_at, lease_expires_at, metadata
+  heartbeat_at, lease_expires_at, metadata, wanted
 from workers
 order by started_at, id;
 

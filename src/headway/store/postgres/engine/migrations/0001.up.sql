@@ -318,7 +318,8 @@ create table headway.workers (
   queues jsonb not null,
   kinds text[] not null,
   busy text[] not null default '{}',
-  metadata jsonb not null default '{}'
+  metadata jsonb not null default '{}',
+  wanted json -- what an operator set for it: json, for the order of its queues matters
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
 create table headway.audit (

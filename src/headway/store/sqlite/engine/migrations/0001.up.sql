@@ -397,7 +397,9 @@ create table workers (
   heartbeat_at integer not null,
   lease_expires_at integer not null,
   steady_since integer not null,
-  metadata text not null
+  metadata text not null,
+  -- JSON: what an operator set for it
+  wanted text
 ) strict, without rowid;
 
 create table audit (
