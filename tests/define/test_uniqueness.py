@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from headway import Done, Machine, Registry, step
 from headway.define import definitions, uniqueness
 from headway.define.kind import Kind
 from headway.define.options import check_stored_options, kind_options, new_job
@@ -151,3 +152,19 @@ def test_templates_and_triggers_carry_these_options():
 def test_a_digest_is_short_text():
     assert len(uniqueness.digest('{"a":1}', ("a",))) == 40
     assert kind_options({"unique_by": ("a", "a")}).unique_by == ("a",)
+
+
+def test_a_machine_is_signaled_by_the_key_of_its_group():
+    registry = Registry()
+
+    @registry.machine
+    class Bill(Machine, unique_key="{account}", unique_group="billing"):
+        class State(msgspec.Struct):
+            account: int
+
+        @step
+        async def start(self, ctx: Any) -> Any:
+            return Done()
+
+    assert (Bill.build(account=7).unique_key, Bill.build(account=7).unique_group) == ("7", "billing")
+    assert Bill.build_signal("7", "paid").kind == "billing"

@@ -117,7 +117,8 @@ class Machine:
         """What `signal` would send, for `app.signal_many`."""
         kind = cls.kind()
         limit = kind.payload_limit
-        return signal_to_key(kind.name, unique_key, name, payload, dedup_key=dedup_key, tenant=tenant, limit=limit)
+        shared_by = kind.options.unique_group or kind.name
+        return signal_to_key(shared_by, unique_key, name, payload, dedup_key=dedup_key, tenant=tenant, limit=limit)
 
     @classmethod
     def kind(cls) -> MachineKind:

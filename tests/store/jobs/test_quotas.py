@@ -186,3 +186,19 @@ def test_they_are_listed_and_taken_back(db):
     assert limit.quotas == {"max_bytes": 2**40, "max_fan_out": 7}
     db.limit("tenant", ACME)
     assert db.limits() == []
+
+
+def test_a_replaced_payload_counts_towards_max_bytes(db, make):
+    db.limit("tenant", ACME, max_bytes=60)
+
+    def enqueue(text):
+        job = of_acme(make, unique_key="k", payload=f'{{"text":"{text}"}}', on_conflict="replace")
+        return db.enqueue_all([job])[0]
+
+    first = enqueue("short")
+    assert refusal(lambda: enqueue("x" * 60)) == (
+        "tenant acme has 0 bytes of payloads waiting, and 71 more would be over its max_bytes of 60: nothing was "
+        "enqueued; let workers catch up, or raise the limit"
+    )
+    assert db.job(first.id).payload == {"text": "short"}
+    assert enqueue("other").replaced

@@ -363,8 +363,10 @@ begin
     perform headway.index_tags(p_ids);
   end if;
 
-  if v_metered is not null and v_inserted > 0 then
-    perform headway.check_job_quotas(v_metered, array(select unnest(p_ids) except select unnest(v_known)));
+  if v_metered is not null and (v_inserted > 0 or v_outcomes && '{replaced}') then
+    perform headway.check_job_quotas(
+      v_metered, array(select unnest(p_ids) except select unnest(v_known)),
+      array(select u.met from unnest(v_met, v_outcomes) as u (met, outcome) where u.outcome = 'replaced'));
   end if;
 
   if v_inserted = cardinality(p_ids) and not v_again then

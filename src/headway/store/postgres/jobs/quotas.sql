@@ -50,9 +50,10 @@ begin
 end
 $$;
 
--- Refuse a call whose new jobs (p_ids) give a tenant more than its quotas allow. Called after the insert, without jobs
+-- Refuse a call whose new jobs (p_ids), or the payloads of those that it replaced, give a tenant more than its quotas
+-- allow. Called after the insert, without jobs
 -- that existed before, so that a call can be repeated. Raises HW005.
-create function headway.check_job_quotas(p_tenants uuid[], p_ids uuid[]) returns void
+create function headway.check_job_quotas(p_tenants uuid[], p_ids uuid[], p_replaced uuid[] default '{}') returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -68,12 +69,12 @@ begin
   foreach v_tenant in array p_tenants loop
     v_limit := headway.limits_of(v_tenant);
     v_slug := coalesce((select t.slug from headway.tenants t where t.id = v_tenant), v_tenant::text);
-    select count(*), sum(octet_length(j.payload::text))
+    select count(*) filter (where j.id = any (p_ids)), sum(octet_length(j.payload::text))
       into v_new, v_bytes
       from headway.jobs j
-     where j.id = any (p_ids) and j.tenant_id = v_tenant;
-    continue when v_new = 0;
-    if v_limit.max_pending is not null then
+     where j.id = any (p_ids || p_replaced) and j.tenant_id = v_tenant;
+    continue when v_bytes is null;
+    if v_limit.max_pending is not null and v_new > 0 then
       select count(*)
         into v_found
         from (select

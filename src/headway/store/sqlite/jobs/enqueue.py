@@ -213,7 +213,8 @@ def _enqueue_tied(
     yield from _join(jobs, given, group, now)
     if quotas:
         made = [job for job, answer in zip(jobs, given, strict=True) if answer.created]
-        yield from check_jobs(made, quotas, parents)
+        replaced = {answer.id: job for job, answer in zip(jobs, given, strict=True) if answer.replaced}
+        yield from check_jobs(made, quotas, parents, list(replaced.values()))
     found = yield from present([answer.id for answer in given])
     statuses_now = {job_id: status for (job_id, _), status in found.items()}
     return [msgspec.structs.replace(answer, status=statuses_now[answer.id]) for answer in given]

@@ -21,22 +21,26 @@ def quotas_of(tenant_ids: Iterable[str]) -> Steps[dict[str, Quotas]]:
     return {row[0]: Quotas(*row) for row in rows}
 
 
-def check_jobs(new: Sequence[NewJob], quotas: Mapping[str, Quotas], parents: Mapping[str, str]) -> Steps[None]:
-    """Check these after their insert. Jobs that met existing ones are not among them, so that a call can be repeated.
+def check_jobs(
+    new: Sequence[NewJob], quotas: Mapping[str, Quotas], parents: Mapping[str, str], replaced: Sequence[NewJob] = ()
+) -> Steps[None]:
+    """Check these after their insert. Jobs that met existing ones are not among them, so that a call can be repeated;
+    those that replaced one count for their payloads.
 
     Raises `QueueFull`."""
     for tenant_id, quota in sorted(quotas.items()):
         mine = [job for job in new if job.tenant_id == tenant_id]
-        if not mine:
+        given = [*mine, *(job for job in replaced if job.tenant_id == tenant_id)]
+        if not given:
             continue
-        if quota.max_pending is not None:
+        if quota.max_pending is not None and mine:
             ((waiting,),) = yield Statement(_SQL["pending"], (tenant_id, quota.max_pending + len(mine)))
             if waiting > quota.max_pending:
                 raise quota.exceeded("max_pending", waiting, len(mine))
         if quota.max_bytes is not None:
             ((waiting,),) = yield Statement(_SQL["bytes"], (tenant_id,))
             if waiting > quota.max_bytes:
-                raise quota.exceeded("max_bytes", waiting, sum(len(job.payload.encode()) for job in mine))
+                raise quota.exceeded("max_bytes", waiting, sum(len(job.payload.encode()) for job in given))
         if quota.max_group is not None:
             groups = sorted({job.group_id for job in mine if job.group_id is not None})
             found = yield Statement(_SQL["full_group"], (json_list(groups), quota.max_group))
