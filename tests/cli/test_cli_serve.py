@@ -16,12 +16,12 @@ def test_it_serves_until_it_is_told_to_stop(cli: Any, start: Any, app: Headway, 
     lines = (json.loads(line) for line in server.stderr)
     where = next(line["url"] for line in lines if line["event"] == "serving")
     request = urllib.request.Request(f"{where}/api/v1/queues", headers={"Authorization": f"Bearer {key}"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=180) as answer:
         assert json.load(answer) == {"items": [], "next_cursor": None}
     logged = next(line for line in lines if line["event"] == "request")
     assert (logged["status"], logged["path"], logged["key_id"]) == (200, "/api/v1/queues", key.split("_")[2])
     server.send_signal(signal.SIGTERM)
-    assert server.wait(60) in (0, -signal.SIGTERM)
+    assert server.wait(180) in (0, -signal.SIGTERM)
     assert app.api_keys()[0].last_used_at is not None
 
 

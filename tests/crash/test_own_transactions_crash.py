@@ -79,7 +79,7 @@ def test_a_step_is_done_once_wherever_around_its_commit_its_worker_is_killed(sit
     for _ in range(len(STEPS) * len(POINTS)):
         assert site.fleet.worker(app="transfer_jobs").ended() == -9
     site.fleet.worker(app="transfer_jobs")
-    assert site.app.result(job.id, timeout="60s").unwrap() == [5, 7]
+    assert site.app.result(job.id, timeout="180s").unwrap() == [5, 7]
 
     assert site.app.get(job.id).state["trail"] == list(STEPS[:-1]), "Done leaves it as it was"
     entries = [what for (what,) in read(site, f"select what from entries where job = '{job.id}'")]

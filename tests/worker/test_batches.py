@@ -126,7 +126,7 @@ def test_a_full_batch_starts_at_once_and_others_wait_for_their_time(harness: Wor
 
 def test_a_batch_starts_when_the_wait_of_its_first_call_is_over(harness: WorkerHarness) -> None:
     # its timeout starts with the batch, not with the wait
-    @harness.job(batch=3, batch_wait="120ms", timeout="50ms", max_attempts=1)
+    @harness.job(batch=3, batch_wait="2200ms", timeout="2s", max_attempts=1)
     async def index(calls: list[Call]) -> list[int]:
         worker.stop()
         return [len(calls)]

@@ -173,19 +173,19 @@ def test_a_function_past_its_timeout_has_what_it_committed(
     def stubborn(ctx: Context) -> None:
         ledger.settle(ctx, "stubborn")
         started.release()
-        end.wait(20)
+        end.wait(60)
 
     @harness.job(timeout="1h", max_attempts=1)
     def late(ctx: Context) -> None:
         started.release()
-        end.wait(20)  # until long after its job was settled without it
+        end.wait(60)  # until long after its job was settled without it
         with pytest.raises(LeaseLost, match="does not run under fence 1 any more"):
             ledger.settle(ctx, "late", "late")
 
     async def story() -> list[str]:
         ids = harness.enqueue(asleep.build(), stubborn.build(), late.build())
         for _ in ids:
-            await asyncio.to_thread(started.acquire, timeout=20)
+            await asyncio.to_thread(started.acquire, timeout=60)
         time_out(worker)
         for each in ids:
             await harness.until_status(each, "succeeded", "dead")
@@ -214,11 +214,11 @@ def test_a_timeout_that_is_settled_beside_the_open_transaction_loses_to_its_comm
             ledger.write(conn, ctx)
             ctx.settle("slow", conn=conn)
             written.set()
-            end.wait(20)
+            end.wait(60)
 
     async def story() -> str:
         (job_id,) = harness.enqueue(slow.build())
-        await asyncio.to_thread(written.wait, 20)
+        await asyncio.to_thread(written.wait, 60)
         time_out(worker)
         await harness.until(lambda: worker._settler.backlog > 0)
         end.set()
@@ -238,11 +238,11 @@ def test_a_cancel_after_the_commit_changes_no_success(harness: WorkerHarness, le
     def pay(ctx: Context) -> None:
         ledger.settle(ctx, "paid")
         committed.set()
-        end.wait(20)
+        end.wait(60)
 
     async def story() -> str:
         (job_id,) = harness.enqueue(pay.build())
-        await asyncio.to_thread(committed.wait, 20)
+        await asyncio.to_thread(committed.wait, 60)
         harness.cancel(job_id)
         end.set()
         await harness.until_status(job_id, "succeeded", "canceled")
@@ -259,7 +259,7 @@ def test_a_stale_worker_cannot_commit_and_its_rows_are_rolled_back(harness: Work
     @harness.job
     def pay(ctx: Context) -> None:
         if ctx.fence == 1:
-            taken.wait(20)
+            taken.wait(60)
         try:
             ledger.settle(ctx, f"by execution {ctx.fence}")
         except HeadwayError as error:
@@ -277,7 +277,7 @@ def test_a_stale_worker_cannot_commit_and_its_rows_are_rolled_back(harness: Work
         await harness.store.arun(harness.store.ops.promote(limit=10))
         harness.make_due(job_id)
         taken.set()
-        await asyncio.to_thread(tried.wait, 20)
+        await asyncio.to_thread(tried.wait, 60)
         await harness.until_status(job_id, "succeeded", "dead")
         return job_id
 
