@@ -287,3 +287,30 @@ def test_an_await_that_would_run_its_own_step_at_once_for_ever_is_refused(regist
     with pytest.raises(InvalidOutcome, match="would run this step again at once, for ever"):
         settlement_of(claimed, ctx, Await("go", timeout=0))
     assert settlement_of(claimed, ctx, Await("go", then="start", timeout=0)).to == "waiting"
+
+
+def test_a_spawn_says_how_many_must_succeed(registry: Registry) -> None:
+    @registry.job
+    def kid(number: int) -> None: ...
+
+    claimed, ctx = thing(registry)
+
+    def settled(outcome: Spawn) -> Any:
+        return settlement_of(claimed, ctx, outcome)
+
+    jobs = [kid.build(number) for number in range(3)]
+    for until, needed in ((None, None), ("first", 1), (3, 3)):
+        turn = settled(Spawn(jobs, "ship", until=until)).turn
+        assert turn is not None
+        assert turn.needed == needed
+        assert turn.note == ("3 children" if needed is None else f"3 children, until {needed} succeeded")
+    for until, words in (
+        (0, "until=0 is no number of children"),
+        (True, "until=True is no number of children"),
+        ("second", "until='second' is no number of children"),
+        (4, "until=4 is more than its 3 children"),
+    ):
+        with pytest.raises(InvalidOutcome, match=words):
+            settled(Spawn(jobs, "ship", until=until))  # type: ignore[arg-type]
+    with pytest.raises(InvalidOutcome, match="until= counts successes, and on_failure='stop' gives up"):
+        settled(Spawn(jobs, "ship", until=2, on_failure="stop"))

@@ -115,9 +115,16 @@ class SettlementBuilder:
         children = tuple(map(self._child, outcome.children))
         if len({child.id for child in children}) < len(children):
             raise InvalidJob("one job is among the children twice: build() a job for each")
+        needed = _needed(outcome, len(children))
         many = "1 child" if len(children) == 1 else f"{len(children):,} children"
         turn = self._turn(
-            "spawn", outcome.then, outcome.state, note=many, children=children, on_failure=outcome.on_failure
+            "spawn",
+            outcome.then,
+            outcome.state,
+            note=many if needed is None else f"{many}, until {needed:,} succeeded",
+            children=children,
+            on_failure=outcome.on_failure,
+            needed=needed,
         )
         return self._settled(turn, "waiting") if children else self._go_on(turn)
 
@@ -219,3 +226,20 @@ class SettlementBuilder:
             "home_queue": home_queue,
             "home_partition": home_partition,
         }
+
+
+def _needed(outcome: Spawn, children: int) -> int | None:
+    """How many children must succeed; raises `InvalidJob`."""
+    until = outcome.until
+    if until is None:
+        return None
+    if until != "first" and (not isinstance(until, int) or isinstance(until, bool) or until < 1):
+        raise InvalidJob(f"until={until!r} is no number of children: give 'first', or how many must succeed")
+    needed = 1 if until == "first" else until
+    if children and needed > children:
+        raise InvalidJob(f"until={until!r} is more than its {children:,} children: it could never be reached")
+    if outcome.on_failure == "stop":
+        raise InvalidJob(
+            "until= counts successes, and on_failure='stop' gives up at the first failure: give one of them"
+        )
+    return needed

@@ -76,6 +76,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ms: int | None = None
     children: tuple[NewJob, ...] = ()
     on_failure: OnFailure = "continue"
+    needed: int | None = None  # how many children must succeed, until it goes on; None: it goes on when all are over
     queue: str | None = None  # None: as it is
     partition: str | None = None  # with `queue` only
     home_queue: str | None = None  # with `queue` only: None where it is at home

@@ -49,13 +49,15 @@ class Await(msgspec.Struct, frozen=True):
 class Spawn(msgspec.Struct, frozen=True):
     """Enqueue these jobs (`kind.build(…)`) and park until all of them are over; `then` finds them in `ctx.children`.
 
-    With on_failure="stop" the first that does not succeed has the others canceled.
+    With on_failure="stop" the first that does not succeed has the others canceled. With until="first", or until=3, it
+    goes on when that many have succeeded, or when that cannot be any more; the others are canceled.
     """
 
     children: Sequence[NewJob]
     then: StepRef | None = None
     state: Any = KEEP
     on_failure: OnFailure = "continue"
+    until: Literal["first"] | int | None = None
 
 
 class Sleep(msgspec.Struct, frozen=True):

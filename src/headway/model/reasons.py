@@ -13,3 +13,8 @@ def ended_by(job_id: str, status: Status | None) -> str:
 def superseded(key: str | None, holder: str) -> str:
     """Why a job ended that would have entered a scope where its unique key is taken."""
     return f'superseded: unique key "{key}" is taken by job {holder}'
+
+
+def not_needed(machine: str) -> str:
+    """Why a child is canceled whose machine has waited for enough of the others."""
+    return f"canceled because job {machine} went on without it"

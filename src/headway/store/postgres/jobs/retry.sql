@@ -166,7 +166,7 @@ begin
       from headway.jobs c
      where e.child_id = v_runs_as
        and e.fence = p_job.joining
-       and e.state <> 'pending'
+       and e.state in ('done', 'failed')
        and c.id = e.parent_id
        and c.finished_at is null;
     insert into headway.arrivals (tenant_id, signaled, jobs)

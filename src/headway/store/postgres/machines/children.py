@@ -47,7 +47,8 @@ select e.fence, e.parent_id
  order by e.fence, e.place, e.parent_id
 """
 _ADD_CHILDREN = (
-    "select headway.add_children($1::uuid[], $2::integer[], $3::uuid[], $4::integer[], $5::text[], $6::uuid[])"
+    "select headway.add_children($1::uuid[], $2::integer[], $3::uuid[], $4::integer[], $5::text[], $6::uuid[],"
+    " $7::integer[])"
 )
 
 
@@ -83,6 +84,7 @@ def spawn(settlements: Sequence[Settlement]) -> Steps[None]:
             [place for _, turn in turns for place in range(len(turn.children))],
             [turn.on_failure for _, turn in turns for _ in turn.children],
             met or None,
+            [turn.needed for _, turn in turns for _ in turn.children],
         ],
     )
 

@@ -4,7 +4,8 @@
 -- Make machines wait for children that this transaction enqueued, or found by their keys (p_met); those may be over.
 -- Raises HW004 for a machine that would wait for itself.
 create function headway.add_children(
-  p_machines uuid[], p_fences integer[], p_children uuid[], p_places integer[], p_on_failures text[], p_met uuid[]
+  p_machines uuid[], p_fences integer[], p_children uuid[], p_places integer[], p_on_failures text[], p_met uuid[],
+  p_needed integer[] default null
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -22,10 +23,10 @@ begin
    using (select distinct u.machine, u.fence from unnest(p_machines, p_fences) as u (machine, fence)) u
    where e.child_id = u.machine
      and e.fence = u.fence;
-  insert into headway.edges (parent_id, child_id, tenant_id, on_failure, fence, place)
-  select distinct on (u.child, u.machine) u.child, u.machine, m.tenant_id, u.on_failure, u.fence, u.place
-    from unnest(p_machines, p_fences, p_children, p_places, p_on_failures)
-         as u (machine, fence, child, place, on_failure)
+  insert into headway.edges (parent_id, child_id, tenant_id, on_failure, fence, place, needed)
+  select distinct on (u.child, u.machine) u.child, u.machine, m.tenant_id, u.on_failure, u.fence, u.place, u.needed
+    from unnest(p_machines, p_fences, p_children, p_places, p_on_failures, p_needed)
+         as u (machine, fence, child, place, on_failure, needed)
     join headway.jobs m on m.id = u.machine
    order by u.child, u.machine, u.place
   on conflict do nothing;
@@ -40,8 +41,48 @@ begin
 end
 $$;
 
--- Cancel the unfinished children of these machines: of one that is over, and of one that waits and has a child whose
--- failure stops the others. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody
+-- Leave the undecided children of those of these machines whose Spawn has an until, if enough children have succeeded, or
+-- too few are left for that: the machines wait for them no longer, and stop_children cancels them. All edges of a Spawn
+-- have the same `needed`.
+create function headway.leave_children(p_machines uuid[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  v_decided uuid[];
+begin
+  select array_agg(m.id)
+    into v_decided
+    from unnest(p_machines) as u (id)
+    join headway.jobs m on m.id = u.id
+   where (m.status = 'waiting' and m.pending and m.joining is not null) is true
+     and (select e.needed from headway.edges e where e.child_id = m.id and e.fence = m.joining limit 1) is not null
+     and (select count(*) filter (where e.state = 'done') >= max(e.needed)
+                 or count(*) filter (where e.state in ('done', 'pending')) < max(e.needed)
+            from headway.edges e
+           where e.child_id = m.id and e.fence = m.joining);
+  if v_decided is null then
+    return;
+  end if;
+  update headway.edges e
+     set state = 'left'
+    from headway.jobs m
+   where m.id = any (v_decided)
+     and e.child_id = m.id
+     and e.fence = m.joining
+     and e.state = 'pending';
+  if found then
+    insert into headway.arrivals (orphaned) values (v_decided);
+  end if;
+end
+$$;
+
+-- Cancel the unfinished children of these machines: of one that is over, of one that waits and has a child whose failure
+-- stops the others, and those that one went on without. Leaves alone what another machine spawned. One piece at a time; the rest, and what somebody
 -- has locked, is left as an arrival.
 create function headway.stop_children(p_machines uuid[], p_now timestamptz) returns void
 language plpgsql
@@ -75,12 +116,17 @@ begin
   )
   select array_agg(d.id), array_agg(d.reason)
     into v_doomed, v_reasons
-    from (select c.id, s.reason
-            from stopped s
-            join headway.edges e on e.child_id = s.id and e.state = 'pending' and e.fence = s.joining
+    from (select c.id, e.reason
+            from (select e.parent_id, e.child_id, s.reason
+                    from stopped s
+                    join headway.edges e on e.child_id = s.id and e.state = 'pending' and e.fence = s.joining
+                   where s.reason is not null
+                  union all
+                  select e.parent_id, e.child_id, 'canceled because job ' || e.child_id || ' went on without it'
+                    from unnest(p_machines) as u (id)
+                    join headway.edges e on e.child_id = u.id and e.state = 'left') e
             join headway.jobs c on c.id = e.parent_id
-           where s.reason is not null
-             and (c.parent_id = s.id
+           where (c.parent_id = e.child_id
                   and c.status in ('queued', 'scheduled', 'held', 'waiting', 'running')
                   and c.cancel_requested_at is null) is true
            limit headway.piece()) d;

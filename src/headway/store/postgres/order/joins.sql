@@ -121,6 +121,8 @@ begin
     insert into headway.arrivals (orphaned) values (v_stopped);
   end if;
 
+  perform headway.leave_children(v_children || p_jobs);
+
   -- more edges than one piece: the rest is left as an arrival
   insert into headway.arrivals (ended)
   select array_agg(p.id)

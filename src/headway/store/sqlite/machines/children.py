@@ -8,8 +8,8 @@ import msgspec
 
 from headway.model.departure import Departure
 from headway.model.machine import Began, Child
-from headway.model.reasons import ended_by
-from headway.store.ops import Op, Statement, Steps
+from headway.model.reasons import ended_by, not_needed
+from headway.store.ops import Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.decode import to_child
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
@@ -56,9 +56,14 @@ class ChildVerbs(Verbs):
 
 
 def join(machines: Sequence[str], now: int) -> Steps[list[Departure]]:
-    """Wake those of these machines whose children are all over; gives the machines that ended instead."""
+    """Wake those of these machines whose children are all over, or enough of them; gives the machines that ended
+    instead, and the children that are not needed any more."""
+    ended: list[Departure] = []
+    for machine, fence in (yield Statement(_SQL["decided"], (json_list(machines),))):
+        yield Statement(_SQL["leave"], (machine, fence))
+        ended += yield from _stop_left(machine, now)
     rows = yield Statement(_SQL["joined"], (json_list(machines),))
-    return (yield from wake([Waiting(*row) for row in rows], "children", now))
+    return ended + (yield from wake([Waiting(*row) for row in rows], "children", now))
 
 
 def stop_siblings(failed: Mapping[str, str], now: int) -> Steps[list[Departure]]:
@@ -84,12 +89,14 @@ def stop_orphans(over: Iterable[Departure], now: int) -> Steps[list[Departure]]:
 
 
 def stop_more(machine: str, now: int) -> Steps[list[Departure]]:
-    """Cancel the next piece of children of a machine that ended, or that a child failed; gives those that ended."""
+    """Cancel the next piece of children of a machine that ended, that a child failed, or that went on without them;
+    gives those that ended."""
+    ended = yield from _stop_left(machine, now)
     rows = yield Statement(_SQL["stopped_by"], (machine,))
     if not rows:
-        return []
+        return ended
     job_id, status = rows[0]
-    return (yield from _stop_children(machine, ended_by(job_id, status), now))
+    return ended + (yield from _stop_children(machine, ended_by(job_id, status), now))
 
 
 def await_again(machines: Iterable[str]) -> Steps[None]:
@@ -99,7 +106,16 @@ def await_again(machines: Iterable[str]) -> Steps[None]:
 
 
 def _stop_children(machine: str, why: str, now: int) -> Steps[list[Departure]]:
-    rows = yield Statement(_SQL["siblings"], (machine, postponed.PIECE))
+    return (yield from _stop((yield Statement(_SQL["siblings"], (machine, postponed.PIECE))), machine, why, now))
+
+
+def _stop_left(machine: str, now: int) -> Steps[list[Departure]]:
+    return (
+        yield from _stop((yield Statement(_SQL["left"], (machine, postponed.PIECE))), machine, not_needed(machine), now)
+    )
+
+
+def _stop(rows: Rows, machine: str, why: str, now: int) -> Steps[list[Departure]]:
     if not rows:
         return []
     if len(rows) == postponed.PIECE:

@@ -16,6 +16,43 @@ where id in (select value from json_each(?1))
   )
 order by position, id;
 
+-- name: decided
+-- of these machines, those whose Spawn has an until: enough children have succeeded, or too few are left for that; all
+-- edges of a Spawn have the same `needed`
+select jobs.id, jobs.joining
+from jobs
+where jobs.id in (select value from json_each(?1))
+  and jobs.status = 'waiting'
+  and jobs.pending = 1
+  and (select needed from edges where child_id = jobs.id and fence = jobs.joining limit 1) is not null
+  and exists (select 1 from edges where child_id = jobs.id and fence = jobs.joining and state = 'pending')
+  and (
+    select sum(state = 'done') >= max(needed) or sum(state in ('done', 'pending')) < max(needed)
+    from edges
+    where child_id = jobs.id
+      and fence = jobs.joining
+  );
+
+-- name: leave
+update edges
+set state = 'left'
+where child_id = ?1
+  and fence = ?2
+  and state = 'pending';
+
+-- name: left
+-- the children that a machine went on without and that were not asked to stop yet
+select child.rowid
+from edges
+join jobs as child
+  on child.id = edges.parent_id
+where edges.child_id = ?1
+  and edges.state = 'left'
+  and child.parent_id = ?1
+  and child.finished_at is null
+  and child.cancel_requested_at is null
+limit ?2;
+
 -- name: siblings
 -- the children that a machine waits for and that were not asked to stop yet
 select child.rowid
@@ -58,7 +95,7 @@ update edges
 set state = 'pending'
 where child_id = ?1
   and fence = (select joining from jobs where id = ?1)
-  and state <> 'pending'
+  and state in ('done', 'failed')
   and exists (
     select 1
     from jobs

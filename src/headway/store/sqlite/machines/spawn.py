@@ -18,7 +18,7 @@ from headway.store.sqlite.order.joins import add_edge_rows, read_heir
 
 _SQL = statements("machines/spawn")
 
-Edge = tuple[str, str, int, str, str, str, int]
+Edge = tuple[str, str, int, str, str, str, int, int | None]
 
 
 def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
@@ -38,15 +38,16 @@ def spawn_children(turned: Sequence[Ending], now: int) -> Steps[None]:
     failed: dict[str, str] = {}
     ready: list[str] = []
     for job, turn in parked:
-        waits = False
+        waits = counts = False
         for n, child in enumerate(turn.children):
             child_id, status = yield from _runs_as(next(answers), job.id)
             state = edge_state(status)
-            edges.append((child_id, job.id, job.fence, child.tenant_id, turn.on_failure, state, n))
+            edges.append((child_id, job.id, job.fence, child.tenant_id, turn.on_failure, state, n, turn.needed))
             waits = waits or state == "pending"
+            counts = counts or (turn.needed is not None and state != "pending")
             if state == "failed" and turn.on_failure == "stop":
                 failed.setdefault(job.id, child_id)
-        if not waits:
+        if counts or not waits:
             ready.append(job.id)
     yield Batch(_SQL["forget"], [(job.id, job.fence) for job, _ in parked])
     if edges:

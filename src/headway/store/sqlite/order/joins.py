@@ -129,7 +129,7 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
         if status == "failed":
             ((heir, now_is),) = yield Statement(_SQL["heir"], (job_id,))
             heirs[job_id] = (heir, now_is)
-    edges: list[tuple[str, str, int, str, str, str, None]] = []
+    edges: list[Row] = []
     for job in children:
         for parent_id in job.after:
             real = stands_for.get(parent_id, parent_id)
@@ -137,12 +137,12 @@ def add_edges(children: Sequence[NewJob], stands_for: Mapping[str, str]) -> Step
             if tenant_id != job.tenant_id or status is None:
                 raise refusals.no_such_parent(parent_id)
             heir, status = heirs.get(real, (real, status))
-            edges.append((heir, job.id, 0, job.tenant_id, job.on_failure, edge_state(status), None))
+            edges.append((heir, job.id, 0, job.tenant_id, job.on_failure, edge_state(status), None, None))
     yield Batch(_SQL["add"], edges)
 
 
 def add_edge_rows(edges: Sequence[Row]) -> Batch:
-    """Adds edges, each (parent, child, fence, tenant, on_failure, state, place)."""
+    """Adds edges, each (parent, child, fence, tenant, on_failure, state, place, needed)."""
     return Batch(_SQL["add"], edges)
 
 

@@ -76,8 +76,8 @@ order by jobs.id desc
 limit 1;
 
 -- name: add
-insert into edges (parent_id, child_id, fence, tenant_id, on_failure, state, place)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+insert into edges (parent_id, child_id, fence, tenant_id, on_failure, state, place, needed)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 on conflict do nothing;
 
 -- name: awaited

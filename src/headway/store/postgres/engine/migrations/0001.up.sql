@@ -385,9 +385,10 @@ create table headway.edges (
   state text collate "C" not null default 'pending',
   fence integer not null default 0, -- of the execution that spawned the parent; 0: `after`, or a group
   place integer, -- its number among those spawned with it
+  needed integer, -- how many of those must succeed; the others are then left
   primary key (parent_id, child_id, fence),
   constraint edges_on_failure check (on_failure in ('stop', 'continue')),
-  constraint edges_state check (state in ('pending', 'done', 'failed'))
+  constraint edges_state check (state in ('pending', 'done', 'failed', 'left'))
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 create index edges_child on headway.edges (child_id, state);
 create index edges_pending on headway.edges (parent_id) where state = 'pending';

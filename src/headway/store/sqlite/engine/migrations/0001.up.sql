@@ -449,8 +449,9 @@ create table edges (
   fence integer not null default 0,
   tenant_id text not null,
   on_failure text not null check (on_failure in ('stop', 'continue')),
-  state text not null default 'pending' check (state in ('pending', 'done', 'failed')),
+  state text not null default 'pending' check (state in ('pending', 'done', 'failed', 'left')),
   place integer,
+  needed integer, -- of a machine's children: how many must succeed; the others are then left
   primary key (parent_id, child_id, fence)
 ) strict, without rowid;
 
