@@ -10,6 +10,7 @@ def test_the_public_names_are_these() -> None:
     assert sorted(headway.__all__) == [
         "Attempt",
         "Await",
+        "Call",
         "Cancel",
         "Context",
         "Done",
