@@ -16,7 +16,17 @@ ROOT = Path(__file__).parents[2]
 # the one word that cannot have an "a" before it
 NAMES = {"wait": "await_"}
 # asks nobody, or gives what both colours enter
-ONE_COLOUR = {"build_event", "build_signal", "configure", "include", "machine", "middleware", "on", "on_shutdown"} | {
+ONE_COLOUR = {
+    "build_event",
+    "build_signal",
+    "configure",
+    "include",
+    "machine",
+    "middleware",
+    "enqueue_middleware",
+    "on",
+    "on_shutdown",
+} | {
     *("on_startup", "reserve", "tenant"),
 }
 

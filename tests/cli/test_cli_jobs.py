@@ -471,3 +471,29 @@ def test_tags_are_given_listed_shown_and_searched_for(cli: Cli, app: Headway) ->
     assert "would cancel 2 jobs" in cli.ok("jobs", "cancel", "--tag", "eu", "--dry-run")
     cli.ok("templates", "create", "t", "--kind", "bill", "--option", "tags=vip,eu")
     assert app.get_template("t").options == {"tags": ["vip", "eu"]}
+
+
+def test_meta_and_tags_change_and_limits_take_the_oldest(cli: Cli, app: Headway) -> None:
+    ids = [cli.ok("enqueue", "bill", "--tag", "old").strip() for _ in range(3)]
+    assert cli.json("jobs", "change", ids[0], "--tags", "vip,eu", "--meta", '{"a": 1}')["tags"] == ["eu", "vip"]
+    assert cli.json("jobs", "change", ids[0], "--tags", "none", "--meta", "none")["meta"] is None
+    assert app.get(ids[0]).tags == ()
+    assert "would cancel 2 jobs" in cli.ok("jobs", "cancel", "--kind", "bill", "--limit", "2", "--dry-run")
+    assert cli.json("jobs", "cancel", "--kind", "bill", "--limit", "2", "--yes")["jobs"] == 2
+    assert [app.get(job_id).status for job_id in ids] == ["canceled", "canceled", "queued"]
+    assert cli.json("jobs", "retry", "--kind", "bill", "--limit", "1", "--yes")["jobs"] == 1
+    assert [app.get(job_id).status for job_id in ids] == ["queued", "canceled", "queued"]
+    assert cli.json("jobs", "delete", "--kind", "bill", "--limit", "5", "--yes")["jobs"] == 1
+
+
+def test_show_says_who_waits_for_a_job(cli: Cli, app: Headway) -> None:
+    first = cli.ok("enqueue", "bill", "--train", "t").strip()
+    behind = cli.ok("enqueue", "bill", "--train", "t").strip()
+    after = cli.ok("enqueue", "bill", "--after", first).strip()
+    shown = cli.ok("jobs", "show", first)
+    assert f"followed by 1 job: {after} (held)" in " ".join(shown.split())
+    assert f"in its train 1 job: {behind} (held)" in " ".join(shown.split())
+    assert [(each["id"], each["waits"]) for each in cli.json("jobs", "show", first)["waiters"]] == [
+        (after, "after"),
+        (behind, "train"),
+    ]

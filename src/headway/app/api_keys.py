@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import UUID
 
 import msgspec
@@ -43,6 +43,7 @@ class ApiKeyVerbs(VerbBase):
         expires: Duration | datetime | None = None,
         mode: Mode = "live",
         actor: str | None = None,
+        conn: Any = None,
     ) -> CreatedKey:
         """Make a key for the HTTP API. Its `text` is shown only now.
 
@@ -52,15 +53,15 @@ class ApiKeyVerbs(VerbBase):
         """
         made = new_key(mode)
         op = self._create_api_key(name, role, tenant, queues, kinds, expires, made.id, made.secret_hash, mode, actor)
-        return CreatedKey(made.text, self._run(op))
+        return CreatedKey(made.text, self._run(op, conn))
 
     def api_keys(self, *, tenant: str | UUID | None = None) -> list[ApiKey]:
         """The keys, oldest first, without their secrets; revoked and expired ones too."""
         return self._run(self._api_keys(tenant))
 
-    def revoke_api_key(self, key_id: str, *, actor: str | None = None) -> ApiKey:
+    def revoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
         """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
-        return self._run(self._revoke_api_key(key_id, actor))
+        return self._run(self._revoke_api_key(key_id, actor), conn)
 
     # as ops
 

@@ -11,6 +11,7 @@ from headway.app.results import Results
 from headway.app.tenants import TenantLookup
 from headway.clock import Clock
 from headway.define.definitions import Definitions
+from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model.ids import as_id, is_id, tenant_ref
@@ -36,6 +37,7 @@ class VerbBase(TenantLookup):
     _retention_ms: Mapping[str, int]
     _tz: str  # the zone of schedules that name none
     _registry: Registry
+    _enqueue_middleware: list[EnqueueMiddleware]
     _wake: Wake
     _emitted: Wake
     _definitions: Definitions
@@ -48,19 +50,25 @@ class VerbBase(TenantLookup):
     _visible_tenant: str | None
     _is_for_one_tenant: bool
 
-    def _run(self, op: Op[T]) -> T:
-        return self._store.run(op)
+    def _run(self, op: Op[T], conn: Any = None) -> T:
+        """Run an op; with `conn`, in that connection's transaction."""
+        return self._store.run(op) if conn is None else self._store.run_in(conn, op)
 
-    def _read(self, op: Op[T]) -> T:
+    def _read(self, op: Op[T], conn: Any = None) -> T:
         """Run an op whose answer people read: secrets in it are masked."""
-        self.learn(None)
-        return masked(self._run(op), self._definitions)
+        self.learn(conn)
+        return masked(self._run(op, conn), self._definitions)
+
+    def _wake_up(self, queue: str | None, conn: Any) -> None:
+        """Let workers look at this queue (None: at all), unless a transaction has to commit first."""
+        if conn is None:
+            self._wake.poke(queue)
 
     def learn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
         if self._definitions.are_stale:
             op = self._store.ops.definitions(None)
-            found = self._run(op) if conn is None else self._store.run_in(conn, op)
+            found = self._run(op, conn)
             self._definitions.replace(found)
 
     def _get(self, job_id: str | UUID) -> Op[Job]:

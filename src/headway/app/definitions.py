@@ -33,20 +33,26 @@ class DefinitionVerbs(VerbBase):
         return self._run(self._definition(kind))
 
     def change_definition(
-        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Unpack[DefinitionChanges]
+        self,
+        kind: str,
+        *,
+        reset: Sequence[str] = (),
+        actor: str | None = None,
+        conn: Any = None,
+        **changes: Unpack[DefinitionChanges],
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
         A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
-        changed = self._run(self._change_definition(kind, reset, actor, changes))
+        changed = self._run(self._change_definition(kind, reset, actor, changes), conn)
         self._definitions.expire()
         return changed
 
-    def delete_definition(self, kind: str, *, actor: str | None = None) -> None:
+    def delete_definition(self, kind: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
-        self._run(self._delete_definition(kind, actor))
+        self._run(self._delete_definition(kind, actor), conn)
         self._definitions.expire()
 
     def _definition(self, kind: str) -> Op[Definition]:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from headway.app.base import missing
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import JobVerbs, at_least_one
+from headway.app.jobs import JobVerbs, at_least_one, at_most
 from headway.errors import InvalidJob
 from headway.model.codec import check_text
 from headway.model.deletion import not_deletable
 from headway.model.ids import as_id
-from headway.model.listing import Cursor
+from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, UNFINISHED
 from headway.store.ops import Op, Steps
 
@@ -24,36 +24,44 @@ BATCH = 500
 class DeleteVerbs(JobVerbs):
     """What belongs to a job goes with it, as when it is pruned. What others still need stays."""
 
-    def delete(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> None:
+    def delete(
+        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a finished job with its attempts and signals, for good.
 
         Raises `NotFound`, and `NotAllowed` for a job that is not finished, or that a machine still waits for.
         """
-        self._run(self._delete(job_id, reason, actor))
+        self._run(self._delete(job_id, reason, actor), conn)
 
     def delete_jobs(
         self,
         *,
+        limit: int | None = None,
         dry_run: bool = False,
         reason: str | None = None,
         actor: str | None = None,
+        conn: Any = None,
         **filters: Unpack[JobFilters],
     ) -> int:
-        """Delete every finished job that matches, in batches; returns how many, or with `dry_run` how many match.
+        """Delete every finished job that matches, or the oldest `limit` of them, in batches; returns how many, or with
+        `dry_run` how many match.
 
         Needs a filter. A job that a machine still waits for stays.
         """
         wanted, why = _deletable(filters), _reason(filters, reason)
+        left = at_most(limit)
         done = 0
         last: Cursor | None = None
-        while page := self._run(self._find(BATCH, last, "newest", wanted)):
+        order: Order = "newest" if limit is None else "oldest"
+        while left and (page := self._run(self._find(min(BATCH, left), last, order, wanted), conn)):
             last = Cursor.of(page[-1], "after")
+            left -= len(page)
             if dry_run:
                 done += len(page)
                 continue
             ids = [job.id for job in page]
             op = self._store.ops.delete(ids, tenant_id=self._visible_tenant, reason=why, actor=actor)
-            done += list(self._run(op).values()).count("deleted")
+            done += list(self._run(op, conn).values()).count("deleted")
         return done
 
     def _delete(self, job_id: str | UUID, reason: str | None, actor: str | None) -> Op[None]:

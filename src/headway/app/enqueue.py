@@ -11,7 +11,9 @@ from headway.app.base import VerbBase
 from headway.app.tenants import found
 from headway.define import checks
 from headway.define.cycles import check_acyclic
+from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.option_types import UsingOptions
+from headway.define.options import laid_over
 from headway.errors import InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
@@ -100,9 +102,12 @@ class EnqueueVerbs(VerbBase):
         return self._registry.has_code if strict is None else strict
 
     def _for_own_tenant(self, job: NewJob) -> NewJob:
-        """The job, for the app's tenant if it names none; raises `NotAllowed` if this app cannot see its tenant."""
+        """The job as the middleware wants it, for the app's tenant if it names none; raises `NotAllowed` if this app
+        cannot see its tenant."""
         if not isinstance(job, NewJob):
             raise InvalidJob(f"enqueue_many takes what kind.build(…) gives, not {type(job).__name__}")
+        for look_at in self._enqueue_middleware:
+            job = self._changed(job, look_at(job), look_at)
         if job.tenant is None:
             return msgspec.structs.replace(job, tenant=self._own_tenant, tenant_id=self._tenants.get(self._own_tenant))
         if (
@@ -113,6 +118,23 @@ class EnqueueVerbs(VerbBase):
         ):
             raise NotAllowed(f"this app acts for tenant {self._own_tenant} only, not for {job.tenant}")
         return job if job.tenant_id else msgspec.structs.replace(job, tenant_id=self._tenants.get(job.tenant))
+
+    def _changed(self, job: NewJob, given: Mapping[str, Any] | None, middleware: EnqueueMiddleware) -> NewJob:
+        """The job with what a middleware gave laid over it, as strict as an enqueue."""
+        if given is None:
+            return job
+        if not isinstance(given, Mapping) or "conn" in given:
+            what = "conn, which is the caller's" if isinstance(given, Mapping) else type(given).__name__
+            raise InvalidJob(
+                f"{middleware!r} gave {what}: enqueue middleware returns a mapping of the options of using(), or None"
+            )
+        options = {name: value for name, value in given.items() if name != "payload"}
+        if options:
+            job = laid_over(job, options, now=self.clock.now())
+        if "payload" in given:
+            payload = self._definitions.checked(job.kind, given["payload"], limit=self.payload_limit)
+            job = msgspec.structs.replace(job, payload=payload)
+        return job
 
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:
         if conn is None:

@@ -97,17 +97,20 @@ class EventVerbs(VerbBase):
         """One event, with the error of a trigger that could not fire; raises `NotFound`."""
         return self._read(self._event(event_id))
 
-    def retry_event(self, event_id: str | UUID, *, actor: str | None = None) -> None:
+    def retry_event(self, event_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
-        self._run(self._retry_event(event_id, actor))
-        self._emitted.poke(EVENTS)
+        self._run(self._retry_event(event_id, actor), conn)
+        if conn is None:
+            self._emitted.poke(EVENTS)
 
-    def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
+    def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
         done = self._run(
-            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
+            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
+            conn,
         )
-        self._emitted.poke(EVENTS)
+        if conn is None:
+            self._emitted.poke(EVENTS)
         return done
 
     # as ops

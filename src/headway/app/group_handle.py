@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headway.model.duration import Duration, to_ms
 from headway.model.group import Group, NewGroup
@@ -45,13 +45,13 @@ class BlockingGroupHandle:
         """The share of its members that have ended, from 0 to 1; asks the database each time."""
         return self.get().progress
 
-    def cancel(self, *, reason: str | None = None, actor: str | None = None) -> dict[str, Status]:
+    def cancel(self, *, reason: str | None = None, actor: str | None = None, conn: Any = None) -> dict[str, Status]:
         """As `app.cancel_group`."""
-        return self._verbs.cancel_group(self.id, reason=reason, actor=actor)
+        return self._verbs.cancel_group(self.id, reason=reason, actor=actor, conn=conn)
 
-    def retry(self, *, actor: str | None = None) -> list[str]:
+    def retry(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """As `app.retry_group`."""
-        return self._verbs.retry_group(self.id, actor=actor)
+        return self._verbs.retry_group(self.id, actor=actor, conn=conn)
 
     def wait(self, timeout: Duration | None = None) -> Group:
         """Wait until all members and the callback have ended, or the time is up; returns the group as it is then."""

@@ -47,20 +47,27 @@ class GroupVerbs(EnqueueVerbs):
         return self._run(self._get_group(group))
 
     def cancel_group(
-        self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
+        self,
+        group: str | UUID | Group | GroupHandle,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        conn: Any = None,
     ) -> dict[str, Status]:
         """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
-        statuses = self._run(self._cancel_group(group, reason, actor))
-        self._wake.poke(None)  # what waited for them may run now
+        statuses = self._run(self._cancel_group(group, reason, actor), conn)
+        self._wake_up(None, conn)  # what waited for them may run now
         return statuses
 
-    def retry_group(self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None) -> list[str]:
+    def retry_group(
+        self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None, conn: Any = None
+    ) -> list[str]:
         """Run again the members that ended without success; the callback waits for them again.
 
         Returns the ids that will run. Raises `NotFound`.
         """
-        ids = self._run(self._retry_group(group, actor))
-        self._wake.poke(None)
+        ids = self._run(self._retry_group(group, actor), conn)
+        self._wake_up(None, conn)
         return ids
 
     # as ops

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, cached_property, partial
@@ -20,7 +21,9 @@ from headway.app.verbs import Verbs
 from headway.clock import Clock, SystemClock
 from headway.config import Settings, path, read
 from headway.define.definitions import Definitions, declarations
+from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.registry import JobVerb, M, Registry, ScheduleVerb
+from headway.errors import InvalidJob
 from headway.model.ids import tenant_ref
 from headway.model.job import NewJob
 from headway.model.served import Ordering, Queues
@@ -69,6 +72,7 @@ class Headway(Verbs, AsyncPruneVerbs):
         self._emitted = Wake(self._hint)
         self._hooks = Hooks()
         self._middleware: list[Middleware] = []
+        self._enqueue_middleware = []
         self._startup: list[Callable[[], Any]] = []
         self._shutdown: list[Callable[[], Any]] = []
         self._registry.bind(self)
@@ -126,6 +130,20 @@ class Headway(Verbs, AsyncPruneVerbs):
     def middleware(self, fn: Middleware) -> Middleware:
         """Wrap every handler: `async def timing(ctx, call_next): return await call_next()`."""
         self._middleware.append(fn)
+        return fn
+
+    def enqueue_middleware(self, fn: EnqueueMiddleware) -> EnqueueMiddleware:
+        """Call it with each job that this app is about to enqueue; what it gives is laid over the job.
+
+        `def trace(job): return {"trace_id": current_trace()}`: any options of `using()`, and `payload`; None changes
+        nothing. What it raises refuses the enqueue: nothing of it is written. It is a plain function, for blocking and
+        async enqueues alike.
+        """
+        if inspect.iscoroutinefunction(fn):
+            raise InvalidJob(
+                f"{fn!r} is async, and blocking enqueues cannot wait for it: give enqueue_middleware a plain function"
+            )
+        self._enqueue_middleware.append(fn)
         return fn
 
     # for one tenant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Unpack
 from uuid import UUID
@@ -18,7 +19,7 @@ from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
-from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.job import Attempt, AuditEntry, Job, Outcome, Waiter
 from headway.model.listing import Cursor, Order, check_order, sort_key
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
@@ -86,6 +87,11 @@ class JobVerbs(VerbBase):
         there = self._results.outcome(key, limit, wanted)
         return self._run(self._peek(key)) if there is None else there
 
+    def waiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
+        """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned
+        it and waits for its children, and the cars behind it in its train. Raises `NotFound`."""
+        return self._run(self._waiters(job_id, limit))
+
     def why(self, job_id: str | UUID) -> Why:
         """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
         return self._run(self._why(job_id))
@@ -115,27 +121,32 @@ class JobVerbs(VerbBase):
 
     # operate on one
 
-    def cancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
+    def cancel(
+        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> Status:
         """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
-        status = self._run(self._cancel(job_id, reason, actor))
-        self._wake.poke(None)  # what waited for it may run now
+        status = self._run(self._cancel(job_id, reason, actor), conn)
+        self._wake_up(None, conn)  # what waited for it may run now
         return status
 
-    def retry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+    def retry(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
-        runs_as, queue = self._run(self._retry(job_id, actor))
-        self._wake.poke(queue)
+        runs_as, queue = self._run(self._retry(job_id, actor), conn)
+        self._wake_up(queue, conn)
         return runs_as
 
-    def change(self, job_id: str | UUID, *, actor: str | None = None, **changes: Unpack[JobChanges]) -> Status:
-        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
+    def change(
+        self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None, **changes: Unpack[JobChanges]
+    ) -> Status:
+        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout, payload, meta or
+        tags; meta and tags, which are replaced, also of a finished job.
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
         """
-        return self._run(self._change(job_id, actor, changes))
+        return self._run(self._change(job_id, actor, changes), conn)
 
     # operate on many
 
@@ -146,55 +157,80 @@ class JobVerbs(VerbBase):
             count += len(page)
         return count
 
-    def cancel_jobs(self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]) -> int:
-        """Cancel every job that matches; returns how many were canceled or asked to stop. Needs a filter."""
+    def cancel_jobs(
+        self,
+        *,
+        limit: int | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        conn: Any = None,
+        **filters: Unpack[JobFilters],
+    ) -> int:
+        """Cancel every job that matches, or the oldest `limit` of them; returns how many were canceled or asked to
+        stop. Needs a filter."""
+        left = at_most(limit)
         done = 0
-        for page in self._pages(at_least_one(filters, "cancel")):
-            live = [job.id for job in page if job.status not in FINISHED]
+        for page in self._pages(at_least_one(filters, "cancel"), limit, conn):
+            live = [job.id for job in page if job.status not in FINISHED][:left]
             op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
-            statuses = self._run(op)
+            statuses = self._run(op, conn)
             done += sum(status in ("canceled", "running") for status in statuses.values())
-        self._wake.poke(None)
+            left -= len(live)
+            if not left:
+                break
+        self._wake_up(None, conn)
         return done
 
-    def retry_jobs(self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]) -> int:
-        """Retry every finished job that matches; returns how many. Needs a filter.
+    def retry_jobs(
+        self,
+        *,
+        limit: int | None = None,
+        keep_place: bool = False,
+        actor: str | None = None,
+        conn: Any = None,
+        **filters: Unpack[JobFilters],
+    ) -> int:
+        """Retry every finished job that matches, or the oldest `limit` of them; returns how many. Needs a filter.
 
         They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
         `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
         as it is.
         """
+        most = at_most(limit)
         found: list[Job] = []
-        for page in self._pages(at_least_one(filters, "retry")):
-            found += [job for job in page if job.status in FINISHED]
-        ids = [job.id for job in reversed(found)]  # the oldest first: what waits for another comes after it
+        for page in self._pages(at_least_one(filters, "retry"), limit, conn):
+            found += [job for job in page if job.status in FINISHED][: most - len(found)]
+            if len(found) == most:
+                break
+        ids = sorted(job.id for job in found)  # the oldest first: what waits for another comes after it
         done = 0
         for at in range(0, len(ids), PAGE):
-            done += self._retry_all(ids[at : at + PAGE], actor, keep_place)
+            done += self._retry_all(ids[at : at + PAGE], actor, keep_place, conn)
         for queue in {job.queue for job in found}:
-            self._wake.poke(queue)
+            self._wake_up(queue, conn)
         return done
 
-    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
+    def _retry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
         op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
         try:
-            done = self._run(op)
+            done = self._run(op, conn)
         except Duplicate:
             if len(ids) == 1:
                 return 0
             half = len(ids) // 2
-            first = self._retry_all(ids[:half], actor, keep_place)
-            return first + self._retry_all(ids[half:], actor, keep_place)
+            first = self._retry_all(ids[:half], actor, keep_place, conn)
+            return first + self._retry_all(ids[half:], actor, keep_place, conn)
         return len(done)
 
-    def _pages(self, filters: Mapping[str, Any]) -> Iterator[list[Job]]:
+    def _pages(self, filters: Mapping[str, Any], limit: int | None = None, conn: Any = None) -> Iterator[list[Job]]:
+        """All jobs that match; where only the first ones matter, the oldest first. An empty page is the end: one of
+        large jobs ends early."""
+        order: Order = "newest" if limit is None else "oldest"
         last: Cursor | None = None
-        while page := self._run(self._find(PAGE, last, "newest", filters)):
+        while page := self._run(self._find(PAGE, last, order, filters), conn):
             last = Cursor.of(page[-1], "after")
             yield page
-            if len(page) < PAGE:
-                return
 
     # as ops
 
@@ -232,6 +268,15 @@ class JobVerbs(VerbBase):
         def steps() -> Steps[list[Attempt]]:
             yield from self._get(key).steps()
             return (yield from self._store.ops.attempts(key, tenant_id=self._visible_tenant).steps())
+
+        return Op(steps, writes=False)
+
+    def _waiters(self, job_id: str | UUID, limit: int) -> Op[list[Waiter]]:
+        key, most = as_id(job_id), page_size(limit)
+
+        def steps() -> Steps[list[Waiter]]:
+            yield from self._get(key).steps()
+            return (yield from self._store.ops.waiters(key, tenant_id=self._visible_tenant, limit=most).steps())
 
         return Op(steps, writes=False)
 
@@ -288,6 +333,15 @@ class JobVerbs(VerbBase):
             return (yield from op.steps()) or missing(key)
 
         return Op(steps, writes=True)
+
+
+def at_most(limit: int | None) -> int:
+    """How many jobs a bulk verb may touch; raises `InvalidJob`."""
+    if limit is None:
+        return sys.maxsize
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise InvalidJob(f"limit={limit!r} must be a whole number from 1, or None for all that match")
+    return limit
 
 
 def _last(before: str | UUID | None, after: Job | str | None, order: str) -> Cursor | None:

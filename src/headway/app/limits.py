@@ -30,6 +30,7 @@ class LimitVerbs(VerbBase):
         kind: str | None = None,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
         """Set limits of one queue, kind or tenant ("*": every tenant without its own); returns those now in force.
@@ -39,17 +40,17 @@ class LimitVerbs(VerbBase):
         triggers, `max_group` members of a group, `max_fan_out` children and followers of a job. None removes one; what
         is not given stays. Raises `InvalidJob`.
         """
-        limit = self._run(self._limit(queue, kind, tenant, limits, actor))
-        self._wake.poke(queue)
+        limit = self._run(self._limit(queue, kind, tenant, limits, actor), conn)
+        self._wake_up(queue, conn)
         return limit
 
     def limits(self) -> list[Limit]:
         """The limits that were set, by scope and name."""
         return self._run(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
-    def fair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
+    def fair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
         """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
-        self._run(self._fair(queue, fair, actor))
+        self._run(self._fair(queue, fair, actor), conn)
 
     # as ops
 

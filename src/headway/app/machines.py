@@ -80,14 +80,20 @@ class MachineVerbs(VerbBase):
         return self._read(self._history(job_id))
 
     def fork(
-        self, job_id: str | UUID, at: int | None = None, state: Any = None, *, actor: str | None = None
+        self,
+        job_id: str | UUID,
+        at: int | None = None,
+        state: Any = None,
+        *,
+        actor: str | None = None,
+        conn: Any = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
         with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
         machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
         """
-        enqueued, queue = self._run(self._fork(job_id, at, state, actor))
-        self._wake.poke(queue)
+        enqueued, queue = self._run(self._fork(job_id, at, state, actor), conn)
+        self._wake_up(queue, conn)
         return enqueued
 
     # as ops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from headway.app.base import VerbBase
@@ -19,20 +20,23 @@ class QueueVerbs(VerbBase):
 
     def queues(self) -> list[Queue]:
         """The queues, with the number of their unfinished jobs per status."""
-        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant))
+        return self._all_queues(None)
+
+    def _all_queues(self, conn: Any) -> list[Queue]:
+        return self._run(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
 
     def workers(self) -> list[Worker]:
         """The registered workers."""
         return self._run(self._store.ops.workers())
 
-    def declare_dead(self, worker_id: str | UUID, *, actor: str | None = None) -> list[Reaped]:
+    def declare_dead(self, worker_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> list[Reaped]:
         """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
 
         Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
         under a new id. Raises `NotFound`.
         """
-        reaped = self._run(self._declare_dead(worker_id, actor))
-        self._wake.poke(None)
+        reaped = self._run(self._declare_dead(worker_id, actor), conn)
+        self._wake_up(None, conn)
         return reaped
 
     def set_worker(
@@ -43,44 +47,47 @@ class QueueVerbs(VerbBase):
         concurrency: int | None = None,
         order: Ordering | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> None:
         """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
 
         It takes the same as `run`. Jobs of queues that it serves no longer run on to their end. Raises `NotFound`,
         `ConfigError`.
         """
-        self._run(self._set_worker(worker_id, queues, concurrency, order, actor))
+        self._run(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
 
-    def pause(self, queue: str, *, actor: str | None = None) -> None:
+    def pause(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
-        self._run(self._pause(queue, actor))
+        self._run(self._pause(queue, actor), conn)
 
-    def resume(self, queue: str, *, actor: str | None = None) -> None:
+    def resume(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Allow claims from a paused queue again."""
-        self._run(self._resume(queue, actor))
-        self._wake.poke(queue)
+        self._run(self._resume(queue, actor), conn)
+        self._wake_up(queue, conn)
 
-    def pause_all(self, *, actor: str | None = None) -> list[str]:
+    def pause_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Pause every queue that has unfinished jobs, a worker or a setting; returns those that were not paused yet.
 
         A queue that is first used later is not paused.
         """
-        names = [queue.name for queue in self.queues() if not queue.paused]
+        names = [queue.name for queue in self._all_queues(conn) if not queue.paused]
         for name in names:
-            self.pause(name, actor=actor)
+            self.pause(name, actor=actor, conn=conn)
         return names
 
-    def resume_all(self, *, actor: str | None = None) -> list[str]:
+    def resume_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Resume every paused queue; returns them."""
-        names = [queue.name for queue in self.queues() if queue.paused]
+        names = [queue.name for queue in self._all_queues(conn) if queue.paused]
         for name in names:
-            self.resume(name, actor=actor)
+            self.resume(name, actor=actor, conn=conn)
         return names
 
-    def set_retention(self, queue: str, retention: Retention | None, *, actor: str | None = None) -> None:
+    def set_retention(
+        self, queue: str, retention: Retention | None, *, actor: str | None = None, conn: Any = None
+    ) -> None:
         """How long finished jobs of a queue are kept, unless their kind says otherwise: `"30d"`, `"forever"`, or
         `{"succeeded": "1d", "dead": "forever"}`. None: as long as the app's retention says. Raises `InvalidJob`."""
-        self._run(self._set_retention(queue, retention, actor))
+        self._run(self._set_retention(queue, retention, actor), conn)
 
     # as ops
 

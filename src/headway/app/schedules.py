@@ -37,7 +37,8 @@ class ScheduleVerbs(TriggerRows):
         `payload` may have placeholders such as `{{schedule.nominal_at}}`; it overrides the template's. `tz` is
         the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
-        return self._read(self._create_schedule(name, cron, options))
+        conn = options.pop("conn", None)
+        return self._read(self._create_schedule(name, cron, options), conn)
 
     def ensure_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Create the schedule, or change the one of this name to be so; options that are not given have their default.
@@ -46,12 +47,13 @@ class ScheduleVerbs(TriggerRows):
         it is unless given, so that a pause survives. Raises `InvalidJob`, `NotFound` (the template) and `NotAllowed`
         (it is declared in the code).
         """
+        conn = options.pop("conn", None)
         for _ in range(_ENSURE_TRIES - 1):
             try:
-                return self._read(self._ensure_schedule(name, cron, options))
+                return self._read(self._ensure_schedule(name, cron, options), conn)
             except (Duplicate, NotAllowed):
                 continue  # another process created or changed it in between
-        return self._read(self._ensure_schedule(name, cron, options))
+        return self._read(self._ensure_schedule(name, cron, options), conn)
 
     def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
@@ -66,20 +68,27 @@ class ScheduleVerbs(TriggerRows):
     def change_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
         `enabled` can be changed (`NotAllowed`): the rest follows the code."""
-        return self._read(self._change_trigger_row("schedule", name, changes))
+        conn = changes.pop("conn", None)
+        return self._read(self._change_trigger_row("schedule", name, changes), conn)
 
-    def pause_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+    def pause_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> Trigger:
         """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
         that come due meanwhile."""
-        return self.change_schedule(name, tenant=tenant, actor=actor, enabled=False)
+        return self.change_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
-    def resume_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+    def resume_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> Trigger:
         """Fire it again, from its next time on."""
-        return self.change_schedule(name, tenant=tenant, actor=actor, enabled=True)
+        return self.change_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
-    def delete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    def delete_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
-        self._run(self._delete_trigger_row("schedule", name, tenant, actor))
+        self._run(self._delete_trigger_row("schedule", name, tenant, actor), conn)
 
     def run_schedule(
         self,
@@ -88,14 +97,15 @@ class ScheduleVerbs(TriggerRows):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
         Its next time does not change.
         """
-        self.learn(None)
-        fire, queue = self._run(self._run_schedule(name, payload, tenant, actor))
-        self._wake.poke(queue)
+        self.learn(conn)
+        fire, queue = self._run(self._run_schedule(name, payload, tenant, actor), conn)
+        self._wake_up(queue, conn)
         return fire
 
     def preview_schedule(

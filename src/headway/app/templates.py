@@ -39,12 +39,13 @@ class TemplateVerbs(EnqueueVerbs):
         description: str = "",
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Template:
         """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
 
         The payload may be incomplete: it is validated when a job is made from it.
         """
-        return self._read(self._create_template(name, kind, payload, options, description, tenant, actor))
+        return self._read(self._create_template(name, kind, payload, options, description, tenant, actor), conn)
 
     def get_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
@@ -62,14 +63,17 @@ class TemplateVerbs(EnqueueVerbs):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
         **changes: Unpack[TemplateChanges],
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
-        return self._read(self._change_template(name, tenant, actor, changes))
+        return self._read(self._change_template(name, tenant, actor, changes), conn)
 
-    def delete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    def delete_template(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
-        self._run(self._delete_template(name, tenant, actor))
+        self._run(self._delete_template(name, tenant, actor), conn)
 
     def run_template(
         self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
@@ -81,7 +85,7 @@ class TemplateVerbs(EnqueueVerbs):
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         self.learn(conn)
-        job = self._template_job(self._run(self._template(name, tenant)), payload, options)
+        job = self._template_job(self._run(self._template(name, tenant), conn), payload, options)
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:

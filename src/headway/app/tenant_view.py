@@ -24,6 +24,7 @@ class TenantView(Verbs):
     def __init__(self, app: Headway, tenant: str) -> None:
         self._app = app
         self._registry = app.kinds
+        self._enqueue_middleware = app._enqueue_middleware
         self._wake = app._wake
         self._emitted = app._emitted
         self._own_tenant = tenant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from headway.app.base import VerbBase, missing, page_size, then
@@ -36,28 +37,28 @@ class TrainVerbs(VerbBase):
         """The unfinished cars of a train in their order, the locomotive first; empty if there is no such train."""
         return self._read(self._cars(train, limit))
 
-    def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
+    def hold_train(self, train: str, *, reason: str | None = None, actor: str | None = None, conn: Any = None) -> None:
         """Start no further car of the train until it is resumed; the running one goes on to its end."""
-        self._run(self._hold_train(train, reason, actor))
+        self._run(self._hold_train(train, reason, actor), conn)
 
-    def resume_train(self, train: str, *, actor: str | None = None) -> bool:
+    def resume_train(self, train: str, *, actor: str | None = None, conn: Any = None) -> bool:
         """End a train's hold, so that its next car may start; False if it was not on hold."""
-        resumed = self._run(self._resume_train(train, actor))
-        self._wake.poke(None)
+        resumed = self._run(self._resume_train(train, actor), conn)
+        self._wake_up(None, conn)
         return resumed
 
-    def clear_train(self, train: str, *, actor: str | None = None) -> list[str]:
+    def clear_train(self, train: str, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Cancel all cars of a train but the running one, and end its hold; returns the ids of the canceled."""
-        ids = self._run(self._clear_train(train, actor))
-        self._wake.poke(None)  # what waited for them may run now
+        ids = self._run(self._clear_train(train, actor), conn)
+        self._wake_up(None, conn)  # what waited for them may run now
         return ids
 
-    def skip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
+    def skip(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> Status:
         """Take a car out of its train, which then goes on: a waiting car is canceled; a finished one that put its train
         on hold stays as it is. Returns its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
-        status = self._run(self._skip(job_id, actor))
-        self._wake.poke(None)
+        status = self._run(self._skip(job_id, actor), conn)
+        self._wake_up(None, conn)
         return status
 
     def move(
@@ -69,13 +70,14 @@ class TrainVerbs(VerbBase):
         first: bool = False,
         last: bool = False,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Moved:
         """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
 
         A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it
         takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
-        return self._run(self._move(job_id, before, after, first, last, actor))
+        return self._run(self._move(job_id, before, after, first, last, actor), conn)
 
     # as ops
 

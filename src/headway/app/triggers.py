@@ -49,7 +49,8 @@ class TriggerVerbs(TriggerRows):
         without a key, events with the same rendered payload do, unless the payload uses nothing of the event. Raises
         `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
-        return self._read(self._create_trigger(name, event, options))
+        conn = options.pop("conn", None)
+        return self._read(self._create_trigger(name, event, options), conn)
 
     def get_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
@@ -68,19 +69,26 @@ class TriggerVerbs(TriggerRows):
 
     def change_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
-        return self._read(self._change_trigger_row("event", name, changes))
+        conn = changes.pop("conn", None)
+        return self._read(self._change_trigger_row("event", name, changes), conn)
 
-    def enable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+    def enable_trigger(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> Trigger:
         """Let it fire again, including for events that are still pending."""
-        return self.change_trigger(name, tenant=tenant, actor=actor, enabled=True)
+        return self.change_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
-    def disable_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> Trigger:
+    def disable_trigger(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> Trigger:
         """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
-        return self.change_trigger(name, tenant=tenant, actor=actor, enabled=False)
+        return self.change_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
-    def delete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    def delete_trigger(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a trigger; its jobs stay."""
-        self._run(self._delete_trigger_row("event", name, tenant, actor))
+        self._run(self._delete_trigger_row("event", name, tenant, actor), conn)
 
     def test_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None

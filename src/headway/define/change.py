@@ -23,6 +23,8 @@ NAMES = (
     "delay",
     "expires_at",
     "payload",
+    "meta",
+    "tags",
 )
 
 
@@ -50,6 +52,10 @@ def change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change:
                 if not isinstance(value, Mapping):
                     raise InvalidJob(f"payload={value!r} is not a mapping of the kind's parameters")
                 fields[option] = encode(value, limit=limit)
+            case "meta":
+                fields |= checks.meta(value, option)
+            case "tags":
+                fields |= checks.tags(value, option)
             case _:
                 raise InvalidJob(checks.unknown_option(option, list(NAMES), "change()"))
     if "delay" in given and "scheduled_for" in given:

@@ -38,6 +38,17 @@ def name(value: object, what: str) -> str:
     return value
 
 
+def aliases(value: object, own: str) -> tuple[str, ...]:
+    """Other names of the kind `own`, under which there may still be jobs."""
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, Collection) or isinstance(given, bytes | dict):
+        raise InvalidJob(f"{own}: aliases={value!r} is not a collection of names: give one like ('send_mail',)")
+    found = tuple(dict.fromkeys(name(each, "aliases") for each in given))
+    if own in found:
+        raise InvalidJob(f'{own}: "{own}" is its name, so it needs no such alias: give its earlier names')
+    return found
+
+
 def unknown_option(option: str, known: list[str], where: str, *, elsewhere: Collection[str] = ()) -> str:
     if option in elsewhere:
         return f"{option} cannot be set by {where}: it belongs to the kind, so give it to @app.job({option}=…)"

@@ -162,7 +162,12 @@ class Definitions:
 
 
 def declarations(kinds: Iterable[AnyKind]) -> tuple[NewDefinition, ...]:
-    return tuple(definition_of(kind) for kind in kinds)
+    """What workers write of these kinds, under their earlier names, too: producers may still use those."""
+    found = []
+    for kind in kinds:
+        own = definition_of(kind)
+        found += [own, *(msgspec.structs.replace(own, kind=alias) for alias in kind.aliases)]
+    return tuple(found)
 
 
 def _description(kind: AnyKind) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from headway.clock import SystemClock
@@ -12,6 +13,10 @@ from headway.model.signal import NewSignal, Sent
 DEFAULT_PAYLOAD_LIMIT = 1_048_576
 
 _host = SystemClock()
+
+
+EnqueueMiddleware = Callable[[NewJob], Mapping[str, Any] | None]
+"""Sees each new job and gives what to change of it: options of `using()`, and the payload."""
 
 
 class Enqueuer(Protocol):

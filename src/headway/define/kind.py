@@ -73,6 +73,7 @@ class Kind(Generic[P, R]):
     _by_code: ClassVar[bool] = True  # defined by a function, not by headway.toml
 
     name: str
+    aliases: tuple[str, ...]  # its earlier names: jobs, schedules and producers may still use them
     fn: Callable[..., R]
     options: Options
     is_async: bool
@@ -89,6 +90,7 @@ class Kind(Generic[P, R]):
         functools.update_wrapper(self, fn, updated=())  # the function's own attributes must not hide ours
         self.name = _name_of(fn, options.get("name"))
         _check_function(fn, self.name)
+        self.aliases = checks.aliases(options.get("aliases", ()), self.name)
         self.fn = fn
         self.options = kind_options(options)
         self.is_async = _is_async(fn)

@@ -182,6 +182,7 @@ class MachineKind(Kind[..., Any]):
                 f"{self.name}: a machine takes no batch, since its steps run one by one: give it to a function, "
                 "@app.job(batch=…)"
             )
+        self.aliases = checks.aliases(given.get("aliases", ()), self.name)
         self.fn = machine
         self.is_async = False
         self.context_param = None
@@ -216,6 +217,7 @@ class MachineKind(Kind[..., Any]):
         joined: MachineKind = object.__new__(MachineKind)
         joined.__dict__.update(newest.__dict__)
         joined.editions = {**self.editions, **other.editions}
+        joined.aliases = tuple(dict.fromkeys(self.aliases + other.aliases))
         return joined
 
     def of_same(self, other: MachineKind) -> bool:

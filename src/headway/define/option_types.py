@@ -67,6 +67,7 @@ class MachineOptions(_JobOptions, total=False):
     rate_key: KeyOf
     unique_key: KeyOf
     name: str
+    aliases: str | Collection[str]
     retry_on: Errors
     discard_on: Errors
     schema: Mapping[str, Any]
@@ -156,6 +157,7 @@ class _Matching(TypedDict, total=False):
 class _Owned(TypedDict, total=False):
     tenant: str | UUID | None
     actor: str | None
+    conn: Any
 
 
 class DeclaredScheduleOptions(_Timing, _Enqueues, total=False):
@@ -200,6 +202,8 @@ class JobChanges(TypedDict, total=False):
     delay: Duration | None
     expires_at: datetime | None
     payload: Mapping[str, Any]
+    meta: Mapping[str, Any] | None
+    tags: str | Collection[str] | None
 
 
 class TemplateChanges(TypedDict, total=False):

@@ -172,6 +172,20 @@ def new_job(kind: str, payload: str, options: Mapping[str, Any], *, now: int, de
     return msgspec.structs.replace(row, id=new_id(), payload=payload, unique_key=key)
 
 
+def laid_over(job: NewJob, given: Mapping[str, Any], *, now: int) -> NewJob:
+    """The job with these options of `using()` over its own; raises `InvalidJob`. `now` is in microseconds."""
+    own = {name: getattr(job, name) for name in _ROW}
+    base = Options(
+        **own,
+        own_losses=job.max_losses != job.max_attempts,
+        own_scope=job.unique_key is not None and job.unique_scope != UNFINISHED,
+    )
+    merged, row = base.merged_with(job, given)
+    uniqueness.check_conflict(merged)
+    checks.expiry(merged.expires_at, merged.scheduled_for, merged.delay_ms, now)
+    return msgspec.structs.replace(row, max_losses=merged.max_losses)
+
+
 def check_stored_options(given: Mapping[str, Any]) -> None:
     """Raises `InvalidJob` for options that a template or trigger cannot carry; placeholders are checked later."""
     for option, value in given.items():
@@ -296,7 +310,8 @@ _BOTH: dict[str, checks.Check] = {
     "debounce_max": uniqueness.positive,
 }
 _KIND: dict[str, checks.Check] = {
-    "name": lambda _value, _option: {},  # `Kind` reads it
+    "name": lambda _value, _option: {},  # `Kind` reads it, and the aliases
+    "aliases": lambda _value, _option: {},
     **_BOTH,
     **dict.fromkeys(KEYS, checks.key_of),
     "unique_key": uniqueness.unique_key_of,

@@ -65,7 +65,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[str, AnyKind] = {}
+        self._kinds: dict[str, AnyKind] = {}  # by name, and by each alias
         self._binding = Binding()
         self._schedules: list[DeclaredSchedule] = []
         self._includes: list[Registry] = []
@@ -170,7 +170,7 @@ class Registry:
             other.bind(enqueuer)
 
     def __getitem__(self, name: str) -> AnyKind:
-        """The kind of this name; raises `UnknownKind` with similar names."""
+        """The kind of this name or alias; raises `UnknownKind` with similar names."""
         kind = self._kinds.get(name)
         if kind is None:
             raise UnknownKind(self.unknown(name))
@@ -183,20 +183,20 @@ class Registry:
         return name in self._kinds
 
     def __iter__(self) -> Iterator[AnyKind]:
-        return iter(list(self._kinds.values()))
+        return iter([kind for name, kind in self._kinds.items() if name == kind.name])
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(list(iter(self)))
 
     @property
     def kinds(self) -> Mapping[str, AnyKind]:
-        """All kinds here by name: a view that shows later ones too."""
+        """All kinds here by name and by alias: a view that shows later ones too."""
         return MappingProxyType(self._kinds)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all kinds here, sorted."""
-        return tuple(sorted(self._kinds))
+        return tuple(sorted(kind.name for kind in self))
 
     @property
     def queues(self) -> set[str]:
@@ -224,7 +224,17 @@ class Registry:
             raise InvalidJob(
                 f'kind "{kind.name}" is defined twice, by {_location(taken.fn)} and by {_location(kind.fn)}: '
                 "give one of them another name, @app.job(name='…')"
+                if taken.name == kind.name
+                else f'kind "{kind.name}" of {_location(kind.fn)} has an alias of kind "{taken.name}" as its name: '
+                "give it another name, or take the alias away"
             )
+        for alias in kind.aliases:
+            other = self._kinds.get(alias)
+            if other is not None and other.name != kind.name:
+                raise InvalidJob(
+                    f'alias "{alias}" of kind "{kind.name}" is taken by kind "{other.name}": an alias is an earlier '
+                    "name of one kind only"
+                )
         for registry in self._included_by:
             registry._check_free(kind)
 
@@ -234,6 +244,8 @@ class Registry:
             self._kinds[kind.name] = taken.joined(kind)
         else:
             self._kinds[kind.name] = kind
+        adopted = self._kinds[kind.name]
+        self._kinds.update(dict.fromkeys(adopted.aliases, adopted))
         for registry in self._included_by:
             registry._adopt(kind)
 

@@ -48,8 +48,9 @@ def fields_changed(name: str, change: DefinitionChange | TemplateChange | Trigge
 def job_changed(change: Change) -> str:
     """The change as JSON, with the payload as it was given."""
     values = given(change)
-    if "payload" in values:
-        values["payload"] = msgspec.Raw(values["payload"].encode())
+    for name in ("payload", "meta"):
+        if values.get(name) is not None:
+            values[name] = msgspec.Raw(values[name].encode())
     return msgspec.json.encode(values).decode()
 
 

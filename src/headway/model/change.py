@@ -11,13 +11,21 @@ from headway.model import refusals
 from headway.model.job import Change
 from headway.model.status import FINISHED, Status
 
+_RUNNING = tuple(name for name in Change.__struct_fields__ if name not in ("meta", "tags"))
+
 
 def check_changeable(job_id: str, status: Status, fence: int, change: Change) -> None:
-    """Raises `NotAllowed` for a job that is running or over, and for a payload once it ran."""
-    if status == "running" or status in FINISHED:
+    """Raises `NotAllowed` for a job that is running or over, and for a payload once it ran. Meta and tags may change
+    once it is over."""
+    if status == "running" or (status in FINISHED and not only_labels(change)):
         raise refusals.not_changeable(job_id, status)
     if change.payload is not msgspec.UNSET and fence > 0:
         raise refusals.payload_fixed(job_id, fence)
+
+
+def only_labels(change: Change) -> bool:
+    """Whether it sets nothing but meta and tags, which do not decide how a job runs."""
+    return all(getattr(change, name) is msgspec.UNSET for name in _RUNNING)
 
 
 def timed(change: Change, now: int) -> Change:

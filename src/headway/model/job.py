@@ -342,6 +342,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
 
 
+class Waiter(msgspec.Struct, frozen=True):
+    """A job that waits for another one."""
+
+    id: str
+    kind: str
+    status: Status
+    waits: Literal["after", "children", "train"]  # it comes after it (or its group), spawned it, or is behind it
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What `change` sets on a job that is not running; UNSET leaves it as it is."""
 
@@ -354,6 +363,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | msgspec.UnsetType = msgspec.UNSET  # instead of scheduled_for: after the store's now
     expires_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     payload: str | msgspec.UnsetType = msgspec.UNSET  # only while the job never ran
+    meta: str | msgspec.UnsetType | None = msgspec.UNSET  # JSON text; this and the tags also once it is over
+    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Outcome(msgspec.Struct, frozen=True):

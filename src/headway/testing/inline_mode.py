@@ -98,16 +98,16 @@ class _Inline:
         """Before any other verb answers, run what was committed meanwhile."""
         run, arun = verbs._run, verbs._arun
 
-        def look(op: Op[T]) -> T:
+        def look(op: Op[T], conn: Any = None) -> T:
             self.catch_up()
-            return run(op)
+            return run(op, conn)
 
-        async def alook(op: Op[T]) -> T:
+        async def alook(op: Op[T], conn: Any = None) -> T:
             if new := self._committed():
                 with self._catching():
                     jobs = await self._arun(new)
                 self._answer(jobs)
-            return await arun(op)
+            return await arun(op, conn)
 
         verbs._run = look  # type: ignore[method-assign]
         verbs._arun = alook  # type: ignore[method-assign]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
@@ -27,6 +28,7 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         expires: Duration | datetime | None = None,
         mode: Mode = "live",
         actor: str | None = None,
+        conn: Any = None,
     ) -> CreatedKey:
         """Make a key for the HTTP API. Its `text` is shown only now.
 
@@ -37,14 +39,14 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant, tenant)
         made = new_key(mode)
         op = self._create_api_key(name, role, tenant, queues, kinds, expires, made.id, made.secret_hash, mode, actor)
-        return CreatedKey(made.text, await self._arun(op))
+        return CreatedKey(made.text, await self._arun(op, conn))
 
     async def aapi_keys(self, *, tenant: str | UUID | None = None) -> list[ApiKey]:
         """The keys, oldest first, without their secrets; revoked and expired ones too."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._api_keys(tenant))
 
-    async def arevoke_api_key(self, key_id: str, *, actor: str | None = None) -> ApiKey:
+    async def arevoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
         """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._revoke_api_key(key_id, actor))
+        return await self._arun(self._revoke_api_key(key_id, actor), conn)

@@ -26,6 +26,7 @@ class AsyncBackfillVerbs(BackfillVerbs, AsyncTriggerRows):
         dry_run: bool = False,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> list[Backfilled]:
         """Fire a schedule for each of its times from `start` to `end`, both included, that it has not fired for, with
         these fields over its payload; gives every time, oldest first, with the job that it made.
@@ -35,16 +36,16 @@ class AsyncBackfillVerbs(BackfillVerbs, AsyncTriggerRows):
         `InvalidJob` (also for times so old that their fires are pruned), `NotFound`, and what an enqueue raises.
         """
         await self._aensure_known(self._own_tenant, tenant)
-        await self.alearn(None)
-        resolved, now = await self._arun(self._resolved(name, payload, tenant))
+        await self.alearn(conn)
+        resolved, now = await self._arun(self._resolved(name, payload, tenant), conn)
         trigger = resolved.trigger
         times = _checked_times(trigger, start, end, now, self._retention_ms["fires"])
         before: list[datetime | None] = [time_before(trigger, times[0]) if times else None, *times]
         found: list[Backfilled] = []
         for first in range(0, len(times), _PIECE):
             piece = list(zip(times, before, strict=False))[first : first + _PIECE]
-            made = await self._arun(self._backfill(resolved, piece, now, dry_run, actor))
+            made = await self._arun(self._backfill(resolved, piece, now, dry_run, actor), conn)
             found.extend(made)
         for queue in {each.queue for each in found if each.status == "enqueued"}:
-            self._wake.poke(queue)
+            self._wake_up(queue, conn)
         return found

@@ -13,17 +13,18 @@ from headway.store.ops import Op
 class AsyncVerbBase(VerbBase, AsyncTenantLookup):
     """The async twins of the verbs of `VerbBase`."""
 
-    async def _arun(self, op: Op[T]) -> T:
-        return await self._store.arun(op)
+    async def _arun(self, op: Op[T], conn: Any = None) -> T:
+        """Run an op; with `conn`, in that connection's transaction."""
+        return await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
 
-    async def _aread(self, op: Op[T]) -> T:
+    async def _aread(self, op: Op[T], conn: Any = None) -> T:
         """Run an op whose answer people read: secrets in it are masked."""
-        await self.alearn(None)
-        return masked(await self._arun(op), self._definitions)
+        await self.alearn(conn)
+        return masked(await self._arun(op, conn), self._definitions)
 
     async def alearn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
         if self._definitions.are_stale:
             op = self._store.ops.definitions(None)
-            found = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
+            found = await self._arun(op, conn)
             self._definitions.replace(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.definitions import DefinitionVerbs
@@ -25,7 +25,13 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         return await self._arun(self._definition(kind))
 
     async def achange_definition(
-        self, kind: str, *, reset: Sequence[str] = (), actor: str | None = None, **changes: Unpack[DefinitionChanges]
+        self,
+        kind: str,
+        *,
+        reset: Sequence[str] = (),
+        actor: str | None = None,
+        conn: Any = None,
+        **changes: Unpack[DefinitionChanges],
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
@@ -33,12 +39,12 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         A kind that no worker has declared yet is created. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        changed = await self._arun(self._change_definition(kind, reset, actor, changes))
+        changed = await self._arun(self._change_definition(kind, reset, actor, changes), conn)
         self._definitions.expire()
         return changed
 
-    async def adelete_definition(self, kind: str, *, actor: str | None = None) -> None:
+    async def adelete_definition(self, kind: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Delete a kind's definition and its changes; a worker that defines the kind writes it anew when it starts."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._delete_definition(kind, actor))
+        await self._arun(self._delete_definition(kind, actor), conn)
         self._definitions.expire()

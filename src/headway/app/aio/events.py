@@ -63,17 +63,22 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._aread(self._event(event_id))
 
-    async def aretry_event(self, event_id: str | UUID, *, actor: str | None = None) -> None:
+    async def aretry_event(self, event_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._retry_event(event_id, actor))
-        self._emitted.poke(EVENTS)
+        await self._arun(self._retry_event(event_id, actor), conn)
+        if conn is None:
+            self._emitted.poke(EVENTS)
 
-    async def aretry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None) -> list[str]:
+    async def aretry_events(
+        self, ids: Sequence[str | UUID], *, actor: str | None = None, conn: Any = None
+    ) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
         await self._aensure_known(self._own_tenant)
         done = await self._arun(
-            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor)
+            self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
+            conn,
         )
-        self._emitted.poke(EVENTS)
+        if conn is None:
+            self._emitted.poke(EVENTS)
         return done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from headway.app.group_handle import BlockingGroupHandle, pauses
 from headway.model.duration import Duration
@@ -21,13 +22,15 @@ class GroupHandle(BlockingGroupHandle):
         """The share of its members that have ended, from 0 to 1; asks the database each time."""
         return (await self.aget()).progress
 
-    async def acancel(self, *, reason: str | None = None, actor: str | None = None) -> dict[str, Status]:
+    async def acancel(
+        self, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> dict[str, Status]:
         """As `app.cancel_group`."""
-        return await self._verbs.acancel_group(self.id, reason=reason, actor=actor)
+        return await self._verbs.acancel_group(self.id, reason=reason, actor=actor, conn=conn)
 
-    async def aretry(self, *, actor: str | None = None) -> list[str]:
+    async def aretry(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """As `app.retry_group`."""
-        return await self._verbs.aretry_group(self.id, actor=actor)
+        return await self._verbs.aretry_group(self.id, actor=actor, conn=conn)
 
     async def await_(self, timeout: Duration | None = None) -> Group:
         """Wait until all members and the callback have ended, or the time is up; returns the group as it is then."""

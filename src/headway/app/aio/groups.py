@@ -44,20 +44,27 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
         return await self._arun(self._get_group(group))
 
     async def acancel_group(
-        self, group: str | UUID | Group | GroupHandle, *, reason: str | None = None, actor: str | None = None
+        self,
+        group: str | UUID | Group | GroupHandle,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        conn: Any = None,
     ) -> dict[str, Status]:
         """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
         await self._aensure_known(self._own_tenant)
-        statuses = await self._arun(self._cancel_group(group, reason, actor))
-        self._wake.poke(None)
+        statuses = await self._arun(self._cancel_group(group, reason, actor), conn)
+        self._wake_up(None, conn)
         return statuses
 
-    async def aretry_group(self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None) -> list[str]:
+    async def aretry_group(
+        self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None, conn: Any = None
+    ) -> list[str]:
         """Run again the members that ended without success; the callback waits for them again.
 
         Returns the ids that will run. Raises `NotFound`.
         """
         await self._aensure_known(self._own_tenant)
-        ids = await self._arun(self._retry_group(group, actor))
-        self._wake.poke(None)
+        ids = await self._arun(self._retry_group(group, actor), conn)
+        self._wake_up(None, conn)
         return ids

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_filters import JobFilters
-from headway.app.jobs import PAGE, JobVerbs, _last, at_least_one, awaited_statuses
+from headway.app.jobs import PAGE, JobVerbs, _last, at_least_one, at_most, awaited_statuses
 from headway.app.why import Why
 from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
-from headway.model.job import Attempt, AuditEntry, Job, Outcome
+from headway.model.job import Attempt, AuditEntry, Job, Outcome, Waiter
 from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, Status
 
@@ -77,6 +77,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         there = await self._results.aoutcome(key, limit, wanted)
         return await self._arun(self._peek(key)) if there is None else there
 
+    async def awaiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
+        """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned
+        it and waits for its children, and the cars behind it in its train. Raises `NotFound`."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._waiters(job_id, limit))
+
     async def awhy(self, job_id: str | UUID) -> Why:
         """Why a job is not running (or what it is doing), and what to do about it; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
@@ -108,30 +114,35 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant))
 
-    async def acancel(self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None) -> Status:
+    async def acancel(
+        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> Status:
         """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        status = await self._arun(self._cancel(job_id, reason, actor))
-        self._wake.poke(None)
+        status = await self._arun(self._cancel(job_id, reason, actor), conn)
+        self._wake_up(None, conn)
         return status
 
-    async def aretry(self, job_id: str | UUID, *, actor: str | None = None) -> str:
+    async def aretry(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
         await self._aensure_known(self._own_tenant)
-        runs_as, queue = await self._arun(self._retry(job_id, actor))
-        self._wake.poke(queue)
+        runs_as, queue = await self._arun(self._retry(job_id, actor), conn)
+        self._wake_up(queue, conn)
         return runs_as
 
-    async def achange(self, job_id: str | UUID, *, actor: str | None = None, **changes: Unpack[JobChanges]) -> Status:
-        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout or payload.
+    async def achange(
+        self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None, **changes: Unpack[JobChanges]
+    ) -> Status:
+        """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout, payload, meta or
+        tags; meta and tags, which are replaced, also of a finished job.
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._change(job_id, actor, changes))
+        return await self._arun(self._change(job_id, actor, changes), conn)
 
     async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
         """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""
@@ -142,57 +153,80 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return count
 
     async def acancel_jobs(
-        self, *, reason: str | None = None, actor: str | None = None, **filters: Unpack[JobFilters]
+        self,
+        *,
+        limit: int | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        conn: Any = None,
+        **filters: Unpack[JobFilters],
     ) -> int:
-        """Cancel every job that matches; returns how many were canceled or asked to stop. Needs a filter."""
+        """Cancel every job that matches, or the oldest `limit` of them; returns how many were canceled or asked to
+        stop. Needs a filter."""
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
+        left = at_most(limit)
         done = 0
-        async for page in self._apages(at_least_one(filters, "cancel")):
-            live = [job.id for job in page if job.status not in FINISHED]
+        async for page in self._apages(at_least_one(filters, "cancel"), limit, conn):
+            live = [job.id for job in page if job.status not in FINISHED][:left]
             op = self._store.ops.cancel(live, tenant_id=self._visible_tenant, reason=reason, actor=actor)
-            statuses = await self._arun(op)
+            statuses = await self._arun(op, conn)
             done += sum(status in ("canceled", "running") for status in statuses.values())
-        self._wake.poke(None)
+            left -= len(live)
+            if not left:
+                break
+        self._wake_up(None, conn)
         return done
 
     async def aretry_jobs(
-        self, *, actor: str | None = None, keep_place: bool = False, **filters: Unpack[JobFilters]
+        self,
+        *,
+        limit: int | None = None,
+        keep_place: bool = False,
+        actor: str | None = None,
+        conn: Any = None,
+        **filters: Unpack[JobFilters],
     ) -> int:
-        """Retry every finished job that matches; returns how many. Needs a filter.
+        """Retry every finished job that matches, or the oldest `limit` of them; returns how many. Needs a filter.
 
         They go to the end of the line, in their old order, so that they do not delay the work that waits now; with
         `keep_place`, each gets its old place back. A job whose unique key is taken, or that was retried already, stays
         as it is.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
+        most = at_most(limit)
         found: list[Job] = []
-        async for page in self._apages(at_least_one(filters, "retry")):
-            found += [job for job in page if job.status in FINISHED]
-        ids = [job.id for job in reversed(found)]
+        async for page in self._apages(at_least_one(filters, "retry"), limit, conn):
+            found += [job for job in page if job.status in FINISHED][: most - len(found)]
+            if len(found) == most:
+                break
+        ids = sorted(job.id for job in found)
         done = 0
         for at in range(0, len(ids), PAGE):
-            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place)
+            done += await self._aretry_all(ids[at : at + PAGE], actor, keep_place, conn)
         for queue in {job.queue for job in found}:
-            self._wake.poke(queue)
+            self._wake_up(queue, conn)
         return done
 
-    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool) -> int:
+    async def _aretry_all(self, ids: list[str], actor: str | None, keep_place: bool, conn: Any) -> int:
         """Retry them; where one is refused, halve the batch until it is alone."""
         op = self._store.ops.retry(ids, tenant_id=self._visible_tenant, actor=actor, keep_place=keep_place)
         try:
-            done = await self._arun(op)
+            done = await self._arun(op, conn)
         except Duplicate:
             if len(ids) == 1:
                 return 0
             half = len(ids) // 2
-            first = await self._aretry_all(ids[:half], actor, keep_place)
-            return first + await self._aretry_all(ids[half:], actor, keep_place)
+            first = await self._aretry_all(ids[:half], actor, keep_place, conn)
+            return first + await self._aretry_all(ids[half:], actor, keep_place, conn)
         return len(done)
 
-    async def _apages(self, filters: Mapping[str, Any]) -> AsyncIterator[list[Job]]:
+    async def _apages(
+        self, filters: Mapping[str, Any], limit: int | None = None, conn: Any = None
+    ) -> AsyncIterator[list[Job]]:
+        """All jobs that match; where only the first ones matter, the oldest first. An empty page is the end: one of
+        large jobs ends early."""
+        order: Order = "newest" if limit is None else "oldest"
         last: Cursor | None = None
-        while page := (await self._arun(self._find(PAGE, last, "newest", filters))):
+        while page := (await self._arun(self._find(PAGE, last, order, filters), conn)):
             last = Cursor.of(page[-1], "after")
             yield page
-            if len(page) < PAGE:
-                return

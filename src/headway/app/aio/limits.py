@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
@@ -21,6 +21,7 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         kind: str | None = None,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
         **limits: Unpack[LimitOptions],
     ) -> Limit:
         """Set limits of one queue, kind or tenant ("*": every tenant without its own); returns those now in force.
@@ -31,8 +32,8 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         is not given stays. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant, tenant, create=True)
-        limit = await self._arun(self._limit(queue, kind, tenant, limits, actor))
-        self._wake.poke(queue)
+        limit = await self._arun(self._limit(queue, kind, tenant, limits, actor), conn)
+        self._wake_up(queue, conn)
         return limit
 
     async def alimits(self) -> list[Limit]:
@@ -40,7 +41,7 @@ class AsyncLimitVerbs(LimitVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._for_all_tenants("look at limits", self._store.ops.limits()))
 
-    async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None) -> None:
+    async def afair(self, queue: str, fair: bool = True, *, actor: str | None = None, conn: Any = None) -> None:
         """Serve a queue's tenants in turn, whatever their backlogs; False: first come, first served, as usual."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._fair(queue, fair, actor))
+        await self._arun(self._fair(queue, fair, actor), conn)

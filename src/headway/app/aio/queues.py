@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
@@ -17,22 +18,25 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
     async def aqueues(self) -> list[Queue]:
         """The queues, with the number of their unfinished jobs per status."""
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant))
+        return await self._aall_queues(None)
+
+    async def _aall_queues(self, conn: Any) -> list[Queue]:
+        return await self._arun(self._store.ops.queues(tenant_id=self._visible_tenant), conn)
 
     async def aworkers(self) -> list[Worker]:
         """The registered workers."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.workers())
 
-    async def adeclare_dead(self, worker_id: str | UUID, *, actor: str | None = None) -> list[Reaped]:
+    async def adeclare_dead(self, worker_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> list[Reaped]:
         """Reap a worker's jobs at once, instead of when its lease is over; returns them, and where each went.
 
         Each is charged a loss. If the worker lives after all, nothing that it writes about them counts; it starts over
         under a new id. Raises `NotFound`.
         """
         await self._aensure_known(self._own_tenant)
-        reaped = await self._arun(self._declare_dead(worker_id, actor))
-        self._wake.poke(None)
+        reaped = await self._arun(self._declare_dead(worker_id, actor), conn)
+        self._wake_up(None, conn)
         return reaped
 
     async def aset_worker(
@@ -43,6 +47,7 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         concurrency: int | None = None,
         order: Ordering | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> None:
         """Change what a live worker serves, from its next heartbeat until it ends; what is not given stays.
 
@@ -50,40 +55,42 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         `ConfigError`.
         """
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._set_worker(worker_id, queues, concurrency, order, actor))
+        await self._arun(self._set_worker(worker_id, queues, concurrency, order, actor), conn)
 
-    async def apause(self, queue: str, *, actor: str | None = None) -> None:
+    async def apause(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Stop claims from a queue, on all hosts; none happens once this has returned. Running jobs go on."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._pause(queue, actor))
+        await self._arun(self._pause(queue, actor), conn)
 
-    async def aresume(self, queue: str, *, actor: str | None = None) -> None:
+    async def aresume(self, queue: str, *, actor: str | None = None, conn: Any = None) -> None:
         """Allow claims from a paused queue again."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._resume(queue, actor))
-        self._wake.poke(queue)
+        await self._arun(self._resume(queue, actor), conn)
+        self._wake_up(queue, conn)
 
-    async def apause_all(self, *, actor: str | None = None) -> list[str]:
+    async def apause_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Pause every queue that has unfinished jobs, a worker or a setting; returns those that were not paused yet.
 
         A queue that is first used later is not paused.
         """
         await self._aensure_known(self._own_tenant)
-        names = [queue.name for queue in await self.aqueues() if not queue.paused]
+        names = [queue.name for queue in await self._aall_queues(conn) if not queue.paused]
         for name in names:
-            await self.apause(name, actor=actor)
+            await self.apause(name, actor=actor, conn=conn)
         return names
 
-    async def aresume_all(self, *, actor: str | None = None) -> list[str]:
+    async def aresume_all(self, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Resume every paused queue; returns them."""
         await self._aensure_known(self._own_tenant)
-        names = [queue.name for queue in await self.aqueues() if queue.paused]
+        names = [queue.name for queue in await self._aall_queues(conn) if queue.paused]
         for name in names:
-            await self.aresume(name, actor=actor)
+            await self.aresume(name, actor=actor, conn=conn)
         return names
 
-    async def aset_retention(self, queue: str, retention: Retention | None, *, actor: str | None = None) -> None:
+    async def aset_retention(
+        self, queue: str, retention: Retention | None, *, actor: str | None = None, conn: Any = None
+    ) -> None:
         """How long finished jobs of a queue are kept, unless their kind says otherwise: `"30d"`, `"forever"`, or
         `{"succeeded": "1d", "dead": "forever"}`. None: as long as the app's retention says. Raises `InvalidJob`."""
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._set_retention(queue, retention, actor))
+        await self._arun(self._set_retention(queue, retention, actor), conn)

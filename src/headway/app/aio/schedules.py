@@ -26,7 +26,8 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         the app's by default. Raises `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
-        return await self._aread(self._create_schedule(name, cron, options))
+        conn = options.pop("conn", None)
+        return await self._aread(self._create_schedule(name, cron, options), conn)
 
     async def aensure_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Create the schedule, or change the one of this name to be so; options that are not given have their default.
@@ -36,12 +37,13 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         (it is declared in the code).
         """
         await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
+        conn = options.pop("conn", None)
         for _ in range(_ENSURE_TRIES - 1):
             try:
-                return await self._aread(self._ensure_schedule(name, cron, options))
+                return await self._aread(self._ensure_schedule(name, cron, options), conn)
             except (Duplicate, NotAllowed):
                 continue
-        return await self._aread(self._ensure_schedule(name, cron, options))
+        return await self._aread(self._ensure_schedule(name, cron, options), conn)
 
     async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
@@ -59,27 +61,30 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
         `enabled` can be changed (`NotAllowed`): the rest follows the code."""
         await self._aensure_known(self._own_tenant, changes.get("tenant"))
-        return await self._aread(self._change_trigger_row("schedule", name, changes))
+        conn = changes.pop("conn", None)
+        return await self._aread(self._change_trigger_row("schedule", name, changes), conn)
 
     async def apause_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
         that come due meanwhile."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=False)
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     async def aresume_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Fire it again, from its next time on."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self.achange_schedule(name, tenant=tenant, actor=actor, enabled=True)
+        return await self.achange_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
-    async def adelete_schedule(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    async def adelete_schedule(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_trigger_row("schedule", name, tenant, actor))
+        await self._arun(self._delete_trigger_row("schedule", name, tenant, actor), conn)
 
     async def arun_schedule(
         self,
@@ -88,15 +93,16 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Fire:
         """Fire it once, now, with these fields over its payload; returns the fire, with its `job_id`.
 
         Its next time does not change.
         """
         await self._aensure_known(self._own_tenant, tenant)
-        await self.alearn(None)
-        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor))
-        self._wake.poke(queue)
+        await self.alearn(conn)
+        fire, queue = await self._arun(self._run_schedule(name, payload, tenant, actor), conn)
+        self._wake_up(queue, conn)
         return fire
 
     async def apreview_schedule(

@@ -26,13 +26,14 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         description: str = "",
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Template:
         """Store a template; `options` are those of `using()` that fit any job. Raises `Duplicate`, `InvalidJob`.
 
         The payload may be incomplete: it is validated when a job is made from it.
         """
         await self._aensure_known(self._own_tenant, tenant, create=True)
-        return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor))
+        return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor), conn)
 
     async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
@@ -52,16 +53,19 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        conn: Any = None,
         **changes: Unpack[TemplateChanges],
     ) -> Template:
         """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._change_template(name, tenant, actor, changes))
+        return await self._aread(self._change_template(name, tenant, actor, changes), conn)
 
-    async def adelete_template(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    async def adelete_template(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_template(name, tenant, actor))
+        await self._arun(self._delete_template(name, tenant, actor), conn)
 
     async def arun_template(
         self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
@@ -74,5 +78,5 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         await self.alearn(conn)
-        job = self._template_job(await self._arun(self._template(name, tenant)), payload, options)
+        job = self._template_job(await self._arun(self._template(name, tenant), conn), payload, options)
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]

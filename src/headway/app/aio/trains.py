@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
@@ -34,32 +35,34 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._aread(self._cars(train, limit))
 
-    async def ahold_train(self, train: str, *, reason: str | None = None, actor: str | None = None) -> None:
+    async def ahold_train(
+        self, train: str, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Start no further car of the train until it is resumed; the running one goes on to its end."""
         await self._aensure_known(self._own_tenant, create=True)
-        await self._arun(self._hold_train(train, reason, actor))
+        await self._arun(self._hold_train(train, reason, actor), conn)
 
-    async def aresume_train(self, train: str, *, actor: str | None = None) -> bool:
+    async def aresume_train(self, train: str, *, actor: str | None = None, conn: Any = None) -> bool:
         """End a train's hold, so that its next car may start; False if it was not on hold."""
         await self._aensure_known(self._own_tenant)
-        resumed = await self._arun(self._resume_train(train, actor))
-        self._wake.poke(None)
+        resumed = await self._arun(self._resume_train(train, actor), conn)
+        self._wake_up(None, conn)
         return resumed
 
-    async def aclear_train(self, train: str, *, actor: str | None = None) -> list[str]:
+    async def aclear_train(self, train: str, *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Cancel all cars of a train but the running one, and end its hold; returns the ids of the canceled."""
         await self._aensure_known(self._own_tenant)
-        ids = await self._arun(self._clear_train(train, actor))
-        self._wake.poke(None)
+        ids = await self._arun(self._clear_train(train, actor), conn)
+        self._wake_up(None, conn)
         return ids
 
-    async def askip(self, job_id: str | UUID, *, actor: str | None = None) -> Status:
+    async def askip(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> Status:
         """Take a car out of its train, which then goes on: a waiting car is canceled; a finished one that put its train
         on hold stays as it is. Returns its status. Raises `NotFound`, `NotAllowed` (it runs, or is not a car).
         """
         await self._aensure_known(self._own_tenant)
-        status = await self._arun(self._skip(job_id, actor))
-        self._wake.poke(None)
+        status = await self._arun(self._skip(job_id, actor), conn)
+        self._wake_up(None, conn)
         return status
 
     async def amove(
@@ -71,6 +74,7 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         first: bool = False,
         last: bool = False,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Moved:
         """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
 
@@ -78,4 +82,4 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._move(job_id, before, after, first, last, actor))
+        return await self._arun(self._move(job_id, before, after, first, last, actor), conn)

@@ -26,7 +26,8 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         `Duplicate`, `InvalidJob`, `NotFound` (the template).
         """
         await self._aensure_known(self._own_tenant, options.get("tenant"), create=True)
-        return await self._aread(self._create_trigger(name, event, options))
+        conn = options.pop("conn", None)
+        return await self._aread(self._create_trigger(name, event, options), conn)
 
     async def aget_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
         """One trigger as it is now; raises `NotFound`."""
@@ -48,26 +49,29 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
     async def achange_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
         await self._aensure_known(self._own_tenant, changes.get("tenant"))
-        return await self._aread(self._change_trigger_row("event", name, changes))
+        conn = changes.pop("conn", None)
+        return await self._aread(self._change_trigger_row("event", name, changes), conn)
 
     async def aenable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Let it fire again, including for events that are still pending."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=True)
+        return await self.achange_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     async def adisable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self.achange_trigger(name, tenant=tenant, actor=actor, enabled=False)
+        return await self.achange_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
-    async def adelete_trigger(self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None) -> None:
+    async def adelete_trigger(
+        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+    ) -> None:
         """Delete a trigger; its jobs stay."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_trigger_row("event", name, tenant, actor))
+        await self._arun(self._delete_trigger_row("event", name, tenant, actor), conn)
 
     async def atest_trigger(
         self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None

@@ -12,7 +12,7 @@ from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import FAILED, WRONG, Refused, describe
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import console, emit, many, note, say
-from headway.cli.program.params import JobId, filter_options, given
+from headway.cli.program.params import JobId, bulk_limit_option, filter_options, given
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -28,11 +28,19 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the job's error and the audit trail.")
+@bulk_limit_option
 @click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
 def cancel(
-    cli: Invocation, /, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any
+    cli: Invocation,
+    /,
+    ids: tuple[str, ...],
+    reason: str | None,
+    limit: int | None,
+    dry_run: bool,
+    yes: bool,
+    **filters: Any,
 ) -> None:
     """Cancel jobs at once; running ones are asked to stop.
 
@@ -53,17 +61,27 @@ def cancel(
     else:
         from headway.model.status import FINISHED
 
-        _bulk(cli, "cancel", filters, dry_run, yes, lambda job: job.status not in FINISHED, act)
+        _bulk(cli, "cancel", filters, limit, dry_run, yes, lambda job: job.status not in FINISHED, act)
 
 
 @click.command(cls=Command)
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--keep-place", is_flag=True, help="Give each its old place in the line, ahead of what waits now.")
+@bulk_limit_option
 @click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
-def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: bool, yes: bool, **filters: Any) -> None:
+def retry(
+    cli: Invocation,
+    /,
+    ids: tuple[str, ...],
+    keep_place: bool,
+    limit: int | None,
+    dry_run: bool,
+    yes: bool,
+    **filters: Any,
+) -> None:
     """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
 
     One job gets its old place in the line back, several go to the end; jobs that waited for others wait again.
@@ -98,7 +116,7 @@ def retry(cli: Invocation, /, ids: tuple[str, ...], keep_place: bool, dry_run: b
     else:
         from headway.model.status import FINISHED
 
-        _bulk(cli, "retry", filters, dry_run, yes, lambda job: job.status in FINISHED, act)
+        _bulk(cli, "retry", filters, limit, dry_run, yes, lambda job: job.status in FINISHED, act)
 
 
 def _retried(app: Headway, job_id: str) -> Done:
@@ -160,6 +178,7 @@ def _bulk(
     cli: Invocation,
     verb: str,
     filters: dict[str, Any],
+    limit: int | None,
     dry_run: bool,
     yes: bool,
     wanted: Callable[[Job], bool],
@@ -169,7 +188,7 @@ def _bulk(
     if not given(filters):
         raise Refused(f"which jobs? Give their ids, or filters such as: headway jobs {verb} --status dead", WRONG)
     app = cli.existing
-    matching = sum(sum(map(wanted, page)) for page in _pages(app, filters))
+    matching = sum(1 for _ in _first(app, filters, limit, wanted))
     if dry_run:
         if cli.json:
             emit({"dry_run": True, "jobs": matching})
@@ -179,7 +198,7 @@ def _bulk(
     if matching and not yes:
         confirm(f"{verb} {many(matching)}", ", or look with --dry-run")
     # the oldest first: what waits for another comes after it
-    ids = [job.id for page in _pages(app, filters) for job in page if wanted(job)][::-1]
+    ids = sorted(_first(app, filters, limit, wanted))
     done: list[Done] = []
     with _progress(len(ids), quiet=cli.json) as advance:
         for at in range(0, len(ids), _PAGE):
@@ -201,13 +220,17 @@ def _bulk(
         raise click.exceptions.Exit(FAILED)
 
 
-def _pages(app: Headway, filters: dict[str, Any]) -> Iterator[list[Job]]:
-    before: str | None = None
-    while page := app.jobs(limit=_PAGE, before=before, **filters):
-        before = page[-1].id
-        yield page
-        if len(page) < _PAGE:
-            return
+def _first(app: Headway, filters: dict[str, Any], limit: int | None, wanted: Callable[[Job], bool]) -> Iterator[str]:
+    """The ids of all jobs that match, or of the oldest of them. An empty page is the end: a page may end early."""
+    last: Job | None = None
+    while page := app.jobs(limit=_PAGE, order="newest" if limit is None else "oldest", after=last, **filters):
+        last = page[-1]
+        for job in filter(wanted, page):
+            yield job.id
+            if limit is not None:
+                limit -= 1
+                if not limit:
+                    return
 
 
 class _progress:  # noqa: N801 - used like a function

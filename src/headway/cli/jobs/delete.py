@@ -11,18 +11,26 @@ from headway.cli.program.confirm import confirm
 from headway.cli.program.failure import FAILED, WRONG, Refused, describe
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import emit, many, note, say
-from headway.cli.program.params import JobId, filter_options, given
+from headway.cli.program.params import JobId, bulk_limit_option, filter_options, given
 
 
 @click.command(cls=Command)
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the audit trail.")
+@bulk_limit_option
 @click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @pass_invocation
 def delete(
-    cli: Invocation, /, ids: tuple[str, ...], reason: str | None, dry_run: bool, yes: bool, **filters: Any
+    cli: Invocation,
+    /,
+    ids: tuple[str, ...],
+    reason: str | None,
+    limit: int | None,
+    dry_run: bool,
+    yes: bool,
+    **filters: Any,
 ) -> None:
     """Delete finished jobs for good, with their attempts and signals; cancel others first.
 
@@ -35,7 +43,7 @@ def delete(
     if ids:
         _delete_each(cli, ids, reason, dry_run)
     else:
-        _delete_matching(cli, filters, reason, dry_run, yes)
+        _delete_matching(cli, filters, limit, reason, dry_run, yes)
 
 
 def _delete_each(cli: Invocation, ids: tuple[str, ...], reason: str | None, dry_run: bool) -> None:
@@ -65,9 +73,11 @@ def _delete_each(cli: Invocation, ids: tuple[str, ...], reason: str | None, dry_
         raise click.exceptions.Exit(FAILED)
 
 
-def _delete_matching(cli: Invocation, filters: dict[str, Any], reason: str | None, dry_run: bool, yes: bool) -> None:
+def _delete_matching(
+    cli: Invocation, filters: dict[str, Any], limit: int | None, reason: str | None, dry_run: bool, yes: bool
+) -> None:
     app = cli.existing
-    matching = app.delete_jobs(dry_run=True, **filters)
+    matching = app.delete_jobs(dry_run=True, limit=limit, **filters)
     if dry_run:
         if cli.json:
             emit({"dry_run": True, "jobs": matching})
@@ -76,7 +86,7 @@ def _delete_matching(cli: Invocation, filters: dict[str, Any], reason: str | Non
         return
     if matching and not yes:
         confirm(f"delete {many(matching)}", ", or look with --dry-run")
-    deleted = app.delete_jobs(reason=reason, actor=actor(), **filters)
+    deleted = app.delete_jobs(limit=limit, reason=reason, actor=actor(), **filters)
     if cli.json:
         emit({"dry_run": False, "jobs": deleted})
         return

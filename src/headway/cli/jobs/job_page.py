@@ -13,7 +13,7 @@ from headway.model.rate import show_rate
 from headway.secrets import mask
 
 if TYPE_CHECKING:
-    from headway.model.job import Attempt, AuditEntry, Job
+    from headway.model.job import Attempt, AuditEntry, Job, Waiter
     from headway.model.status import Status
 
 _LOG_LINES = 20
@@ -27,16 +27,18 @@ def show_job(
     *,
     ahead: int | None,
     awaited: Sequence[tuple[str, Status | None]],
+    waiters: Sequence[Waiter],
     made_by: str | None,
     template: str | None,
 ) -> None:
     """Values, payload, result or error, executions, audit trail, and the end of the log.
 
-    `ahead`: how many cars are before it, if it is held in a train. `awaited`: the jobs it still waits for. `made_by`:
-    the schedule or trigger that enqueued it. `template`: the template it was made from.
+    `ahead`: how many cars are before it, if it is held in a train. `awaited`: the jobs it still waits for. `waiters`:
+    the first jobs that wait for it. `made_by`: the schedule or trigger that enqueued it. `template`: the template
+    it was made from.
     """
     title(job.kind, status(job.status), job.id)
-    values([*_values(job), *_origin(job, made_by, template), *_order(job, ahead, awaited)])
+    values([*_values(job), *_origin(job, made_by, template), *_order(job, ahead, awaited), *_waiters(waiters)])
     block("payload", pretty(job.payload))
     if job.meta:
         block("meta", pretty(job.meta))
@@ -160,6 +162,17 @@ def _awaited(awaited: Sequence[tuple[str, Status | None]]) -> str:
     shown = ", ".join(f"{id_} ({now or 'gone'})" for id_, now in awaited[:_AWAITED])
     more = f" and {len(awaited) - _AWAITED:,} more" if len(awaited) > _AWAITED else ""
     return f"{many(len(awaited))}: {shown}{more}"
+
+
+def _waiters(waiters: Sequence[Waiter]) -> list[tuple[str, str]]:
+    """Who waits for it, a line for each way to wait."""
+    words = {"after": "followed by", "children": "awaited by", "train": "in its train"}
+    found = []
+    for way, word in words.items():
+        some = [(each.id, each.status) for each in waiters if each.waits == way]
+        if some:
+            found.append((word, _awaited(some)))
+    return found
 
 
 def _attempts(attempts: Sequence[Attempt]) -> None:

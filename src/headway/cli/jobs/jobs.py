@@ -131,14 +131,15 @@ def show(cli: Invocation, job_id: str) -> None:
     job, attempts, audit = app.get(job_id), app.attempts(job_id), app.audit(job_id)
     ahead = _ahead(app, job) if job.train is not None and job.status == "held" else None
     awaited = app.store.run(app.store.ops.awaited(job.id, tenant_id=None)) if job.pending else []
+    waiters = app.waiters(job_id)
     if cli.json:
         awaits = [{"id": id_, "status": status_} for id_, status_ in awaited]
-        emit(merged(job, attempts=attempts, audit=audit, awaits=awaits))
+        emit(merged(job, attempts=attempts, audit=audit, awaits=awaits, waiters=waiters))
         return
     from headway.cli.jobs.job_page import show_job
 
     made_by, template = _made_by(app, job), _made_of(app, job)
-    show_job(job, attempts, audit, ahead=ahead, awaited=awaited, made_by=made_by, template=template)
+    show_job(job, attempts, audit, ahead=ahead, awaited=awaited, waiters=waiters, made_by=made_by, template=template)
     if job.step is not None:
         note(f"its timeline: {cli.typed('machines', 'show', job.id)}")
 
@@ -159,6 +160,12 @@ def why(cli: Invocation, job_id: str) -> None:
         say(str(answer))
 
 
+_TAKEN_BACK = (
+    *(("timeout", "none"), ("scheduled_for", "now"), ("expires_at", "never")),
+    *(("meta", "none"), ("tags", "none")),
+)
+
+
 @jobs.command()
 @click.argument("job_id", type=JobId(), metavar="ID")
 @click.option("--priority", type=int, help="Lower runs first; new jobs have 100.")
@@ -170,9 +177,11 @@ def why(cli: Invocation, job_id: str) -> None:
 @click.option("--delay", type=Duration(), help="Run it no sooner than in this time.")
 @click.option("--expires-at", type=Moment("never"), help="Cancel it if it is not done by then, or never.")
 @click.option("--payload", type=JsonObject(), help="New arguments; only for a job that never ran.")
+@click.option("--meta", type=JsonObject("none"), help="What is kept with it instead, or none; also of a finished job.")
+@click.option("--tags", metavar="TAGS", help="Its tags instead, as vip,eu, or none; also of a finished job.")
 @pass_invocation
 def change(cli: Invocation, /, job_id: str, **options: Any) -> None:
-    """Change a job that has not started; a running or finished job cannot be changed.
+    """Change a job that has not started; of a finished one only meta and tags, of a running one nothing.
 
     \b
     headway jobs change ID --priority 1 --scheduled-for now
@@ -181,9 +190,11 @@ def change(cli: Invocation, /, job_id: str, **options: Any) -> None:
     changes = given(options)
     if not changes:
         raise Refused("there is nothing to change: give some of --priority --queue --delay …", WRONG)
-    for name, word in (("timeout", "none"), ("scheduled_for", "now"), ("expires_at", "never")):
+    for name, word in _TAKEN_BACK:
         if changes.get(name) == word:
             changes[name] = None
+    if changes.get("tags") is not None:
+        changes["tags"] = changes["tags"].split(",")
     app = cli.existing
     now = app.change(job_id, actor=actor(), **changes)
     if cli.json:

@@ -283,6 +283,11 @@ def filter_options(fn: F) -> F:
     return fn
 
 
+bulk_limit_option = click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Only the oldest N of those that match."
+)
+
+
 def _several(*names: str, **options: Any) -> Callable[[F], F]:
     """An option that may be repeated; None if it is not given."""
     return click.option(*names, multiple=True, callback=lambda _ctx, _param, value: value or None, **options)

@@ -122,7 +122,10 @@ class _Psycopg:
         from psycopg import RawCursor
         from psycopg.rows import tuple_row
 
+        from headway.store.postgres.engine.decode import register_text_loaders
+
         with RawCursor(self._conn, row_factory=tuple_row) as cursor:
+            register_text_loaders(cursor.adapters)
             cursor.execute(sql, params)
             return cursor.fetchall() if cursor.description else []
 
@@ -139,7 +142,10 @@ class _AsyncPsycopg:
         from psycopg import AsyncRawCursor
         from psycopg.rows import tuple_row
 
+        from headway.store.postgres.engine.decode import register_text_loaders
+
         async with AsyncRawCursor(self._conn, row_factory=tuple_row) as cursor:
+            register_text_loaders(cursor.adapters)
             await cursor.execute(sql, params)
             return await cursor.fetchall() if cursor.description else []
 

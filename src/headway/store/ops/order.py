@@ -6,9 +6,7 @@ from typing import Protocol
 
 from headway.model.fleet import Swept
 from headway.model.group import Group
-from headway.model.job import (
-    Job,
-)
+from headway.model.job import Job, Waiter
 from headway.model.limit import Limit, Usage
 from headway.model.reservation import Reservation
 from headway.model.status import Status
@@ -65,6 +63,11 @@ class Order(Protocol):
 
     def awaited(self, job_id: str, *, tenant_id: str | None) -> Op[list[tuple[str, Status | None]]]:
         """The (id, status) of each job that a job with `after` still waits for; status None if the row is gone."""
+        ...
+
+    def waiters(self, job_id: str, *, tenant_id: str | None, limit: int) -> Op[list[Waiter]]:
+        """The jobs that wait for this one: those that come after it and machines that wait for it as their child, by
+        id, then the held cars behind it in its train, in their order."""
         ...
 
     def cancel_group(

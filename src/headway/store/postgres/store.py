@@ -11,6 +11,7 @@ from headway.errors import ConfigError, SchemaMissing, SchemaOutdated, StoreErro
 from headway.secrets import add_own, own, redact, show_url, url_secrets
 from headway.store.ops import Batch, Op, Ops, Rows, Statement
 from headway.store.postgres.engine.arrays import literal
+from headway.store.postgres.engine.decode import as_text
 from headway.store.postgres.engine.migrate import VERSION, State, state
 from headway.store.run import Store, adrive, drive
 from headway.store.versions import UNRELEASED, newer, unreleased
@@ -103,7 +104,7 @@ class PostgresStore:
         session = postgres_session(conn, refusable=op.refusable)
         session.joins = op.joins
         with session as execute:
-            return drive(op.steps(), execute)
+            return drive(op.steps(), lambda request: as_text(execute(request)))
 
     async def arun_in(self, conn: Any, op: Op[T]) -> T:
         from headway.store.foreign import postgres_session
@@ -111,7 +112,11 @@ class PostgresStore:
         session = postgres_session(conn, refusable=op.refusable)
         session.joins = op.joins
         async with session as execute:
-            return await adrive(op.steps(), execute)
+
+            async def run(request: Statement | Batch) -> Rows:
+                return as_text(await execute(request))
+
+            return await adrive(op.steps(), run)
 
     def run_script(self, op: Op[T]) -> T:
         """Run an op in a transaction on a new connection, without checking the schema first."""

@@ -6,16 +6,18 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import psycopg
-from psycopg.adapt import Buffer, Loader
+from psycopg.adapt import AdaptersMap, Buffer, Loader
 from psycopg.pq import Format
+from psycopg.types.string import TextLoader
 
 from headway.clock import EARLIEST, LATEST
 from headway.errors import InvalidPayload
 from headway.model import codec
 from headway.model.job import Job
 from headway.model.status import whole_scope
-from headway.store.ops import Row
+from headway.store.ops import Row, Rows
 
 _JSON_FIELDS = ("payload", "result", "meta", "state")
 _FIELDS = Job.__struct_fields__
@@ -40,6 +42,24 @@ class TimeLoader(Loader):
         return moment
 
 
+def register_text_loaders(adapters: AdaptersMap) -> None:
+    """Ids travel as text, and JSON is decoded by its reader."""
+    for name in ("uuid", "json", "jsonb"):
+        adapters.register_loader(name, TextLoader)
+    adapters.register_loader("timestamptz", TimeLoader)
+
+
+def as_text(rows: Rows) -> Rows:
+    """The rows of a library that decodes ids and JSON by itself, as ours have them."""
+    return [tuple(_as_text(value) for value in row) for row in rows]
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, UUID):
+        return str(value)
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else value
+
+
 def utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
@@ -52,7 +72,7 @@ def plain(value: Any) -> Any:
 def shown(text: str | None) -> Any:
     """The value of a JSON text, or the text itself if it cannot be read: SQL may have written it."""
     try:
-        return None if text is None else codec.read(text)
+        return codec.read(text) if isinstance(text, str) else text
     except InvalidPayload:
         return text
 
@@ -60,7 +80,8 @@ def shown(text: str | None) -> Any:
 def job(row: Row) -> Job:
     fields = dict(zip(_FIELDS, map(utc, row), strict=True))
     for name in _JSON_FIELDS:
-        fields[name] = codec.shown(fields[name], what=name)
+        if isinstance(fields[name], str):  # not decoded yet
+            fields[name] = codec.shown(fields[name], what=name)
     fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
     fields["awaiting"] = tuple(fields["awaiting"] or ())
     fields["tags"] = tuple(fields["tags"] or ())

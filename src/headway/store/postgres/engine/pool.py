@@ -16,12 +16,11 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.string import TextLoader
 
 from headway.errors import ConfigError
 from headway.secrets import own, redact, show_url
 from headway.store.postgres.engine.connection import TIMEOUT_S, AsyncConnection, Connection, NoAnswer
-from headway.store.postgres.engine.decode import TimeLoader
+from headway.store.postgres.engine.decode import register_text_loaders
 
 SIZE = 8
 """The most connections of an app, for its threads and for each event loop."""
@@ -244,9 +243,6 @@ class _OfLoop:
 
 
 def _shape(conn: Connection | AsyncConnection, backend: tuple[Any, ...] | None) -> None:
-    """Ids travel as text, and JSON is decoded by its reader."""
     if backend == (conn.info.backend_pid,):
         conn.prepare_threshold = _PREPARE_AFTER
-    for name in ("uuid", "json", "jsonb"):
-        conn.adapters.register_loader(name, TextLoader)
-    conn.adapters.register_loader("timestamptz", TimeLoader)
+    register_text_loaders(conn.adapters)

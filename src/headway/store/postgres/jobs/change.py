@@ -17,8 +17,9 @@ class ChangeVerbs:
         given: dict[str, Any] = {
             name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not msgspec.UNSET
         }
-        if isinstance(given.get("payload"), str):
-            given["payload"] = msgspec.Raw(given["payload"].encode())
+        for name in ("payload", "meta"):
+            if isinstance(given.get(name), str):
+                given[name] = msgspec.Raw(given[name].encode())
         return call(
             "select headway.change($1::uuid, $2::json, $3::uuid, $4)",
             [job_id, msgspec.json.encode(given).decode(), tenant_id, actor],

@@ -2,7 +2,7 @@
 
 -- Change a job that is neither running nor finished. p_change has only the fields to set: priority, queue,
 -- max_attempts, max_losses, timeout_ms, scheduled_for (null: now) or delay_ms, expires_at, payload (only while it
--- never ran). An untrusted caller may set queue and timeout_ms only as `restrict_change` allows.
+-- never ran), meta (null: none) and tags. Meta and tags alone may be set once it is finished, too. An untrusted caller may set queue and timeout_ms only as `restrict_change` allows.
 -- Gives the status afterwards, or null if there is no such job. Raises HW001, HW003, HW004.
 create function headway.change(p_id uuid, p_change json, p_tenant uuid default null, p_actor text default null)
 returns text
@@ -14,8 +14,9 @@ declare
   v_tenant uuid := headway.acting_tenant(p_tenant);
   v_set jsonb := p_change::jsonb;
   v_job headway.jobs;
+  v_tags text[] := headway.checked_tags(headway.texts(nullif(p_change::jsonb -> 'tags', 'null')));
 begin
-  perform headway.check_json('payload', p_change -> 'payload');
+  perform headway.check_json('payload', p_change -> 'payload'), headway.check_json('meta', p_change -> 'meta', 65536);
   select j.*
     into v_job
     from headway.jobs j
@@ -25,7 +26,8 @@ begin
   if not found then
     return null;
   end if;
-  if v_job.status not in ('queued', 'scheduled', 'held', 'waiting') then
+  if v_job.status = 'running'
+     or v_job.finished_at is not null and v_set - '{meta,tags}'::text[] <> '{}' then
     raise exception 'job % is % and cannot be changed: %', p_id, v_job.status,
       case v_job.status when 'running' then 'cancel it, or wait until it is done' else 'retry it' end
       using errcode = 'HW003';
@@ -53,7 +55,18 @@ begin
       end if;
     end if;
   end if;
-  perform headway.offer_keys(p_id);
+  if v_set ?| '{meta,tags}' then
+    update headway.jobs j
+       set meta = case when v_set ? 'meta' then case when v_set -> 'meta' <> 'null' then p_change -> 'meta' end else j.meta end,
+           tags = case when v_set ? 'tags' then v_tags else j.tags end
+     where j.id = p_id;
+    delete from headway.job_tags t
+     where t.job_id = p_id
+       and t.tag = any (v_job.tags)
+       and v_set ? 'tags';
+    perform headway.index_tags(array[p_id]);
+  end if;
+  perform headway.offer_keys(p_id) where v_job.finished_at is null;
   begin
     update headway.jobs j
        set status = v_job.status,
@@ -72,7 +85,8 @@ begin
            timeout_ms = case when v_set ? 'timeout_ms' then (v_set ->> 'timeout_ms')::bigint else j.timeout_ms end,
            expires_at = case when v_set ? 'expires_at' then (v_set ->> 'expires_at')::timestamptz else j.expires_at end,
            payload = case when v_set ? 'payload' then p_change -> 'payload' else j.payload end
-     where j.id = p_id;
+     where j.id = p_id
+       and v_job.finished_at is null;
   exception when unique_violation then
     raise exception 'job % cannot be queued: its unique key "%" is taken by job %; nothing was changed. Cancel that job, or let it finish first',
       p_id, v_job.unique_key, headway.holder(v_job)

@@ -9,7 +9,7 @@ import msgspec
 
 from headway.clock import to_micros
 from headway.model import audit
-from headway.model.change import check_changeable, status_after, timed
+from headway.model.change import check_changeable, only_labels, status_after, timed
 from headway.model.departure import Departure
 from headway.model.job import Change
 from headway.model.status import Status, enters
@@ -17,6 +17,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.insert import index_tags, names_text
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
 from headway.store.sqlite.order.follow import follow
@@ -24,6 +25,7 @@ from headway.store.sqlite.order.limit_waiters import guard_queues_of
 from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/change")
+_PRUNE = statements("jobs/prune")
 _CHANGEABLE = (
     "priority",
     "queue",
@@ -43,8 +45,12 @@ class ChangeVerbs(Verbs):
             rows = yield Statement(_SQL["changing"], (job_id, tenant_id))
             if not rows:
                 return None
-            rowid, tenant, status, fence, position, key, scope, *current = rows[0]
+            rowid, tenant, status, fence, position, key, scope, tags, *current = rows[0]
             check_changeable(job_id, status, fence, change)
+            yield from _label(rowid, job_id, tags, change)
+            if only_labels(change):
+                yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
+                return status  # type: ignore[no-any-return]
             tied = yield from ties([rowid])
             moved = timed(change, now)
             values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(moved)
@@ -62,6 +68,17 @@ class ChangeVerbs(Verbs):
             return to
 
         return SqliteOp(steps, writes=True)
+
+
+def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[None]:
+    """Set its meta and tags."""
+    if change.meta is not msgspec.UNSET:
+        yield Statement(_SQL["meta"], (rowid, change.meta))
+    if not isinstance(change.tags, msgspec.UnsetType):
+        if tags is not None:
+            yield Statement(_PRUNE["prune_tags"], (tags, job_id))
+        yield Statement(_SQL["tags"], (rowid, names_text(change.tags)))
+        yield index_tags([job_id])
 
 
 def _given(change: Change) -> dict[str, Any]:

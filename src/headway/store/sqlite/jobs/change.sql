@@ -2,11 +2,21 @@
 
 -- name: changing
 select
-  rowid, tenant_id, status, fence, position, unique_key, unique_scope,
+  rowid, tenant_id, status, fence, position, unique_key, unique_scope, tags,
   priority, queue, max_attempts, max_losses, timeout_ms, scheduled_for, expires_at, payload
 from jobs
 where id = ?1
   and (?2 is null or tenant_id = ?2);
+
+-- name: meta
+update jobs
+set meta = ?2
+where rowid = ?1;
+
+-- name: tags
+update jobs
+set tags = ?2
+where rowid = ?1;
 
 -- name: change
 update jobs

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.model import refusals
 from headway.model.departure import Departure
-from headway.model.job import NewJob
+from headway.model.job import NewJob, Waiter
 from headway.model.reasons import ended_by
 from headway.model.status import FINISHED, Status, edge_state
 from headway.model.train import TrainKey
@@ -28,6 +28,14 @@ class JoinVerbs(Verbs):
         def steps() -> Steps[list[tuple[str, Status | None]]]:
             rows = yield Statement(_SQL["awaited"], (job_id, tenant_id))
             return [(parent_id, status) for parent_id, status in rows]
+
+        return SqliteOp(steps, writes=False)
+
+    def waiters(self, job_id: str, *, tenant_id: str | None, limit: int) -> Op[list[Waiter]]:
+        def steps() -> Steps[list[Waiter]]:
+            after = yield Statement(_SQL["waiters"], (job_id, tenant_id, limit))
+            behind = yield Statement(_SQL["cars_behind"], (job_id, tenant_id, limit - len(after)))
+            return [Waiter(*row) for row in after + behind]
 
         return SqliteOp(steps, writes=False)
 

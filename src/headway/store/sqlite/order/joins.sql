@@ -92,6 +92,32 @@ where edges.child_id = ?1
   and (?2 is null or child.tenant_id = ?2)
 order by edges.parent_id;
 
+-- name: waiters
+select waiter.id, waiter.kind, waiter.status, case when edges.fence > 0 then 'children' else 'after' end
+from edges indexed by edges_pending
+join jobs as waiter
+  on waiter.id = edges.child_id
+where edges.parent_id = ?1
+  and edges.state = 'pending'
+  and (?2 is null or waiter.tenant_id = ?2)
+order by waiter.id
+limit ?3;
+
+-- name: cars_behind
+select behind.id, behind.kind, behind.status, 'train'
+from jobs as me
+join jobs as behind indexed by jobs_held
+  on behind.tenant_id = me.tenant_id
+  and behind.train = me.train
+  and behind.status = 'held'
+where me.id = ?1
+  and (?2 is null or me.tenant_id = ?2)
+  and me.finished_at is null
+  and behind.id <> me.id
+  and (me.status <> 'held' or (behind.position, behind.id) > (me.position, me.id))
+order by behind.position, behind.id
+limit ?3;
+
 -- name: reopen
 -- jobs that still wait for a retried one wait again, for the id that runs now
 update edges
