@@ -32,6 +32,7 @@ def test_the_public_names_are_these() -> None:
         "Stop",
         "Train",
         "amigrate",
+        "asgi",
         "explain_cron",
         "migrate",
         "step",
