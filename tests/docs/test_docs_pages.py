@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -80,17 +81,22 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
         {"page": docs_pages.name_of(page), "file": block.file, **dataclasses.asdict(block)}
         for block in _steps(page, on_postgres)
     ]
-    done = subprocess.run(
+    runner = subprocess.Popen(
         [sys.executable, str(_RUNNER)],
-        input=json.dumps(steps),
         cwd=folder,
         env=env,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,  # only ends what hangs: a busy machine is slow
-        check=False,
+        start_new_session=True,  # so that all of it can be ended together
     )
-    return "" if done.returncode == 0 else done.stderr[-6000:] + done.stdout[-2000:] or f"ended with {done.returncode}"
+    try:
+        printed, errors = runner.communicate(json.dumps(steps), timeout=300)  # only ends what hangs
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(runner.pid, signal.SIGKILL)  # a shell that still waits in a loop would do so for ever
+    return "" if runner.returncode == 0 else errors[-6000:] + printed[-2000:] or f"ended with {runner.returncode}"
 
 
 class Pages:
