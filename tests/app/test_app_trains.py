@@ -202,7 +202,7 @@ def test_a_worker_here_is_woken_when_a_train_is_resumed(url: str) -> None:
     def work(ctx: Context, last: bool) -> None:
         (both if last else started).set()
 
-    worker = app._worker("default", 1)
+    worker = app._worker("default", 1, "turns")
     thread = threading.Thread(target=run_worker, args=(worker,))
     thread.start()
     try:

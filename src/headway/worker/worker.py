@@ -85,8 +85,10 @@ class Worker:
         self._handlers_store = store
         self._kinds = kinds
         self._settings = settings or Settings()
-        total = concurrency if isinstance(queues, Mapping) else concurrency or self._settings.concurrency
-        self._served = ServedQueues(served(queues or "default", total=total, order=order), self._queues_changed)
+        queues = "default" if queues is None else queues
+        if concurrency is None and not isinstance(queues, Mapping):
+            concurrency = self._settings.concurrency
+        self._served = ServedQueues(served(queues, total=concurrency, order=order), self._queues_changed)
         self._hooks = hooks or Hooks()
         self._middleware = middleware
         self._startup = startup

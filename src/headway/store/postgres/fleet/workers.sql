@@ -141,6 +141,7 @@ create function headway.queue_names() returns table (name text)
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
   with recursive queued (name) as (
     (select j.queue

@@ -42,7 +42,7 @@ def join_groups(members: Iterable[NewJob]) -> Steps[None]:
         if callback != "held":
             raise refusals.group_over(group_id, callback_id, callback)
         policy = "continue" if on_failure == "continue" else "stop"
-        yield add_edge_rows([(job.id, callback_id, 0, tenant_id, policy, "pending", None) for job in jobs])
+        yield add_edge_rows([(job.id, callback_id, 0, tenant_id, policy, "pending", None, None) for job in jobs])
 
 
 def inherit_callbacks(heirs: Mapping[str, str]) -> Batch:
