@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -30,7 +31,12 @@ class Entry(msgspec.Struct, frozen=True):
         >>> Entry("report-*").matches("report-eu"), Entry("report-*").matches("mail")
         (True, False)
         """
-        return re.fullmatch(".*".join(map(re.escape, self.pattern.split("*"))), queue) is not None
+        return _expression(self.pattern).fullmatch(queue) is not None if self.is_pattern else queue == self.pattern
+
+
+@lru_cache(maxsize=1_000)
+def _expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))))
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +50,8 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     def has_patterns(self) -> bool:
         return any(entry.is_pattern for entry in self.entries)
 
-    def entry_of(self, queue: str) -> Entry | None:
-        """The first entry that matches serves the queue."""
-        return next((entry for entry in self.entries if entry.matches(queue)), None)
+    def serves(self, queue: str) -> bool:
+        return any(entry.matches(queue) for entry in self.entries)
 
     def resolved(self, existing: Iterable[str]) -> dict[str, Entry]:
         """The queues that it serves, by the entry that serves each: those it names, and those of these that it matches.
@@ -55,9 +60,18 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         >>> {queue: entry.pattern for queue, entry in found.items()}
         {'mail': 'mail', 'report-eu': 'report-*', 'x': '*'}
         """
-        named = [entry.pattern for entry in self.entries if not entry.is_pattern]
-        found = {queue: self.entry_of(queue) for queue in dict.fromkeys([*named, *sorted(existing)])}
-        return {queue: entry for queue, entry in found.items() if entry is not None}
+        # a worker may name a thousand queues: each is looked up, and only patterns are tried one by one
+        places = {entry: place for place, entry in enumerate(self.entries)}
+        named = {entry.pattern: entry for entry in reversed(self.entries) if not entry.is_pattern}
+        patterns = [entry for entry in self.entries if entry.is_pattern]
+        found: dict[str, Entry] = {}
+        for queue in dict.fromkeys([*(entry.pattern for entry in self.entries), *sorted(existing)]):
+            if "*" in queue:
+                continue
+            fits = [entry for entry in (*patterns, named.get(queue)) if entry is not None and entry.matches(queue)]
+            if fits:
+                found[queue] = min(fits, key=lambda entry: places[entry])  # the first that matches serves it
+        return found
 
     def cap(self, entry: Entry) -> int:
         return self.total if entry.slots is None else min(entry.slots, self.total)

@@ -117,7 +117,7 @@ class Fetcher:
 
     def wake(self, queue: str | None) -> bool:
         """There is work in this queue, or somewhere (None); from any thread. Gives whether a slot is free."""
-        if queue is not None and queue not in self._queues and self._served.served.entry_of(queue) is not None:
+        if queue is not None and queue not in self._queues and self._served.served.serves(queue):
             with suppress(RuntimeError):
                 self._event_loop.call_soon_threadsafe(self._add, queue)
             return True

@@ -54,7 +54,7 @@ class ServedQueues:
 
     def add(self, queue: str) -> bool:
         """Serve a queue that somebody in this process enqueued to, if a pattern matches it; gives whether it did."""
-        if queue in self.queues or self.served.entry_of(queue) is None:
+        if queue in self.queues or not self.served.serves(queue):
             return False
         self._seen[queue] = time.monotonic()
         self._apply()
