@@ -142,8 +142,24 @@ def test_a_key_for_one_queue_sees_and_touches_only_that(app: Headway, client: An
     assert [each["name"] for each in ask.get("/queues").json()["items"]] == ["mail"]
 
 
+def test_a_caller_keeps_within_the_bounds_of_the_definition(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    job = {"kind": "welcome", "payload": {"user_id": 7}}
+    ask, root = client(keys["operator"]), client(keys["superadmin"])
+    for option in ({"queue": "default"}, {"timeout": "9h"}, {"partition": "x"}):
+        said = ask.post("/jobs", json=job | option)
+        assert (said.status_code, said.json()["code"]) == (403, "NotAllowed"), said.text
+        assert next(iter(option)) in said.json()["detail"]
+        assert root.post("/jobs", json=job | option, headers={"Headway-Tenant": "acme"}).status_code == 201
+    made = ask.post("/jobs", json=job | {"queue": "mail"}).json()["id"]
+    assert ask("PATCH", f"/jobs/{made}", json={"queue": "default"}).status_code == 403
+    app.change_definition("welcome", active=False)
+    app._definitions.expire()
+    assert ask.post("/jobs", json=job).status_code == 422
+    assert app.counts() == {"queued": 4}
+
+
 def test_an_admin_makes_no_wider_key(client: Any, keys: dict[str, str]) -> None:
     ask = client(keys["admin"])
-    assert ask.post("/keys", json={"name": "root", "role": "superadmin"}).status_code == 409
+    assert ask.post("/keys", json={"name": "root", "role": "superadmin"}).status_code == 403
     assert ask.post("/keys", json={"name": "more", "role": "admin"}).status_code == 201
     assert len(ask.get("/keys").json()["items"]) == 6

@@ -15,7 +15,6 @@ from headway.model.codec import DEEPEST
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
 _MOST_PARAMETERS = 100
-_DEPTH = bytes.maketrans(b"{}", b"[]")
 
 
 async def read_body(request: Request, limit: int) -> bytes:

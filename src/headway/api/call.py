@@ -9,7 +9,10 @@ from typing import Any, Generic, TypeVar
 from headway.api.problems import Refused
 from headway.app import Headway
 from headway.app.verbs import Verbs
+from headway.errors import NotAllowed
 from headway.model.access import ApiKey
+from headway.model.definition import Definition
+from headway.model.restricted import restricted
 
 B = TypeVar("B")
 Q = TypeVar("Q")
@@ -36,6 +39,15 @@ class Call(Generic[B, Q]):
     def may_touch(self, *, queue: str, kind: str) -> bool:
         """Whether the key is for this queue and kind."""
         return (not self.key.queues or queue in self.key.queues) and (not self.key.kinds or kind in self.key.kinds)
+
+    def check_bounds(self, kind: str, definition: Definition | None, asked: Mapping[str, Any]) -> None:
+        """Raises `Refused` for a queue, timeout or key that the kind's definition does not let enqueuers choose."""
+        if self.key.role == "superadmin":
+            return
+        try:
+            restricted(kind, definition, asked)
+        except NotAllowed as error:
+            raise Refused(403, str(error), code="NotAllowed") from None
 
     def check_touch(self, *, queue: str, kind: str) -> None:
         if not self.may_touch(queue=queue, kind=kind):

@@ -69,6 +69,9 @@ async def change_job(call: Call[JobChange, None]) -> dict[str, Any]:
     if not changes:
         raise Refused(422, "what to change? Give some of priority, scheduled_for, queue, max_attempts, payload")
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
+    if "queue" in changes:
+        await call.verbs.alearn(None)
+        call.check_bounds(job.kind, call.verbs._definitions.get(job.kind), {"queue": changes["queue"]})
     await call.verbs.achange(job.id, actor=call.actor, **changes)
     return job_view(await call.verbs.aget(job.id))
 

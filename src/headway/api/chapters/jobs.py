@@ -20,6 +20,8 @@ routes = Routes("jobs")
 
 _LONGEST_BATCH = 1_000
 _LONGEST_WAIT_S = 30.0
+_BOUNDED = {"queue": "queue", "timeout": "timeout_ms", "partition": "partition"}
+"""The options that a definition bounds, and the fields of a job that they set."""
 
 
 class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -99,10 +101,10 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> list[JobMade]:
     for job in jobs:
         kind, options = _options(job)
         definition = verbs._definitions.get(kind)
-        if definition is None:
+        if definition is None or not definition.active:
             raise Refused(
                 422,
-                f"kind {kind!r} has no definition",
+                f"kind {kind!r} has no {'active ' if definition else ''}definition",
                 code="UnknownKind",
                 fix="start a worker that has it, which declares it; or create the definition",
             )
@@ -110,6 +112,8 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> list[JobMade]:
             kind, job.payload, {**options, "created_by": call.actor}, now=verbs.clock.now(), limit=verbs.payload_limit
         )
         call.check_touch(queue=new.queue, kind=new.kind)
+        asked = {field: getattr(new, field) for option, field in _BOUNDED.items() if option in options}
+        call.check_bounds(kind, definition, asked)
         built.append(new)
     done = await verbs.aenqueue_many(built)
     found = {job.id: job for job in await _stored(call, done)}

@@ -7,8 +7,10 @@ from datetime import datetime
 import msgspec
 
 from headway.api.call import Answer, Call
+from headway.api.problems import Refused
 from headway.api.routes import ADMINS, Routes
 from headway.api.views import Listed
+from headway.errors import NotAllowed
 from headway.model.access import ApiKey, NewApiKey, Role, check_no_wider
 from headway.model.key_text import Mode
 
@@ -40,10 +42,11 @@ class KeyList(msgspec.Struct):
 async def create_key(call: Call[KeyIn, None]) -> Answer:
     """Make a key, no wider than this one."""
     body = call.body
-    check_no_wider(
-        call.key,
-        NewApiKey(id="", secret_hash=b"", name=body.name, role=body.role, tenant_id=call.key.tenant_id),
-    )
+    new = NewApiKey(id="", secret_hash=b"", name=body.name, role=body.role, tenant_id=call.key.tenant_id)
+    try:
+        check_no_wider(call.key, new)
+    except NotAllowed as error:
+        raise Refused(403, str(error), code="NotAllowed") from None
     made = await call.verbs.acreate_api_key(
         body.name,
         body.role,
