@@ -72,8 +72,10 @@ class Loop:
         self._stopped = True
         self._woken.set()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=timeout_s)
-            self._task.cancel()
+            try:
+                await asyncio.wait([self._task], timeout=timeout_s)
+            finally:
+                self._task.cancel()
 
     async def _run(self) -> None:
         failures = 0

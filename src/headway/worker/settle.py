@@ -122,14 +122,9 @@ class Settler:
         self._summary.count("lost", dropped)
         return dropped
 
-    async def drain(self, timeout_s: float) -> bool:
-        """Wait until all is written; False if the time ran out before."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._empty.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def drain(self) -> None:
+        """Wait until all is written."""
+        await self._empty.wait()
 
     async def warm_up(self) -> None:
         """Settle nothing, once, so that the first batch finds an open connection."""

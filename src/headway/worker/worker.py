@@ -46,11 +46,12 @@ from headway.worker.watchdog import Watchdog
 
 log = get_logger("headway.worker")
 
-FLUSH_S = 10.0
-"""How long a stopping worker tries, at most, to write its last outcomes and to sign off."""
-AT_ONCE_S = 2.0
-"""The same when it was told to end at once, or its grace period is shorter."""
-_SIGN_OFF_S = 0.5
+LAST_WRITES_S = 2.0
+"""How long a worker whose jobs used up the grace period, or that was told to end at once, tries to write its last
+outcomes and to sign off."""
+_SIGN_OFF_S = 0.5  # of that, kept for signing off
+_ANSWER_S = 10.0
+"""How long a stopping worker waits, at most, for one answer of the database that it could do without."""
 
 
 class Worker:
@@ -102,6 +103,7 @@ class Worker:
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._at_once = asyncio.Event()
+        self._stopped_at = 0.0
         self._is_idle = False
         self._listener: HintListener | None = None
         self.summary = Summary()
@@ -143,6 +145,8 @@ class Worker:
     def _stop(self) -> None:
         if self._stopping.is_set():
             self._at_once.set()
+        else:
+            self._stopped_at = time.monotonic()
         self._stopping.set()
 
     async def _work(self, until_idle: bool) -> None:
@@ -180,7 +184,7 @@ class Worker:
             stopping.cancel()
             if not ready.done():
                 ready.cancel()
-                await asyncio.wait((ready,), timeout=AT_ONCE_S)
+                await asyncio.wait((ready,), timeout=LAST_WRITES_S)
         if ready.done() and not ready.cancelled():
             ready.result()
             return True
@@ -267,7 +271,8 @@ class Worker:
 
     def _end_idle(self) -> None:
         self._is_idle = True
-        self._stopping.set()
+        if not self._stopping.is_set():
+            self._stop()
 
     async def _tidy_up(self) -> None:
         """What a worker that ends because it is idle still does for the fleet."""
@@ -356,31 +361,51 @@ class Worker:
         self._emitted.remove(self._on_emitted)
         self._runner.close()
         # side by side: a database that hangs takes no time from the jobs, nor the jobs from it
-        await asyncio.gather(
-            self._fetcher.close(self._flush_s()), _stop_all(*self._fleet_loops(), timeout_s=1.0), self._let_finish()
-        )
-        interrupted = self._runner.interrupt()
-        if interrupted:
-            await asyncio.wait(interrupted, timeout=0.1 if self._at_once.is_set() else self._runner.patience_s())
-        left = self._runner.abandon()
-        limit_s = self._flush_s()
-        until = time.monotonic() + limit_s
-        if not await self._settler.drain(limit_s):
+        claiming = asyncio.create_task(self._stop_claiming())
+        left = await self._end_jobs()
+        end_at = self._end_at()
+        await self._wait_until(end_at - _SIGN_OFF_S, claiming, asyncio.create_task(self._settler.drain()))
+        if self._settler.backlog:
             log.error(
                 "the last outcomes could not be written: their jobs will be reaped and run again",
                 jobs=self._settler.backlog,
             )
-        await _stop_all(self._settler.loop, self._lease.loop, self._reporter.loop, timeout_s=1.0)
-        await self._sign_off(max(until - time.monotonic(), _SIGN_OFF_S), left)
+        loops = (self._settler.loop, self._lease.loop, self._reporter.loop)
+        await _stop_all(*loops, timeout_s=min(1.0, _left_s(end_at)))
+        await self._sign_off(min(max(_left_s(end_at), _SIGN_OFF_S), _ANSWER_S), left)
         self._watchdog.stop()
         self._runner.threads.close()
         self._tell("worker.stopped")
-        await self._hooks.finish(limit_s)
+        await self._hooks.finish(max(_left_s(end_at), LAST_WRITES_S))
         log.info("worker stopped", worker_id=self.worker_id, did=str(self.summary))
 
-    def _flush_s(self) -> float:
-        """How long it waits for the database at the end."""
-        return AT_ONCE_S if self._at_once.is_set() else min(FLUSH_S, max(AT_ONCE_S, self._settings.grace_ms / 1_000))
+    async def _stop_claiming(self) -> None:
+        """Give back what a claim on its way brings. One that takes too long is canceled; signing off gives back what it
+        brought all the same."""
+        await asyncio.gather(self._fetcher.close(_ANSWER_S), _stop_all(*self._fleet_loops(), timeout_s=1.0))
+
+    async def _end_jobs(self) -> list[Execution]:
+        """Let the jobs finish, interrupt and give back the rest; gives those that still run in threads."""
+        await self._let_finish()
+        interrupted = self._runner.interrupt()
+        if interrupted:
+            await asyncio.wait(interrupted, timeout=0.1 if self._at_once.is_set() else self._runner.patience_s())
+        return self._runner.abandon()
+
+    def _end_at(self) -> float:
+        """When this worker ends, whether or not the database answers: at the end of its grace period; if its jobs used
+        that up, a moment after them."""
+        soonest = time.monotonic() + LAST_WRITES_S
+        return soonest if self._at_once.is_set() else max(soonest, self._stopped_at + self._settings.grace_ms / 1_000)
+
+    async def _wait_until(self, end_at: float, *tasks: asyncio.Task[None]) -> None:
+        """Wait for these; cancel what is left then, or soon after the worker was told to end at once."""
+        all_done = asyncio.create_task(asyncio.wait(tasks))
+        over = asyncio.create_task(self._at_once.wait())
+        await asyncio.wait((all_done, over), timeout=_left_s(end_at), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((all_done,), timeout=min(LAST_WRITES_S, _left_s(end_at)))
+        for task in (all_done, over, *tasks):
+            task.cancel()
 
     async def _let_finish(self) -> None:
         """Wait for the running jobs: for the grace period, or until told to end at once."""
@@ -432,6 +457,10 @@ def _names(runs: Sequence[Execution]) -> str:
     """How many of which kinds, for the log."""
     counts = Counter(run.claim.kind for run in runs)
     return ", ".join(kind if count == 1 else f"{count} × {kind}" for kind, count in counts.most_common(10))
+
+
+def _left_s(until: float) -> float:
+    return max(until - time.monotonic(), 0.0)
 
 
 async def _stop_all(*loops: Loop, timeout_s: float) -> None:
