@@ -60,6 +60,15 @@ class Duplicate(HeadwayError):
         self.job_id = job_id
 
 
+class Replayed(HeadwayError):
+    """This request was done before, under the same key; `created` is what it made or met then: each id, and whether it
+    was new."""
+
+    def __init__(self, created: list[tuple[str, bool]]) -> None:
+        super().__init__("this request was done before")
+        self.created = created
+
+
 class QueueFull(HeadwayError):
     """The tenant already has as many waiting jobs as it may have; nothing was enqueued."""
 

@@ -23,6 +23,7 @@ from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
+from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
@@ -93,17 +94,20 @@ class Api:
                 key = await self.keys.check(request.headers.get("authorization"))
                 key_id = key.id
                 check_role(key, route.roles)
+                verbs = await verbs_for(self._app, key, request.headers.get("headway-tenant"))
+                body = await read_body(request, route.limit)
                 call = Call(
                     app=self._app,
-                    verbs=await verbs_for(self._app, key, request.headers.get("headway-tenant")),
+                    verbs=verbs,
                     key=key,
                     params=request.path_params,
                     query=None
                     if route.query is None
                     else decode_query(request.query_params.multi_items(), route.query),
-                    body=await _body(request, route),
+                    body=_body(body, request, route),
                     headers=request.headers,
                     request_id=request_id,
+                    request=request_with_key(request, body, verbs, key) if route.creates else None,
                 )
                 answer = await _within(route, call)
                 response = _response(answer)
@@ -153,8 +157,7 @@ class Api:
         return _response(document(chapters.ROUTES))
 
 
-async def _body(request: Request, route: Route) -> Any:
-    body = await read_body(request, route.limit)
+def _body(body: bytes, request: Request, route: Route) -> Any:
     if route.body is not None:
         return decode_body(body, request.headers.get("content-type"), route.body)
     if body.strip() not in (b"", b"{}"):

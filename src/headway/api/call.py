@@ -12,6 +12,7 @@ from headway.app.verbs import Verbs
 from headway.errors import NotAllowed
 from headway.model.access import ApiKey
 from headway.model.definition import Definition
+from headway.model.request import Request
 from headway.model.restricted import restricted
 
 B = TypeVar("B")
@@ -30,6 +31,7 @@ class Call(Generic[B, Q]):
     body: B
     headers: Mapping[str, str]
     request_id: str
+    request: Request | None = None  # its Idempotency-Key, where it has one
 
     @property
     def actor(self) -> str:

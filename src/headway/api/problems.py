@@ -80,6 +80,7 @@ class Refused(Exception):
         faults: Sequence[Fault] = (),
         fix: str = "",
         headers: Mapping[str, str] | None = None,
+        job_id: str = "",
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -88,6 +89,7 @@ class Refused(Exception):
         self.faults = list(faults)
         self.fix = fix
         self.headers = dict(headers or {})
+        self.job_id = job_id
 
 
 _CODES = {
@@ -116,6 +118,7 @@ def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, st
             "code": error.code,
             "errors": error.faults,
             "fix": error.fix,
+            "job_id": error.job_id,
         }
     elif isinstance(error, errors.HeadwayError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

@@ -42,6 +42,7 @@ class Route:
     problems: tuple[int, ...] = ()
     limit: int = 2 * 2**20  # of the body, in bytes
     waits: bool = False  # may take longer than a read
+    creates: bool = False  # honours Idempotency-Key
     summary: str = ""
     name: str = field(default="")
 

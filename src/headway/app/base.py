@@ -16,12 +16,14 @@ from headway.define.registry import Registry
 from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Job
+from headway.model.request import Request
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
 from headway.worker.wake import Wake
 
 _LONGEST_PAGE = 10_000
 
+L = TypeVar("L", bound=list[Any])
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -50,9 +52,18 @@ class VerbBase(TenantLookup):
     _visible_tenant: str | None
     _is_for_one_tenant: bool
 
+    @property
+    def tenant_id(self) -> str | None:
+        """The id of the only tenant that these verbs show; None: they show all."""
+        return self._visible_tenant
+
     def _run(self, op: Op[T], conn: Any = None) -> T:
         """Run an op; with `conn`, in that connection's transaction."""
         return self._store.run(op) if conn is None else self._store.run_in(conn, op)
+
+    def _once(self, request: Request | None, op: Op[L]) -> Op[L]:
+        """The op, done once for a request that has a key."""
+        return op if request is None else self._store.ops.once(request, op)
 
     def _read(self, op: Op[T], conn: Any = None) -> T:
         """Run an op whose answer people read: secrets in it are masked."""

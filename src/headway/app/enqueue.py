@@ -18,6 +18,7 @@ from headway.errors import InvalidJob, NotAllowed, UnknownKind
 from headway.model import codec
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
+from headway.model.request import Request
 from headway.store.ops import Op
 
 
@@ -39,23 +40,28 @@ class EnqueueVerbs(VerbBase):
             self.learn(options.get("conn"))
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
-    def enqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+    def enqueue_many(
+        self, jobs: Iterable[NewJob], *, conn: Any = None, request: Request | None = None
+    ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
-        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
+        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
+        before raises `Replayed`.
         """
         self.learn(conn)
-        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn)
+        return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     # the path of every enqueue
 
-    def _store_jobs(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+    def _store_jobs(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+    ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = self._identified(batch, group, conn)
-        op = self._enqueue(batch, group)
+        op = self._once(request, self._enqueue(batch, group))
         done = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         self._poke(batch, conn)
         return done

@@ -16,6 +16,7 @@ from headway.errors import InvalidJob, NotAllowed, NotFound
 from headway.model.codec import check_batch, check_text, encode
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, given_id, new_id
+from headway.model.request import Request
 from headway.store.ops import Op, Steps
 from headway.worker.wake import EVENTS
 
@@ -43,12 +44,13 @@ class EventVerbs(VerbBase):
         event = self.build_event(name, payload, tenant=tenant, correlation_id=correlation_id, created_by=created_by)
         return self.emit_many([event], conn=conn)[0]
 
-    def emit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids."""
+    def emit_many(self, events: Iterable[NewEvent], *, conn: Any = None, request: Request | None = None) -> list[str]:
+        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids. A `request` that was
+        done before raises `Replayed`."""
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, self._look_up(refs, create=True, conn=conn))
-        op = self._emitting(batch)
+        op = self._once(request, self._emitting(batch))
         ids = self._run(op) if conn is None else self._store.run_in(conn, op)
         if conn is None:
             self._emitted.poke(EVENTS)

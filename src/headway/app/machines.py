@@ -17,6 +17,7 @@ from headway.model.codec import check_batch, encode
 from headway.model.ids import as_id, new_id
 from headway.model.job import Enqueued, Job, NewJob
 from headway.model.machine import Child, StepExecution, forked, history
+from headway.model.request import Request
 from headway.model.signal import NewSignal, Sent, Signal
 from headway.store.ops import Op, Steps
 
@@ -48,12 +49,15 @@ class MachineVerbs(VerbBase):
         """
         return self.signal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
 
-    def signal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
-        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
+    def signal_many(
+        self, signals: Iterable[NewSignal], *, conn: Any = None, request: Request | None = None
+    ) -> list[Sent]:
+        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none. A
+        `request` that was done before raises `Replayed`."""
         signals = list(signals)
         if refs := {each.tenant for each in signals if each.tenant is not None and not self._tenants.get(each.tenant)}:
             self._look_up(refs, create=False)
-        op = self._signaling(signals)
+        op = self._once(request, self._signaling(signals))
         sent = self._run(op) if conn is None else self._store.run_in(conn, op)
         self._wake_for(sent, conn)
         return sent

@@ -15,6 +15,7 @@ from headway.define import BatchKind, Cancel, Context, Retry, Snooze
 from headway.errors import HeadwayError
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, Job, NewJob
+from headway.model.request import Request
 from headway.model.signal import NewSignal, Sent
 from headway.store.ops import Op
 from headway.testing.drained import adrain, drain
@@ -76,14 +77,18 @@ class _Inline:
         """Replace the methods that every enqueue goes through, sync and async, on this object only."""
         put, aput = verbs._store_jobs, verbs._astore_jobs
 
-        def run_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
-            done = put(batch, group, conn)
+        def run_all(
+            batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+        ) -> list[Enqueued]:
+            done = put(batch, group, conn, request)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 _beside(lambda: self._answer(self._run(new)))
             return done
 
-        async def arun_all(batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
-            done = await aput(batch, group, conn)
+        async def arun_all(
+            batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+        ) -> list[Enqueued]:
+            done = await aput(batch, group, conn, request)
             if new := self._to_run([(each.id, each.created) for each in done], conn):
                 self._answer(await self._arun(new))
             return done
@@ -138,14 +143,16 @@ class _Inline:
     def _take_signals_over(self, verbs: Verbs) -> None:
         send, asend = verbs.signal_many, verbs.asignal_many
 
-        def send_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
-            done = send(signals, conn=conn)
+        def send_all(signals: Iterable[NewSignal], *, conn: Any = None, request: Request | None = None) -> list[Sent]:
+            done = send(signals, conn=conn, request=request)
             if woken := self._to_run([(each.job_id, each.created) for each in done], conn, enqueued=False):
                 _beside(lambda: self._answer(self._run(woken)))
             return done
 
-        async def asend_all(signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
-            done = await asend(signals, conn=conn)
+        async def asend_all(
+            signals: Iterable[NewSignal], *, conn: Any = None, request: Request | None = None
+        ) -> list[Sent]:
+            done = await asend(signals, conn=conn, request=request)
             if woken := self._to_run([(each.job_id, each.created) for each in done], conn, enqueued=False):
                 self._answer(await self._arun(woken))
             return done

@@ -167,7 +167,8 @@ class Maintenance:
 
     async def _prune(self) -> None:
         """Delete in small batches with pauses, so that no job waits for it."""
-        for op in prunes(self._ops, self._settings.retention_ms).values():
+        known = self._ops.prune_requests(limit=BATCH)
+        for op in (*prunes(self._ops, self._settings.retention_ms).values(), known):
             pruned = BATCH
             while pruned >= BATCH:
                 pruned = await self._database.run(op)

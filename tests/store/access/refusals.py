@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headway.model.access import NewApiKey
+from headway.model.request import Request
 from tests.store.refusal_cases import ACME
 
 
@@ -36,3 +37,9 @@ def an_admin_without_a_tenant(db: Any) -> None:
 
 def an_admin_for_some_queues(db: Any) -> None:
     _create(db, tenant_id=ACME, queues=("mail",))
+
+
+def an_idempotency_key_with_another_body(db: Any) -> None:
+    for body in (b"0", b"1"):
+        asked = Request(tenant_id=ACME, key_id="a", route="POST /jobs", key="k1", body_hash=body * 32)
+        db.run(db.ops.once(asked, db.ops.enqueue([])))

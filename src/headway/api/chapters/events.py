@@ -9,8 +9,10 @@ import msgspec
 from headway.api.call import Answer, Call
 from headway.api.cursors import make_cursor, read_cursor
 from headway.api.problems import Refused
+from headway.api.replays import REPLAYED
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
 from headway.api.views import EventView, Listed
+from headway.errors import Replayed
 from headway.model.event import Event
 
 routes = Routes("events")
@@ -36,10 +38,11 @@ class EmittedMany(msgspec.Struct):
     ids: list[str]
 
 
-@routes.post("/events", roles=PRODUCERS, body=EventIn, answers={201: Emitted}, problems=(422, 429))
+@routes.post("/events", roles=PRODUCERS, body=EventIn, answers={201: Emitted}, problems=(409, 422, 429), creates=True)
 async def emit(call: Call[EventIn, None]) -> Answer:
     """Store an event; triggers make jobs of it."""
-    return Answer(201, Emitted((await _emit(call, [call.body]))[0]))
+    (event_id,), headers = await _emit(call, [call.body])
+    return Answer(201, Emitted(event_id), headers)
 
 
 @routes.post(
@@ -47,22 +50,27 @@ async def emit(call: Call[EventIn, None]) -> Answer:
     roles=PRODUCERS,
     body=EventsIn,
     answers={201: EmittedMany},
-    problems=(422, 429),
+    problems=(409, 422, 429),
     limit=16 * 2**20,
+    creates=True,
 )
 async def emit_many(call: Call[EventsIn, None]) -> Answer:
     """Store up to 1,000 events in one transaction: all of them, or none."""
     if not 1 <= len(call.body.events) <= _LONGEST_BATCH:
         raise Refused(422, f"a batch has 1 to {_LONGEST_BATCH:,} events, not {len(call.body.events):,}")
-    return Answer(201, EmittedMany(await _emit(call, call.body.events)))
+    ids, headers = await _emit(call, call.body.events)
+    return Answer(201, EmittedMany(ids), headers)
 
 
-async def _emit(call: Call[Any, None], events: list[EventIn]) -> list[str]:
+async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str], dict[str, str]]:
+    """The ids, and the headers of a repeated request."""
     verbs = call.verbs
     built = [verbs.build_event(each.name, each.payload, correlation_id=each.correlation_id) for each in events]
     built = [msgspec.structs.replace(each, created_by=call.actor) for each in built]
-    await verbs.aemit_many(built)
-    return [each.id for each in built]
+    try:
+        return await verbs.aemit_many(built, request=call.request), {}
+    except Replayed as again:
+        return [event_id for event_id, _ in again.created], REPLAYED
 
 
 class EventQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -10,8 +10,10 @@ import msgspec
 from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import visible_job
 from headway.api.problems import Refused
+from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.views import JobView, Listed, job_view
+from headway.errors import Replayed
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
 from headway.model.status import Status
@@ -108,13 +110,20 @@ class SignalMade(msgspec.Struct):
     body=SignalIn,
     answers={201: SignalMade, 200: SignalMade},
     problems=(404, 409, 422),
+    creates=True,
 )
 async def signal_job(call: Call[SignalIn, None]) -> Answer:
     """Send a signal to a machine."""
     job = await visible_job(call)
     body = call.body
-    sent = await call.verbs.asignal(job.id, body.name, body.payload, dedup_key=body.dedup_key)
-    return Answer(201 if sent.created else 200, SignalMade(sent.id, sent.created))
+    signal = call.verbs.build_signal(job.id, body.name, body.payload, dedup_key=body.dedup_key)
+    headers: dict[str, str] = {}
+    try:
+        (sent,) = await call.verbs.asignal_many([signal], request=call.request)
+        made = SignalMade(sent.id, sent.created)
+    except Replayed as again:
+        made, headers = SignalMade(*again.created[0]), REPLAYED
+    return Answer(201 if made.created else 200, made, headers)
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):

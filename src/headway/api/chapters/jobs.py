@@ -10,10 +10,11 @@ import msgspec
 from headway.api.call import Answer, Call
 from headway.api.cursors import make_cursor, read_cursor
 from headway.api.problems import Refused
+from headway.api.replays import REPLAYED
 from headway.api.routes import PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.views import AttemptView, JobView, Listed, attempt_view, job_view
-from headway.errors import NotFound
-from headway.model.job import Enqueued, Job, OnConflict, Source
+from headway.errors import NotFound, Replayed
+from headway.model.job import Job, NewJob, OnConflict, Source
 from headway.model.status import FINISHED, Status
 
 routes = Routes("jobs")
@@ -72,11 +73,18 @@ class BatchMade(msgspec.Struct):
     jobs: list[JobMade]
 
 
-@routes.post("/jobs", roles=PRODUCERS, body=JobIn, answers={201: JobMade, 200: JobMade}, problems=(404, 409, 422, 429))
+@routes.post(
+    "/jobs",
+    roles=PRODUCERS,
+    body=JobIn,
+    answers={201: JobMade, 200: JobMade},
+    problems=(404, 409, 422, 429),
+    creates=True,
+)
 async def create_job(call: Call[JobIn, None]) -> Answer:
     """Enqueue a job."""
-    (made,) = await _enqueue(call, [call.body])
-    return Answer(201 if made.created else 200, made)
+    (made,), headers = await _enqueue(call, [call.body])
+    return Answer(201 if made.created else 200, made, headers)
 
 
 @routes.post(
@@ -86,43 +94,55 @@ async def create_job(call: Call[JobIn, None]) -> Answer:
     answers={201: BatchMade},
     problems=(404, 409, 422, 429),
     limit=16 * 2**20,
+    creates=True,
 )
 async def create_jobs(call: Call[BatchIn, None]) -> Answer:
     """Enqueue up to 1,000 jobs in one transaction: all of them, or none."""
     if not 1 <= len(call.body.jobs) <= _LONGEST_BATCH:
         raise Refused(422, f"a batch has 1 to {_LONGEST_BATCH:,} jobs, not {len(call.body.jobs):,}")
-    return Answer(201, BatchMade(await _enqueue(call, call.body.jobs)))
+    made, headers = await _enqueue(call, call.body.jobs)
+    return Answer(201, BatchMade(made), headers)
 
 
-async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> list[JobMade]:
+async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMade], dict[str, str]]:
+    """The jobs, and the headers of a repeated request."""
     verbs = call.verbs
     await verbs.alearn(None)
-    built = []
-    for job in jobs:
-        kind, options = _options(job)
-        definition = verbs._definitions.get(kind)
-        if definition is None or not definition.active:
-            raise Refused(
-                422,
-                f"kind {kind!r} has no {'active ' if definition else ''}definition",
-                code="UnknownKind",
-                fix="start a worker that has it, which declares it; or create the definition",
-            )
-        new = verbs._definitions.build(
-            kind, job.payload, {**options, "created_by": call.actor}, now=verbs.clock.now(), limit=verbs.payload_limit
+    built = [_built(call, job) for job in jobs]
+    try:
+        done = [(each.id, each.created) for each in await verbs.aenqueue_many(built, request=call.request)]
+    except Replayed as again:
+        return await _stored(call, again.created), REPLAYED
+    return await _stored(call, done), {}
+
+
+def _built(call: Call[Any, None], job: JobIn) -> NewJob:
+    verbs = call.verbs
+    kind, options = _options(job)
+    definition = verbs._definitions.get(kind)
+    if definition is None or not definition.active:
+        raise Refused(
+            422,
+            f"kind {kind!r} has no {'active ' if definition else ''}definition",
+            code="UnknownKind",
+            fix="start a worker that has it, which declares it; or create the definition",
         )
-        call.check_touch(queue=new.queue, kind=new.kind)
-        asked = {field: getattr(new, field) for option, field in _BOUNDED.items() if option in options}
-        call.check_bounds(kind, definition, asked)
-        built.append(new)
-    done = await verbs.aenqueue_many(built)
-    found = {job.id: job for job in await _stored(call, done)}
-    return [_made(found[each.id], each) for each in done]
+    new = verbs._definitions.build(
+        kind, job.payload, {**options, "created_by": call.actor}, now=verbs.clock.now(), limit=verbs.payload_limit
+    )
+    call.check_touch(queue=new.queue, kind=new.kind)
+    asked = {field: getattr(new, field) for option, field in _BOUNDED.items() if option in options}
+    call.check_bounds(kind, definition, asked)
+    return new
 
 
-async def _stored(call: Call[Any, None], done: list[Enqueued]) -> list[Job]:
-    ids = [each.id for each in done]
-    return await call.app.store.arun(call.app.store.ops.get(ids, tenant_id=None))
+async def _stored(call: Call[Any, None], enqueued: list[tuple[str, bool]]) -> list[JobMade]:
+    ids = [job_id for job_id, _ in enqueued]
+    found = {job.id: job for job in await call.app.store.arun(call.app.store.ops.get(ids, tenant_id=None))}
+    gone = next((job_id for job_id in ids if job_id not in found), "")
+    if gone:
+        raise Refused(409, f"job {gone}, which this request enqueued, was deleted meanwhile", job_id=gone)
+    return [_made(found[job_id], created) for job_id, created in enqueued]
 
 
 def _options(job: JobIn) -> tuple[str, dict[str, Any]]:
@@ -142,7 +162,7 @@ def _options(job: JobIn) -> tuple[str, dict[str, Any]]:
     return kind, given
 
 
-def _made(job: Job, done: Enqueued) -> JobMade:
+def _made(job: Job, created: bool) -> JobMade:
     return JobMade(
         id=job.id,
         tenant_id=job.tenant_id,
@@ -152,7 +172,7 @@ def _made(job: Job, done: Enqueued) -> JobMade:
         queue=job.queue,
         queued_at=job.queued_at,
         scheduled_for=job.scheduled_for,
-        created=done.created,
+        created=created,
     )
 
 

@@ -10,6 +10,7 @@ from headway.app.enqueue import EnqueueVerbs, with_tenant_ids
 from headway.define.option_types import UsingOptions
 from headway.model.group import NewGroup
 from headway.model.job import Enqueued, NewJob
+from headway.model.request import Request
 
 
 class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
@@ -30,21 +31,26 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
             await self.alearn(options.get("conn"))
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
-    async def aenqueue_many(self, jobs: Iterable[NewJob], *, conn: Any = None) -> list[Enqueued]:
+    async def aenqueue_many(
+        self, jobs: Iterable[NewJob], *, conn: Any = None, request: Request | None = None
+    ) -> list[Enqueued]:
         """Enqueue jobs that `kind.build(…)` made: one batch, one transaction, all or none, in this order.
 
-        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`).
+        They may wait for each other (`using(after=…)`), but not in a circle (`InvalidJob`). A `request` that was done
+        before raises `Replayed`.
         """
         await self.alearn(conn)
-        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn)
+        return await self._astore_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request)
 
     async def aenqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
 
-    async def _astore_jobs(self, batch: list[NewJob], group: NewGroup | None, conn: Any) -> list[Enqueued]:
+    async def _astore_jobs(
+        self, batch: list[NewJob], group: NewGroup | None, conn: Any, request: Request | None = None
+    ) -> list[Enqueued]:
         """Every enqueue goes through here, or through its async twin."""
         batch, group = await self._aidentified(batch, group, conn)
-        op = self._enqueue(batch, group)
+        op = self._once(request, self._enqueue(batch, group))
         done = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._poke(batch, conn)
         return done

@@ -10,6 +10,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.events import EventVerbs, with_tenant_ids
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id
+from headway.model.request import Request
 from headway.worker.wake import EVENTS
 
 
@@ -34,12 +35,15 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         event = self.build_event(name, payload, tenant=tenant, correlation_id=correlation_id, created_by=created_by)
         return (await self.aemit_many([event], conn=conn))[0]
 
-    async def aemit_many(self, events: Iterable[NewEvent], *, conn: Any = None) -> list[str]:
-        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids."""
+    async def aemit_many(
+        self, events: Iterable[NewEvent], *, conn: Any = None, request: Request | None = None
+    ) -> list[str]:
+        """Publish what `app.build_event(…)` made: one transaction, all or none. Returns the ids. A `request` that was
+        done before raises `Replayed`."""
         batch = [self._my_event(event) for event in events]
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
-        op = self._emitting(batch)
+        op = self._once(request, self._emitting(batch))
         ids = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
         if conn is None:
             self._emitted.poke(EVENTS)

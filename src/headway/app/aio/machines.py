@@ -10,6 +10,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.machines import MachineVerbs
 from headway.model.job import Enqueued
 from headway.model.machine import Child, StepExecution
+from headway.model.request import Request
 from headway.model.signal import NewSignal, Sent, Signal
 
 
@@ -28,15 +29,18 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self.asignal_new(self.build_signal(job_id, name, payload, dedup_key=dedup_key), conn)
 
-    async def asignal_many(self, signals: Iterable[NewSignal], *, conn: Any = None) -> list[Sent]:
-        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none."""
+    async def asignal_many(
+        self, signals: Iterable[NewSignal], *, conn: Any = None, request: Request | None = None
+    ) -> list[Sent]:
+        """Send what `app.build_signal(…)` and `Checkout.build_signal(…)` made: one transaction, all or none. A
+        `request` that was done before raises `Replayed`."""
         await self._aensure_known(self._own_tenant)
         signals = list(signals)
         if refs := {
             each.tenant for each in signals if each.tenant is not None and (not self._tenants.get(each.tenant))
         }:
             await self._alook_up(refs, create=False)
-        op = self._signaling(signals)
+        op = self._once(request, self._signaling(signals))
         sent = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
         self._wake_for(sent, conn)
         return sent

@@ -1,13 +1,16 @@
-"""Who may use the HTTP API: its keys."""
+"""Who may use the HTTP API: its keys; and what was asked through it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from headway.model.access import ApiKey, NewApiKey, StoredKey
+from headway.model.request import Request
 from headway.store.ops.recipe import Op
+
+T = TypeVar("T", bound=list[Any])
 
 
 class Access(Protocol):
@@ -29,4 +32,14 @@ class Access(Protocol):
 
     def touch_keys(self, used: Mapping[str, datetime]) -> Op[None]:
         """Note when keys were last used; an earlier time changes nothing."""
+        ...
+
+    def once(self, request: Request, effect: Op[T]) -> Op[T]:
+        """Run `effect` (enqueue, emit or signal) and keep what it created under the request's key, in one transaction.
+        Raises `Replayed` if this request was done within the last 24 hours, `Duplicate` if another one had its key. A
+        second request with the same key waits for the first one to end."""
+        ...
+
+    def prune_requests(self, *, limit: int) -> Op[int]:
+        """Forget up to `limit` requests that are older than 24 hours; gives how many."""
         ...

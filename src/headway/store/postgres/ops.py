@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.store.actors import checks_actors
 from headway.store.postgres.access.keys import KeyVerbs
+from headway.store.postgres.access.requests import RequestVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
@@ -81,5 +82,6 @@ class PostgresOps(
     QueueVerbs,
     TenantVerbs,
     KeyVerbs,
+    RequestVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""

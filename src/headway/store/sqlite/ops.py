@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.store.actors import checks_actors
 from headway.store.sqlite.access.keys import KeyVerbs
+from headway.store.sqlite.access.requests import RequestVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
@@ -77,5 +78,6 @@ class SqliteOps(
     QueueVerbs,
     TenantVerbs,
     KeyVerbs,
+    RequestVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

@@ -64,6 +64,7 @@ begin
       headway.heartbeat,
       headway.set_worker,
       headway.queue_names,
+      headway.prune_requests,
       headway.retire,
       headway.unregister
       to %I', v_worker);
@@ -126,6 +127,8 @@ begin
       headway.delete_trigger,
       headway.queue_settings,
       headway.listening,
+      headway.begin_request,
+      headway.finish_request,
       headway.tenants_named
       to %I, %I', v_app, v_worker);
 end

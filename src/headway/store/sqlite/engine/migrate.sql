@@ -3,7 +3,7 @@
 -- part: tables
 'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'job_tags', 'attempts', 'workers',
 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals', 'definitions',
-'templates', 'triggers', 'fires', 'events', 'api_keys'
+'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'job_lists'
 
 -- name: table
 create table if not exists schema_version (

@@ -63,6 +63,29 @@ create table headway.api_keys (
   revoked_by text
 );
 
+-- requests that created something, by the key that their sender chose
+create table headway.requests (
+  tenant_id uuid not null,
+  key_id text collate "C" not null, -- of the sender's API key
+  route text collate "C" not null,
+  key text collate "C" not null,
+  body_hash bytea not null check (length(body_hash) = 32), -- SHA-256
+  answer text, -- the ids of what it made or met
+  created_at timestamptz not null,
+  primary key (tenant_id, key_id, route, key)
+);
+create index requests_created on headway.requests (created_at);
+
+-- jobs that a dry run of a bulk action found, for the calls that act on them
+create table headway.job_lists (
+  token uuid primary key,
+  key_id text collate "C" not null, -- of the API key that may act on them
+  action json not null, -- what is to be done, and the filter
+  ids uuid[] not null,
+  position integer not null default 0, -- how many have been acted on
+  created_at timestamptz not null
+);
+
 create function headway.keep_slugs() returns trigger
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -672,6 +695,8 @@ $$;
 alter table headway.tenants enable row level security;
 -- no policy: only the owner's functions read keys
 alter table headway.api_keys enable row level security;
+alter table headway.requests enable row level security;
+alter table headway.job_lists enable row level security;
 alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;

@@ -1,5 +1,9 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
+drop table job_lists;
+
+drop table requests;
+
 drop table api_keys;
 
 drop table events;

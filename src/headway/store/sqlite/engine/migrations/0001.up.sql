@@ -766,3 +766,27 @@ create table api_keys (
   revoked_at integer,
   revoked_by text
 ) strict, without rowid;
+
+-- requests that created something, by the key that their sender chose
+create table requests (
+  tenant_id text not null,
+  key_id text not null, -- of the sender's API key
+  route text not null,
+  key text not null,
+  body_hash blob not null check (length(body_hash) = 32), -- SHA-256
+  answer text, -- the ids of what it made or met
+  created_at integer not null,
+  primary key (tenant_id, key_id, route, key)
+) strict, without rowid;
+
+create index requests_created on requests (created_at);
+
+-- jobs that a dry run of a bulk action found, for the calls that act on them
+create table job_lists (
+  token text not null primary key,
+  key_id text not null, -- of the API key that may act on them
+  action text not null, -- JSON: what is to be done, and the filter
+  ids text not null,
+  position integer not null default 0, -- how many have been acted on
+  created_at integer not null
+) strict, without rowid;

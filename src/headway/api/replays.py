@@ -1,0 +1,38 @@
+"""Idempotency-Key: a request that creates something, sent again, gets the same answer and creates nothing."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from starlette.requests import Request as HttpRequest
+
+from headway.api.problems import Fault, Refused
+from headway.app.verbs import Verbs
+from headway.model.access import ApiKey
+from headway.model.ids import DEFAULT_TENANT_ID
+from headway.model.request import Request
+
+REPLAYED = {"Idempotent-Replayed": "true"}
+_KEY = re.compile(r"[\x21-\x7e]{1,255}\Z")
+
+
+def request_with_key(request: HttpRequest, body: bytes, verbs: Verbs, key: ApiKey) -> Request | None:
+    """The request as it is known by its Idempotency-Key; None where it has none. Raises `Refused`."""
+    given = request.headers.getlist("idempotency-key")
+    if not given:
+        return None
+    if len(given) > 1 or not _KEY.match(given[0]):
+        raise Refused(
+            400,
+            "Idempotency-Key is one text of 1 to 255 printable ASCII characters without spaces",
+            faults=[Fault("not valid", "Idempotency-Key")],
+            fix="send a new UUID with each new request, and the same one again when you repeat it",
+        )
+    return Request(
+        tenant_id=verbs.tenant_id or DEFAULT_TENANT_ID,
+        key_id=key.id,
+        route=f"{request.method} {request.url.path}",
+        key=given[0],
+        body_hash=sha256(body).digest(),
+    )

@@ -1,0 +1,66 @@
+"""Idempotency-Key: the same request, sent again, has the same answer and no effect."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2 as httpx
+
+from headway import Headway
+from headway.api import Api
+
+WELCOME = {"kind": "welcome", "payload": {"user_id": 7}}
+
+
+def test_a_repeated_request_has_the_same_answer(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["operator"])
+    machine = ask.post("/jobs", json=WELCOME | {"unique_key": "m"}).json()["id"]
+    for path, body in (
+        ("/jobs", WELCOME),
+        ("/jobs", WELCOME | {"unique_key": "m"}),  # it meets a job, and answers 200
+        ("/jobs/batch", {"jobs": [WELCOME, WELCOME | {"unique_key": "m"}]}),
+        ("/events", {"name": "sold"}),
+        ("/events/batch", {"events": [{"name": "sold"}, {"name": "sold"}]}),
+        (f"/jobs/{machine}/signal", {"name": "paid"}),
+    ):
+        key = {"Idempotency-Key": f"k-{len(str(body))}"}
+        first = ask.post(path, json=body, headers=key)
+        again = ask.post(path, json=body, headers=key)
+        assert (again.status_code, again.json()) == (first.status_code, first.json()), first.text
+        assert "idempotent-replayed" not in first.headers
+        assert again.headers["idempotent-replayed"] == "true"
+        other = ask.post(path, json=body | {"colour": 1}, headers=key)
+        assert other.status_code == 422  # its own faults come first
+        other = ask.post(path, content=httpx.Request("POST", "http://x", json=body).content + b" ", headers=key)
+        assert (other.status_code, other.json()["code"]) == (409, "Duplicate"), other.text
+        assert client(keys["admin"]).post(path, json=body, headers=key).status_code == first.status_code
+    assert app.counts() == {"queued": 5}
+    assert len(app.events()) == 6
+    assert len(app.signals(machine)) == 2
+
+
+def test_a_job_that_was_deleted_meanwhile_is_named(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask, key = client(keys["operator"]), {"Idempotency-Key": "k1"}
+    made = ask.post("/jobs", json=WELCOME, headers=key).json()["id"]
+    app.cancel(made)
+    app.delete(made)
+    said = ask.post("/jobs", json=WELCOME, headers=key)
+    assert (said.status_code, said.json()["job_id"]) == (409, made)
+    for bad in ("", "a b", "x" * 256):
+        assert ask.post("/jobs", json=WELCOME, headers={"Idempotency-Key": bad}).status_code == 400
+    assert app.counts() == {}
+
+
+def test_many_at_once_with_one_key_have_one_effect(app: Headway, api: Api, loop: Any, keys: dict[str, str]) -> None:
+    async def ask_all() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(app=api)
+        headers = {"Authorization": f"Bearer {keys['producer']}", "Idempotency-Key": "k1"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+            return await asyncio.gather(*(client.post("/api/v1/jobs", json=WELCOME) for _ in range(20)))
+
+    said = loop.run_until_complete(ask_all())
+    assert {each.status_code for each in said} == {201}
+    assert len({each.json()["id"] for each in said}) == 1
+    assert sum("idempotent-replayed" not in each.headers for each in said) == 1
+    assert app.counts() == {"queued": 1}
