@@ -15,6 +15,7 @@ from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Job, NewJob, Settlement
 from headway.model.limit import Limit, Usage
 from headway.model.listing import Cursor, Filter, Order
+from headway.model.reported import Completion, Ended, Failure
 from headway.model.reservation import Reservation
 from headway.model.train import Moved, Train
 from tests.store.machines.machine_calls import MachineCalls
@@ -214,6 +215,12 @@ class Db(MachineCalls, TriggerCalls):
 
     def settle_all(self, settlements: Sequence[Settlement], worker: str | None = None) -> list[tuple[str, int]]:
         return self.run(self.ops.settle(worker or self.home(), settlements)).lost
+
+    def complete(self, *completions: Completion, worker: str | None = None) -> Ended:
+        return self.run(self.ops.complete(worker or self.home(), completions))
+
+    def fail(self, *failures: Failure, worker: str | None = None) -> Ended:
+        return self.run(self.ops.fail(worker or self.home(), failures))
 
     def commit_outcome(self, settled: Settlement, conn: Any = None) -> None:
         """In a transaction of its own, or in that of `conn`."""

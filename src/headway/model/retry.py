@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,29 @@ from headway.model.status import AttemptStatus, Status
 
 Backoff = Callable[[int], float | timedelta]
 _STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
+
+
+class Budget(Protocol):
+    """An execution with the policy of its job's row: a `Claim`, or what a store reads of a running job."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def tries(self) -> int: ...
+    @property
+    def losses(self) -> int: ...
+    @property
+    def max_attempts(self) -> int: ...
+    @property
+    def backoff_base_ms(self) -> int: ...
+    @property
+    def backoff_cap_ms(self) -> int: ...
+    @property
+    def delivery(self) -> Delivery: ...
+    @property
+    def followed(self) -> bool: ...
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,21 +59,22 @@ def backoff_ms(failures: int, base_ms: int, cap_ms: int, jitter: float) -> int:
     return round(shortest + jitter * (longest - shortest))
 
 
-def succeeded(claim: Claim, result: str | None) -> Settlement:
+def succeeded(claim: Budget, result: str | None) -> Settlement:
     return Settlement(
         id=claim.id, fence=claim.fence, status="succeeded", to="succeeded", result=result, followed=claim.followed
     )
 
 
 def failed(
-    claim: Claim,
+    claim: Budget,
     error: str,
     *,
     status: AttemptStatus = "failed",
     delay: Duration | None = None,
     backoff: Backoff | None = None,
 ) -> Settlement:
-    """A failed execution: another try later, or the job's end when it has none left."""
+    """A failed execution: another try later, or the job's end when it has none left. `fail_many` of PostgreSQL has the
+    same rules."""
     tries = claim.tries + 1
     at_most_once = claim.delivery == "at_most_once"
     spent = tries + (claim.losses if at_most_once else 0)
@@ -72,7 +97,7 @@ def failed(
     )
 
 
-def dead(claim: Claim, error: str, *, status: AttemptStatus = "failed") -> Settlement:
+def dead(claim: Budget, error: str, *, status: AttemptStatus = "failed") -> Settlement:
     """The job's bad end, whatever tries it has left."""
     return Settlement(id=claim.id, fence=claim.fence, status=status, to="dead", charge=1, error=error)
 

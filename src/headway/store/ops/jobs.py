@@ -24,6 +24,7 @@ from headway.model.job import (
 )
 from headway.model.listing import Cursor, Filter, Order
 from headway.model.machine import Settled
+from headway.model.reported import Completion, Ended, Failure
 from headway.model.status import Status
 from headway.model.train import Moved
 from headway.store.ops.recipe import Op
@@ -93,6 +94,18 @@ class Jobs(Protocol):
     ) -> Op[SettledAndClaimed]:
         """Settle and then claim, in one transaction, all or none: for a train that is one commit per car instead of
         two. Claims nothing where somebody has locked what only the claim needs."""
+        ...
+
+    def complete(self, worker_id: str, completions: Sequence[Completion]) -> Op[Ended]:
+        """Settle executions of this worker as succeeded, in one transaction, for a worker in any language. What it does
+        not run under that fence (any more) is `lost`, and nothing of it is written; a repeat gives the same answer. Of
+        a machine nothing is written either: its step ends with an outcome, by `settle`."""
+        ...
+
+    def fail(self, worker_id: str, failures: Sequence[Failure]) -> Op[Ended]:
+        """Settle executions of this worker as failed, by the policy of each job's row: another try after its backoff or
+        `delay_ms`, dead when it has none left or `retry` is False, or failed with the job that retries it
+        (at_most_once). Answers as `complete` does."""
         ...
 
     def commit_outcome(self, settlement: Settlement) -> Op[None]:

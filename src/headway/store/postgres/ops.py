@@ -18,6 +18,7 @@ from headway.store.postgres.jobs.delete import DeleteVerbs
 from headway.store.postgres.jobs.enqueue import EnqueueVerbs
 from headway.store.postgres.jobs.find import FindVerbs
 from headway.store.postgres.jobs.move import MoveVerbs
+from headway.store.postgres.jobs.policy import PolicyVerbs
 from headway.store.postgres.jobs.promote import PromoteVerbs
 from headway.store.postgres.jobs.prune import PruneVerbs
 from headway.store.postgres.jobs.reads import ReadVerbs
@@ -49,6 +50,7 @@ class PostgresOps(
     EnqueueVerbs,
     ClaimVerbs,
     SettleVerbs,
+    PolicyVerbs,
     CommittedVerbs,
     ReapVerbs,
     CancelVerbs,

@@ -17,6 +17,7 @@ from headway.store.sqlite.jobs.delete import DeleteVerbs
 from headway.store.sqlite.jobs.enqueue import EnqueueVerbs
 from headway.store.sqlite.jobs.find import FindVerbs
 from headway.store.sqlite.jobs.move import MoveVerbs
+from headway.store.sqlite.jobs.policy import PolicyVerbs
 from headway.store.sqlite.jobs.promote import PromoteVerbs
 from headway.store.sqlite.jobs.prune import PruneVerbs
 from headway.store.sqlite.jobs.reads import ReadVerbs
@@ -45,6 +46,7 @@ from headway.store.sqlite.triggers.triggers import TriggerVerbs
 class SqliteOps(
     MigrateVerbs,
     EnqueueVerbs,
+    PolicyVerbs,
     CommittedVerbs,
     ReapVerbs,
     CancelVerbs,

@@ -33,15 +33,15 @@ $$;
 create function headway.register(
   p_id uuid,
   p_hostname text,
-  p_pid integer,
-  p_machine text,
-  p_process_started text,
-  p_version text,
-  p_queues jsonb,
-  p_kinds text[],
-  p_concurrency integer,
-  p_lease_ms bigint,
-  p_metadata jsonb,
+  p_pid integer default 0,
+  p_machine text default null,
+  p_process_started text default null,
+  p_version text default '',
+  p_queues jsonb default '{}',
+  p_kinds text[] default '{}',
+  p_concurrency integer default 1,
+  p_lease_ms bigint default 60000,
+  p_metadata jsonb default '{}',
   p_late_ms bigint default null
 ) returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[], wanted json)
 language plpgsql security definer
@@ -64,7 +64,7 @@ $$;
 -- Renew a worker's lease, if it still has one. A late heartbeat (the database, the machine or the worker stood still,
 -- or the clock was set) restarts steady_since. p_queues and p_concurrency are given where they have changed.
 create function headway.heartbeat(
-  p_worker uuid, p_running integer, p_busy text[], p_queues jsonb default null, p_concurrency integer default null
+  p_worker uuid, p_running integer default 0, p_busy text[] default '{}', p_queues jsonb default null, p_concurrency integer default null
 )
 returns table (alive boolean, fleet jsonb, canceling_ids uuid[], canceling_fences integer[], wanted json)
 language plpgsql security definer

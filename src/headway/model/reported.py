@@ -1,0 +1,36 @@
+"""Ends that a worker in any language reports: what it says, without a say in where the job goes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headway.model.status import Status
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """This execution succeeded."""
+
+    id: str
+    fence: int
+    result: str | None = None  # JSON text
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """This execution failed; the policy of the job's row says what follows."""
+
+    id: str
+    fence: int
+    error: str
+    retry: bool = True  # False: another try could not help, the job is dead
+    delay_ms: int | None = None  # None: by the row's backoff
+    exit_code: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What came of reported ends."""
+
+    statuses: dict[str, Status]  # where each job that was ended is now
+    lost: list[tuple[str, int]] = []  # (id, fence) of what this worker does not run: nothing was written
+    machines: list[tuple[str, int]] = []  # not completed: a machine's step ends with an outcome
