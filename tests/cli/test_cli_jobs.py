@@ -167,6 +167,10 @@ def test_an_enqueue_may_replace_or_debounce_the_job_that_has_its_key(cli: Cli, a
     assert made == {"id": first, "status": "scheduled", "created": False, "replaced": True}
     assert (app.get(first).payload, app.get(first).unique_group) == ({"user": 7, "n": 3}, "g")
     assert "unique group" in cli.ok("jobs", "show", first)
+    timed = ("enqueue", "report", "--unique-key", "u", "--unique-for", "10m")
+    made = cli.ok(*timed).strip()
+    app.cancel(made)
+    assert cli.json(*timed) == {"id": made, "status": "canceled", "created": False, "replaced": False}
     assert "cannot be replaced" in cli.refused(*by, "--on-conflict", "replace", "--replace", "id", code=2)
 
 

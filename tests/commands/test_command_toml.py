@@ -24,6 +24,9 @@ priority = 7
 max_attempts = 3
 backoff = ["10s", "1h"]
 concurrency = 1
+unique_key = "{database}"
+unique_for = "10m"
+unique_scope = ["queued", "running"]
 enqueuer_may = { timeout = "1h", queue = ["maintenance", "slow"] }
 timeout = "30m"
 kill_grace = "20s"
@@ -58,6 +61,8 @@ def test_a_command_is_a_kind_with_its_options_and_a_strict_schema() -> None:
         3_600_000,
         1,
     )
+    job = kind.build(database="main", target="/var/backups/x")
+    assert (job.unique_key, job.unique_for_ms, job.unique_scope) == ("main", 600_000, ("queued", "running"))
     assert kind.options.enqueuer_may == {"timeout": 3_600_000, "queue": ["maintenance", "slow"]}
     assert (command.program, command.cwd, command.env) == ("/usr/bin/pg_dump", "/var/backups", ("TZ",))
     assert (command.kill_grace_ms, command.success_codes, command.retry_codes) == (20_000, {0, 2}, {1, -9})

@@ -60,14 +60,33 @@ def test_a_key_by_arguments_depends_on_those_alone_whatever_their_order():
 
 @pytest.mark.parametrize("options", [{"unique_key": "{user}"}, {"unique_by": ("user", "filters")}])
 def test_a_process_without_the_code_makes_the_same_key(options):
-    kind = define(**options, unique_group="g", on_conflict="replace", replace="payload", unique_scope={"queued"})
+    kind = define(**options, unique_group="g", on_conflict="raise", unique_for="10m", unique_scope={"queued"})
     definition = stored(kind)
     assert not definition.computed
     here = kind.build(7, filters={"a": 1})
     there = new_job("export", here.payload, {}, now=0, default=definitions._options(definition))
-    same = ("unique_key", "unique_group", "unique_scope", "on_conflict", "replace")
+    same = ("unique_key", "unique_group", "unique_scope", "unique_for_ms", "on_conflict")
     assert [getattr(there, name) for name in same] == [getattr(here, name) for name in same]
     assert here.unique_key is not None
+    assert here.unique_for_ms == 600_000
+
+
+def test_a_process_without_the_code_replaces_the_same():
+    here = define(unique_key="{user}", on_conflict="replace", replace="payload")
+    there = new_job("export", '{"user":7}', {}, now=0, default=definitions._options(stored(here)))
+    assert (there.on_conflict, there.replace) == ("replace", ("payload",))
+
+
+def test_using_may_give_change_and_take_away_a_window():
+    kind = define(unique_key="{user}", unique_for="10m")
+    assert kind.build(7).unique_for_ms == 600_000
+    assert kind.using(unique_for="1h").build(7).unique_for_ms == 3_600_000
+    assert kind.using(unique_for=None).build(7).unique_for_ms is None
+    assert kind.using(unique_for=None, on_conflict="replace").build(7).on_conflict == "replace"
+    assert define().using(unique_by="user", unique_for="5s").build(7).unique_for_ms == 5_000
+    for option in ({"on_conflict": "replace"}, {"debounce": "1s"}, {"unique_key": None}):
+        with pytest.raises(InvalidJob, match="unique_for"):
+            kind.using(**option)
 
 
 def test_a_function_needs_its_code():
@@ -117,6 +136,14 @@ def test_using_may_change_a_debounce_or_its_time():
         ({"unique_key": "k", "on_conflict": "update"}, "on_conflict='update'"),
         ({"unique_key": "k", "debounce": "0s"}, "no time at all"),
         ({"unique_key": "k", "debounce": "5s", "on_conflict": "raise"}, "debounce replaces the job"),
+        ({"unique_for": "5s"}, "unique_for means nothing without a unique_key: give both"),
+        ({"unique_key": "k", "unique_for": "0s"}, "unique_for='0s' is no time at all"),
+        (
+            {"unique_key": "k", "unique_for": "5s", "on_conflict": "replace"},
+            "unique_for and on_conflict='replace'",
+        ),
+        ({"unique_key": "k", "unique_for": "5s", "on_conflict": "replace_or_follow"}, "exclude each other: within the"),
+        ({"unique_key": "k", "unique_for": "5s", "debounce": "1s"}, "unique_for and debounce exclude each other"),
         ({"unique_key": "k", "debounce_max": "5s"}, "means nothing without debounce"),
         ({"unique_key": "k", "debounce": "5s", "debounce_max": "1s"}, "shorter than debounce"),
     ],
@@ -131,6 +158,7 @@ def test_a_kind_whose_options_contradict_each_other_is_refused(options, message)
     [
         ({"on_conflict": "replace"}, "on_conflict='replace' does nothing without a key"),
         ({"debounce": "5s"}, "debounce does nothing without a key"),
+        ({"unique_for": "5s"}, "unique_for means nothing without a unique_key"),
         ({"unique_key": "k", "debounce": "5s", "delay": "1s"}, "exclude each other: give one"),
         ({"unique_by": "nobody"}, "unique_by names nobody"),
         (
@@ -145,6 +173,7 @@ def test_a_job_whose_options_contradict_each_other_is_refused(options, message):
 
 
 def test_templates_and_triggers_carry_these_options():
+    check_stored_options({"unique_by": ["user"], "unique_group": "g", "unique_for": "10m"})
     check_stored_options({"unique_by": ["user"], "unique_group": "g", "debounce": "5s", "debounce_max": "1m"})
     check_stored_options({"unique_key": "{{event.user}}", "on_conflict": "replace_or_follow", "replace": ["payload"]})
 

@@ -36,6 +36,7 @@ ATTEMPT_STATUS = {
 TABLES = (
     "jobs",
     "job_tags",
+    "unique_windows",
     "attempts",
     "workers",
     "queues",

@@ -58,6 +58,7 @@ ONLY_POSTGRES = {
     "values that the library checks before it asks a store": (
         "enqueue_many: 'a kind or queue name is missing or not valid",
         "enqueue_many: 'replace names what cannot be replaced",
+        "open_windows: 'unique_for is a duration above zero",
         "enqueue: 'a kind or queue name is missing or not valid",
         "emit_many: 'an event name is missing or not valid",
         "signal_many: 'a signal has no name",

@@ -15,6 +15,7 @@ from headway.errors import StoreError
 from headway.model.fleet import NewWorker
 from headway.model.ids import new_id
 from headway.model.job import Settlement
+from headway.store.ops import Op, Statement, Steps
 from headway.worker import Event, Summary, host
 from tests.worker_harness import FaultyStore, WorkerHarness
 
@@ -322,9 +323,15 @@ def test_what_is_older_than_its_retention_is_pruned(harness: WorkerHarness, monk
         if not well:
             raise ValueError
 
+    def windows() -> Steps[int]:
+        schema = "headway." if harness.store.dialect == "postgres" else ""
+        return int((yield Statement(f"select count(*) from {schema}unique_windows"))[0][0])
+
     async def story() -> tuple[str, str]:
-        good, bad = harness.enqueue(works.build(well=True), works.build(well=False))
+        brief = works.using(unique_key="k", unique_for="1ms").build(well=True)
+        good, bad, _ = harness.enqueue(works.build(well=True), works.build(well=False), brief)
         await harness.until_status(bad, "dead")
+        await harness.until(lambda: harness.store.run(Op(windows, writes=False)) == 0)
         await harness.until(lambda: not harness.store.run(harness.store.ops.get([good], tenant_id=None)))
         return good, bad
 

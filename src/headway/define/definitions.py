@@ -27,7 +27,7 @@ _POLICY = (
     *("priority", "max_losses", "backoff_base_ms", "backoff_cap_ms", "delivery", "on_canceled", "on_dead"),
     *("train", "partition", "concurrency", "concurrency_key"),
     *("rate_count", "rate_period_ms", "rate_burst", "rate_key", "tags"),
-    *("unique_key", "unique_by", "unique_scope", "unique_group", "on_conflict", "replace"),
+    *("unique_key", "unique_by", "unique_scope", "unique_group", "unique_for_ms", "on_conflict", "replace"),
     *("delay_ms", "debounce_ms", "debounce_max_ms"),
     "retention",
 )

@@ -49,6 +49,7 @@ class _JobOptions(TypedDict, total=False):
     unique_by: Collection[str] | str | None
     unique_scope: Sequence[Status] | set[Status] | frozenset[Status] | None
     unique_group: str | None
+    unique_for: Duration | None
     on_conflict: OnConflict
     replace: Collection[Replaceable] | Replaceable | None
     debounce: Duration | None

@@ -42,6 +42,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     unique_key: str | None = None
     unique_scope: tuple[Status, ...] = UNFINISHED
     unique_group: str | None = None
+    unique_for_ms: int | None = None
     on_conflict: OnConflict = "return"
     replace: tuple[Replaceable, ...] = ()
     debounce_max_ms: int | None = None
@@ -304,6 +305,7 @@ _BOTH: dict[str, checks.Check] = {
     "unique_by": uniqueness.unique_by,
     "unique_scope": uniqueness.unique_scope,
     "unique_group": uniqueness.unique_group,
+    "unique_for": uniqueness.positive,
     "on_conflict": checks.one_of(OnConflict),
     "replace": uniqueness.replace,
     "debounce": uniqueness.positive,
@@ -362,7 +364,7 @@ _LINKED = frozenset(
 _JUDGED_TOGETHER = frozenset(
     {
         *("own_scope", "unique_scope", "unique_key", "expires_at", "scheduled_for", "retry_on", "discard_on"),
-        *("on_conflict", "replace", "debounce_ms", "debounce_max_ms"),
+        *("on_conflict", "replace", "debounce_ms", "debounce_max_ms", "unique_for_ms"),
         *(
             "concurrency",
             "concurrency_key",

@@ -114,6 +114,15 @@ def judge(options: Options) -> None:
     replaces = on_conflict in ("replace", "replace_or_follow")
     if options.own_scope and not has_key(options):
         raise InvalidJob(f"unique_scope={set(options.unique_scope)!r} means nothing without a unique_key: give both")
+    if options.unique_for_ms is not None:
+        if not has_key(options):
+            raise InvalidJob("unique_for means nothing without a unique_key: give both")
+        if replaces:
+            what = "debounce" if options.debounce_ms is not None else f"on_conflict={on_conflict!r}"
+            raise InvalidJob(
+                f"unique_for and {what} exclude each other: within the window, the key may belong to a job that has "
+                "run and cannot be replaced"
+            )
     if options.replace and not replaces:
         raise InvalidJob(f"replace={options.replace!r} means nothing with on_conflict={on_conflict!r}: give 'replace'")
     if options.debounce_ms is not None and not replaces:

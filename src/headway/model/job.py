@@ -64,6 +64,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     unique_group: str | None = None  # the kinds that share its unique key; None: its own kind alone
     on_conflict: OnConflict = "return"
     replace: tuple[Replaceable, ...] = ()  # what on_conflict="replace" sets; none: all
+    unique_for_ms: int | None = None  # it has its unique key at least this long, whatever becomes of it
     debounce_max_ms: int | None = None  # replaced again and again, it waits no longer than this after its first enqueue
     correlation_id: str | None = None
     trace_id: str | None = None
@@ -105,7 +106,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_tied(self) -> bool:
         """Whether its row has more than a plain one: a train, a limit, a group, parents, tags, a shared
-        key, or a machine; or may be another's."""
+        key, or a machine; or a window of its key, or may be another's."""
         return (
             self.train is not None
             or self.has_limits
@@ -116,6 +117,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             or self.checkpoint is not None
             or self.tags != ()
             or self.unique_group is not None
+            or self.unique_for_ms is not None
             or self.replaces
         )
 

@@ -18,7 +18,7 @@ from headway.worker.intervals import jittered
 from headway.worker.lease import Lease
 from headway.worker.loop import Loop
 from headway.worker.own_transactions import settle_committed
-from headway.worker.prune import BATCH, prunes
+from headway.worker.prune import BATCH, duties
 
 log = get_logger("headway.worker")
 
@@ -167,8 +167,7 @@ class Maintenance:
 
     async def _prune(self) -> None:
         """Delete in small batches with pauses, so that no job waits for it."""
-        known = self._ops.prune_requests(limit=BATCH)
-        for op in (*prunes(self._ops, self._settings.retention_ms).values(), known):
+        for op in duties(self._ops, self._settings.retention_ms):
             pruned = BATCH
             while pruned >= BATCH:
                 pruned = await self._database.run(op)
@@ -183,7 +182,7 @@ class Maintenance:
         clock = asyncio.get_running_loop().time
         end = clock() + LAST_PRUNE_S
         with suppress(HeadwayError):  # the next worker does it
-            for op in prunes(self._ops, self._settings.retention_ms).values():
+            for op in duties(self._ops, self._settings.retention_ms):
                 while clock() < end and await self._database.run(op) >= BATCH:
                     pass
 

@@ -26,3 +26,8 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
             ages = dict.fromkeys(_FIRES.values(), FOREVER_MS) | {_FIRES[name]: older_than_ms}
             found[name] = ops.prune_fires(**ages, limit=BATCH)
     return found
+
+
+def duties(ops: Ops, kept_ms: Mapping[str, int]) -> list[Op[int]]:
+    """What a worker prunes: by retention, and what ends by itself, windows of unique keys and answers of the API."""
+    return [*prunes(ops, kept_ms).values(), ops.prune_windows(limit=BATCH), ops.prune_requests(limit=BATCH)]

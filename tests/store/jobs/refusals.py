@@ -51,6 +51,11 @@ def a_unique_key_that_is_taken_in_a_batch(db: Any) -> None:
     db.enqueue_all([new_job(id=B), new_job(id=C, unique_key="k", on_conflict="raise")])
 
 
+def a_unique_key_in_the_window_of_an_ended_job(db: Any) -> None:
+    db.finish(db.start(id=A, unique_key="k", unique_for_ms=1000))
+    db.enqueue(id=B, unique_key="k", unique_for_ms=1000, on_conflict="raise")
+
+
 def a_parent_that_does_not_exist(db: Any) -> None:
     db.enqueue(id=A, after=(B,))
 

@@ -34,6 +34,7 @@ jobs = st.fixed_dictionaries(
         "on_conflict": st.sampled_from(["return", "raise", "replace", "replace", "replace_or_follow"]),
         "replace": st.sampled_from([(), (), ("payload",), ("priority", "scheduled_for", "queue")]),
         "debounce_max_ms": st.sampled_from([None, 6_000]),
+        "unique_for_ms": st.sampled_from([None, 7_000, 90_000]),
         "payload": st.sampled_from(["{}", '{"a":1}', '{"b":2}']),
         "delivery": st.sampled_from(["at_least_once", "at_least_once", "at_most_once"]),
         "max_attempts": st.integers(1, 3),
@@ -122,6 +123,8 @@ class Stores(RuleBasedStateMachine):
             values = {key: value for key, value in options.items() if key != "expires_ms"}
             if values["after"]:
                 values["unique_key"] = None  # which of several that are let go at once has the key is not promised
+            if values["unique_key"] is None or values["on_conflict"].startswith("replace"):
+                values["unique_for_ms"] = None
             values["concurrency"] = None if values["concurrency_key"] is None else 1
             expires_at = None if expires_ms is None else self.clock.now() + timedelta(milliseconds=expires_ms)
             new.append(NewJob(**values, expires_at=expires_at, tenant_id=tenant_id(options["tenant"])))

@@ -59,6 +59,7 @@ _ON_END = click.Choice(("advance", "hold"))
 @click.option("--unique-key", metavar="KEY", help="One unfinished job per kind and key.")
 @click.option("--unique-by", metavar="NAMES", help="Make the key of these arguments instead: user,region.")
 @click.option("--unique-scope", metavar="STATUSES", help="The statuses in which the key is taken: queued,running.")
+@click.option("--unique-for", type=Duration(), help="Take the key for at least this long, even if the job ends sooner.")
 @click.option("--unique-group", metavar="NAME", help="Share the key with all kinds of this group.")
 @click.option(
     "--on-conflict",

@@ -213,6 +213,10 @@ class Jobs(Protocol):
         """Delete up to `limit` of the audit's oldest entries that are older than this; gives how many."""
         ...
 
+    def prune_windows(self, *, limit: int) -> Op[int]:
+        """Delete up to `limit` windows of unique keys that are over, the oldest first; gives how many."""
+        ...
+
     def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
         """How many rows `prune`, `prune_fires` and `prune_audit` would delete, by the name of the retention."""
         ...

@@ -25,6 +25,7 @@ from headway.store.postgres.jobs.reads import ReadVerbs
 from headway.store.postgres.jobs.reap import ReapVerbs
 from headway.store.postgres.jobs.retry import RetryVerbs
 from headway.store.postgres.jobs.settle import SettleVerbs
+from headway.store.postgres.jobs.unique_windows import WindowVerbs
 from headway.store.postgres.machines.children import ChildVerbs
 from headway.store.postgres.machines.fork import ForkVerbs
 from headway.store.postgres.machines.signals import SignalVerbs
@@ -60,6 +61,7 @@ class PostgresOps(
     PromoteVerbs,
     DeleteVerbs,
     PruneVerbs,
+    WindowVerbs,
     ReadVerbs,
     FindVerbs,
     AuditVerbs,

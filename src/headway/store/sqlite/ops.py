@@ -23,6 +23,7 @@ from headway.store.sqlite.jobs.prune import PruneVerbs
 from headway.store.sqlite.jobs.reads import ReadVerbs
 from headway.store.sqlite.jobs.reap import ReapVerbs
 from headway.store.sqlite.jobs.retry import RetryVerbs
+from headway.store.sqlite.jobs.unique_windows import WindowVerbs
 from headway.store.sqlite.machines.children import ChildVerbs
 from headway.store.sqlite.machines.fork import ForkVerbs
 from headway.store.sqlite.machines.signals import SignalVerbs
@@ -56,6 +57,7 @@ class SqliteOps(
     PromoteVerbs,
     DeleteVerbs,
     PruneVerbs,
+    WindowVerbs,
     ReadVerbs,
     FindVerbs,
     AuditVerbs,

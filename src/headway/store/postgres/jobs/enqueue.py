@@ -42,6 +42,7 @@ _COLUMNS: tuple[tuple[str, str, str, str, str, Any], ...] = (
     ("unique_key", "unique_key", "text", "p_unique_keys", "text[]", None),
     ("unique_scope", "unique_scope", "text[]", "p_unique_scopes", "text[]", UNFINISHED),
     ("unique_group", "unique_group", "text", "p_unique_groups", "text[]", None),
+    ("unique_for_ms", "unique_for", "interval", "p_unique_for_ms", "bigint[]", None),
     ("on_conflict", "on_conflict", "text", "p_on_conflicts", "text[]", "return"),
     ("replace", "replace", "text[]", "p_replaces", "text[]", ()),
     ("debounce_max_ms", "debounce_max", "interval", "p_debounce_max_ms", "bigint[]", None),
@@ -124,7 +125,7 @@ class EnqueueVerbs:
 
 def enqueue(jobs: Sequence[NewJob], *, alone: bool = False) -> Steps[list[Enqueued]]:
     """Enqueue the jobs, in call order; `alone`: in a transaction of its own."""
-    if len(jobs) == 1 and not jobs[0].replaces:
+    if len(jobs) == 1 and not jobs[0].replaces and jobs[0].unique_for_ms is None:
         return [(yield from _enqueue_single(jobs[0], alone))]
     outcome = [Enqueued(job.id, "queued", True) for job in jobs]
     if jobs:

@@ -5,7 +5,8 @@
 -- of the job or of the one found instead, its status, and whether this call made it.
 -- A job whose unique key is taken is answered with the job that has it; or refused, or replaces that one, or is inserted
 -- as its successor (held), by p_on_conflicts (taken_keys.sql). p_replaces are what to replace, as text, separated by
--- commas; p_debounce_max_ms is how long after its first enqueue a replaced job may wait.
+-- commas; p_debounce_max_ms is how long after its first enqueue a replaced job may wait. p_unique_for_ms is how long a
+-- new job has its key at least (unique_windows.sql).
 -- Locks nothing that others wait for, except jobs that it replaces; waits for another transaction's uncommitted equal
 -- key, and for who has a job that it replaces. p_afters are the ids that each job waits for, as text, separated by
 -- commas. p_checkpoints say where machines begin, as Checkpoint in
@@ -38,6 +39,7 @@ create function headway.enqueue_many(
   p_unique_keys text[] default null,
   p_unique_scopes text[] default null,
   p_unique_groups text[] default null,
+  p_unique_for_ms bigint[] default null,
   p_on_conflicts text[] default null,
   p_replaces text[] default null,
   p_debounce_max_ms bigint[] default null,
@@ -154,6 +156,16 @@ begin
     v_known := array(select j.id from headway.jobs j where j.id = any (p_ids));
   end if;
   v_fair := array(select q.name from headway.queues q where q.fair);
+  if p_unique_for_ms is not null then
+    -- before the inserts, also where others have the keys: windows are locked first by everybody
+    select o.met, o.outcomes
+      into v_met, v_outcomes
+      from headway.open_windows(
+             v_now, v_own, p_ids, p_tenants, p_kinds, p_idempotency_keys, p_unique_keys, p_unique_groups,
+             p_on_conflicts, p_unique_for_ms) o;
+    v_decided := array(
+      select u.outcome = 'left' from unnest(v_outcomes) with ordinality as u (outcome, ordinal) order by u.ordinal);
+  end if;
   if v_ordered then
     -- taken before the inserts: what is inserted in a second round keeps its position in the call
     v_positions := array(select nextval('headway.position') from unnest(p_ids));
@@ -324,6 +336,9 @@ begin
     end if;
   end loop;
   perform set_config('headway.checked', '', true);
+  if p_unique_for_ms is not null and v_inserted < cardinality(p_ids) then
+    perform headway.close_windows(v_own, p_ids, p_tenants, p_kinds, p_unique_keys, p_unique_groups);
+  end if;
 
   if v_again then
     -- the first car of a train may have met an existing job: the next one is the locomotive then

@@ -58,8 +58,9 @@ $$;
 -- Insert one job, with every option by name: select * from headway.enqueue('welcome', '{"user_id": 7}', delay => '5
 -- min'). The same as enqueue_many for a batch of one, without the cost of two dozen arrays. checked: the caller has
 -- checked payload, meta and state, as the library does. debounce is a delay that each enqueue with the unique key starts
--- anew (on_conflict is replace, unless it is given), at most until debounce_max after the first. An untrusted caller may set queue, timeout, partition,
--- concurrency and rate only as `restrict` allows. Raises HW001, HW003, HW004, HW005.
+-- anew (on_conflict is replace, unless it is given), at most until debounce_max after the first. unique_for is how long a
+-- new job has its unique key at least. An untrusted caller may set queue, timeout, partition, concurrency and rate only
+-- as `restrict` allows. Raises HW001, HW003, HW004, HW005.
 create function headway.enqueue(
   kind text,
   payload json default '{}',
@@ -81,6 +82,7 @@ create function headway.enqueue(
   unique_key text default null,
   unique_scope text[] default '{queued,scheduled,held,running,waiting}',
   unique_group text default null,
+  unique_for interval default null,
   on_conflict text default 'return',
   replace text[] default null,
   debounce interval default null,
@@ -124,8 +126,8 @@ declare
   v_checked text;
 -- one statement as far as possible: every further expression is prepared anew in every transaction
 begin
-  if on_conflict not in ('return', 'raise') or debounce is not null then
-    -- what replaces other jobs goes the general way
+  if on_conflict not in ('return', 'raise') or coalesce(debounce, unique_for) is not null then
+    -- what replaces other jobs, or opens a window, goes the general way
     id := coalesce(id, headway.uuid7());
     return query
       select coalesce(e.id, enqueue.id), coalesce(e.status, 'queued'), coalesce(e.created, true),
@@ -144,7 +146,10 @@ begin
                p_timeouts_ms => array[(extract(epoch from timeout) * 1000)::bigint], p_deliveries => array[delivery],
                p_idempotency_keys => array[idempotency_key], p_unique_keys => array[unique_key],
                p_unique_scopes => array[array_to_string(unique_scope, ',')], p_unique_groups => array[unique_group],
-               p_on_conflicts => array[case when on_conflict in ('return', 'raise') then 'replace' else on_conflict end],
+               p_on_conflicts => array[case when debounce is not null and on_conflict in ('return', 'raise') then 'replace'
+                                            else on_conflict end],
+               p_unique_for_ms => case when unique_for is not null
+                                       then array[(extract(epoch from unique_for) * 1000)::bigint] end,
                p_replaces => array[array_to_string(replace, ',')],
                p_debounce_max_ms => array[(extract(epoch from debounce_max) * 1000)::bigint],
                p_correlation_ids => array[correlation_id], p_trace_ids => array[trace_id], p_sources => array[source],

@@ -1,9 +1,9 @@
 -- The version of the schema: one row for each migration that was applied.
 
 -- part: tables
-'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'job_tags', 'attempts', 'workers',
-'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals', 'definitions',
-'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'job_lists'
+'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'job_tags', 'unique_windows', 'attempts',
+'workers', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals',
+'definitions', 'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'job_lists'
 
 -- name: table
 create table if not exists schema_version (

@@ -27,6 +27,7 @@ from headway.store.sqlite.jobs.insert import (
 )
 from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
 from headway.store.sqlite.jobs.taken_keys import answers, replace_successors
+from headway.store.sqlite.jobs.unique_windows import answer_by_window, meet_windows, write_windows
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.group_members import join_groups, make_group
 from headway.store.sqlite.order.joins import add_edges
@@ -182,6 +183,8 @@ def _enqueue_tied(
     if group is not None:
         yield make_group(group, now)
     joined = any(job.after or job.group_id is not None for job in jobs)
+    windowed = (yield from meet_windows(jobs, now)) if any(job.unique_for_ms is not None for job in jobs) else None
+    batch.met.update(windowed or {})
     quotas = (yield from quotas_of(job.tenant_id for job in jobs)) if batch.metered else {}
     quotas = {tenant_id: quota for tenant_id, quota in quotas.items() if quota.of_jobs}
     fair_queues = {name for (name,) in (yield Statement(_SQL["fair"]))} if batch.fair else set()
@@ -205,11 +208,14 @@ def _enqueue_tied(
     new = yield from insert_all("insert_tied", rows)
     if tagged := [job.id for job in jobs if job.tags]:
         yield index_tags(tagged)
-    if new == len(jobs) and not joined:
+    if new == len(jobs) and not joined and windowed is None:
         if quotas:
             yield from check_jobs(jobs, quotas, parents)
         return [Enqueued(row[0], row[4], True) for row in rows]
     given = yield from _answers(jobs, new, now, parents, batch.met)
+    if windowed is not None:
+        given = answer_by_window(jobs, given, windowed)
+        yield write_windows(jobs, given, now)
     yield from _join(jobs, given, group, now)
     if quotas:
         made = [job for job, answer in zip(jobs, given, strict=True) if answer.created]

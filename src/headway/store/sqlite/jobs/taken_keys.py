@@ -26,7 +26,7 @@ _SQL = statements("jobs/taken_keys")
 _encode = msgspec.json.Encoder().encode
 
 Insert = Callable[[Sequence[NewJob]], Steps[list[Enqueued]]]
-_Key = tuple[str, str, str]
+Key = tuple[str, str, str]
 # as `by_unique_key` reads them and `replace` writes them
 _COLUMNS = (
     *("payload", "version", "step", "state", "scheduled_for", "priority", "queue", "home_queue", "expires_at"),
@@ -82,10 +82,10 @@ def replace_successors(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqu
     stored = yield from present([job.id for job in asked.values()])
     known = {job_id for job_id, _ in stored}
     met = {n: job for n, job in asked.items() if job.id not in known}
-    repeats = yield from _by_idempotency_key(met)
+    repeats = yield from by_idempotency_key(met)
     given: dict[int, Enqueued] = {}
     for n, job in met.items():
-        key = _key(job)
+        key = key_of(job)
         if n not in repeats and key is not None and key in successors:
             given[n] = successors[key].replace(job, now)
     yield from _write([each for each in successors.values() if each.replaced], now)
@@ -111,7 +111,7 @@ def answers(
         else:
             met[n] = job
     if met:
-        given |= yield from _by_idempotency_key(met)
+        given |= yield from by_idempotency_key(met)
     while met := {n: job for n, job in met.items() if n not in given}:
         some, successors = yield from _by_unique_key(met, now)
         given |= some
@@ -120,7 +120,8 @@ def answers(
     return [given[n] for n in range(len(jobs))]
 
 
-def _by_idempotency_key(met: dict[int, NewJob]) -> Steps[dict[int, Enqueued]]:
+def by_idempotency_key(met: dict[int, NewJob]) -> Steps[dict[int, Enqueued]]:
+    """Those that were enqueued before with the same idempotency key: the job of that, by its place in the call."""
     asked = {n: (job.tenant_id, job.kind, job.idempotency_key) for n, job in met.items() if job.idempotency_key}
     if not asked:
         return {}
@@ -135,9 +136,9 @@ def _by_unique_key(met: dict[int, NewJob], now: int) -> Steps[tuple[dict[int, En
     holders, successors = yield from _look_up(met)
     given: dict[int, Enqueued] = {}
     following: dict[int, NewJob] = {}
-    lined_up: set[_Key] = set()
+    lined_up: set[Key] = set()
     for n, job in met.items():
-        key = _key(job)
+        key = key_of(job)
         holder = holders.get(key) if key is not None else None
         if key is None or holder is None:
             raise refusals.id_taken("job", job.id)
@@ -161,11 +162,11 @@ def _by_unique_key(met: dict[int, NewJob], now: int) -> Steps[tuple[dict[int, En
     return given, following
 
 
-def _look_up(met: dict[int, NewJob]) -> Steps[tuple[dict[_Key, _Holder], dict[_Key, _Holder]]]:
+def _look_up(met: dict[int, NewJob]) -> Steps[tuple[dict[Key, _Holder], dict[Key, _Holder]]]:
     """Who holds these jobs' unique keys, and who is in line for them."""
-    keys = list({key: None for job in met.values() if (key := _key(job)) is not None})
-    holders: dict[_Key, _Holder] = {}
-    successors: dict[_Key, _Holder] = {}
+    keys = list({key: None for job in met.values() if (key := key_of(job)) is not None})
+    holders: dict[Key, _Holder] = {}
+    successors: dict[Key, _Holder] = {}
     for index, *row in (yield Statement(_SQL["by_unique_key"], (_encode(keys).decode(),))) if keys else ():
         rowid, job_id, status, fence, continues, follows, position, created_at, replacement_id, *values = row
         found = _Holder(
@@ -185,7 +186,8 @@ def _look_up(met: dict[int, NewJob]) -> Steps[tuple[dict[_Key, _Holder], dict[_K
     return holders, successors
 
 
-def _key(job: NewJob) -> _Key | None:
+def key_of(job: NewJob) -> Key | None:
+    """The tenant, who shares the key, and the unique key."""
     return None if job.unique_key is None else (job.tenant_id, job.unique_group or job.kind, job.unique_key)
 
 

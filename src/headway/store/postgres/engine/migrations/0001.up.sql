@@ -276,6 +276,17 @@ create table headway.job_tags (
 create index job_tags_tenant on headway.job_tags (tenant_id, tag, job_id)
   where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
+-- who has a unique key by time, for as long as unique_for said: no partial index of jobs can ask the time
+create table headway.unique_windows (
+  tenant_id uuid not null,
+  scope text collate "C" not null, -- the unique group, or the kind
+  key text collate "C" not null,
+  job_id uuid not null,
+  until timestamptz not null,
+  primary key (tenant_id, scope, key)
+);
+create index unique_windows_until on headway.unique_windows (until);
+
 create table headway.attempts (
   job_id uuid not null,
   tenant_id uuid not null,
@@ -701,6 +712,7 @@ alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;
 alter table headway.attempts enable row level security;
 alter table headway.job_tags enable row level security;
+alter table headway.unique_windows enable row level security;
 alter table headway.audit enable row level security;
 alter table headway.holds enable row level security;
 alter table headway.edges enable row level security;
@@ -716,6 +728,7 @@ create policy tenant_isolation on headway.tenants using (id = (select headway.te
 create policy tenant_isolation on headway.jobs using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.attempts using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.job_tags using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.unique_windows using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.audit using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.holds using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.edges using (tenant_id = (select headway.tenant()));

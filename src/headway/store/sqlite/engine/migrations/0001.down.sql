@@ -37,6 +37,8 @@ drop table workers;
 
 drop table attempts;
 
+drop table unique_windows;
+
 drop table job_tags;
 
 drop table jobs;

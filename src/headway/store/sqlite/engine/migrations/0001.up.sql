@@ -346,6 +346,19 @@ create index job_tags_tenant
 on job_tags (tenant_id, tag, job_id)
 where tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc';
 
+-- who has a unique key by time, for as long as unique_for said: no partial index of jobs can ask the time
+create table unique_windows (
+  tenant_id text not null,
+  scope text not null, -- the unique group, or the kind
+  key text not null,
+  job_id text not null,
+  until integer not null,
+  primary key (tenant_id, scope, key)
+) strict, without rowid;
+
+create index unique_windows_until
+on unique_windows (until);
+
 create table attempts (
   job_id text not null,
   fence integer not null,
