@@ -28,6 +28,7 @@ Replaceable = Literal[
     "backoff",
     "timeout",
     "meta",
+    "tags",
     "partition",
     "concurrency",
     "rate",

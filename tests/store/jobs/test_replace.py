@@ -19,6 +19,7 @@ NEW = {
     "backoff_cap_ms": 22,
     "timeout_ms": 33,
     "meta": '{"m":4}',
+    "tags": ("new", "vip"),
     "partition": "p",
     "concurrency": 3,
     "concurrency_key": "c",

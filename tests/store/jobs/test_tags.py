@@ -30,6 +30,22 @@ def test_tags_are_kept_by_every_way_to_enqueue(db, make):
     }
 
 
+def test_a_job_that_is_replaced_is_found_by_its_new_tags_alone(db, make):
+    first = db.enqueue(unique_key="u", tags=("a", "b")).id
+    other = db.enqueue(tags=("a",)).id
+
+    def replace(**options):
+        return make.job(**{"unique_key": "u", "on_conflict": "replace", **options})
+
+    assert db.enqueue_all([replace(tags=("b", "c"))])[0].replaced
+    assert (db.job(first).tags, indexed(db)) == (("b", "c"), {("b", first), ("c", first), ("a", other)})
+    db.enqueue_all([replace(tags=("d",)), replace(tags=("e",), replace=("priority",), priority=3)])
+    assert (db.job(first).tags, db.job(first).priority) == (("d",), 3)
+    assert indexed(db) == {("d", first), ("a", other)}
+    db.enqueue_all([replace()])
+    assert (db.job(first).tags, indexed(db)) == ((), {("a", other)})
+
+
 def test_a_job_that_met_another_leaves_that_ones_tags_alone(db, make):
     first = db.enqueue(unique_key="u", tags=("old",)).id
     answers = db.enqueue_all([make.job(unique_key="u", tags=("new",)), make.job(tags=("new",))])

@@ -259,6 +259,11 @@ begin
        and exists (select from headway.jobs w where w.limited_by = k)
      group by j.tenant_id;
 
+    delete from headway.job_tags t
+     using headway.jobs j
+     where j.id = any (v_locked)
+       and t.job_id = j.id
+       and t.tag = any (j.tags);
     with asked as (
       select u.met, u.ordinal, u.id,
              case when u.replace is null then headway.replaceable() else string_to_array(u.replace, ',') end as sets,
@@ -304,6 +309,7 @@ begin
            (array_agg(a.backoff_cap_ms order by a.ordinal desc) filter (where 'backoff' = any (a.sets)))[1] as backoff_cap_ms,
            (array_agg(a.timeout_ms order by a.ordinal desc) filter (where 'timeout' = any (a.sets)))[1] as timeout_ms,
            (array_agg(a.meta order by a.ordinal desc) filter (where 'meta' = any (a.sets)))[1] as meta,
+           (array_agg(a.machine -> 'tags' order by a.ordinal desc) filter (where 'tags' = any (a.sets)))[1] as tags,
            (array_agg(a.partition order by a.ordinal desc) filter (where 'partition' = any (a.sets)))[1] as partition,
            (array_agg(a.concurrency order by a.ordinal desc) filter (where 'concurrency' = any (a.sets)))[1] as concurrency,
            (array_agg(a.concurrency_key order by a.ordinal desc) filter (where 'concurrency' = any (a.sets)))[1] as concurrency_key,
@@ -361,6 +367,7 @@ begin
          backoff_cap_ms = case when 'backoff' = any (l.sets) then l.backoff_cap_ms else j.backoff_cap_ms end,
          timeout_ms = case when 'timeout' = any (l.sets) then l.timeout_ms else j.timeout_ms end,
          meta = case when 'meta' = any (l.sets) then l.meta else j.meta end,
+         tags = case when 'tags' = any (l.sets) then headway.texts(l.tags) else j.tags end,
          partition = case when 'partition' = any (l.sets) then l.partition else j.partition end,
          home_partition = case when 'partition' = any (l.sets) then l.home_partition else j.home_partition end,
          concurrency = case when 'concurrency' = any (l.sets) then l.concurrency else j.concurrency end,
@@ -371,6 +378,7 @@ begin
          rate_key = case when 'rate' = any (l.sets) then l.rate_key else j.rate_key end
       from given l
      where j.id = l.met;
+    perform headway.index_tags(v_locked);
     outcomes := array_replace(outcomes, 'replace', 'replaced');
   exception when no_data_found then
     outcomes := array_replace(outcomes, 'replace', 'again');
@@ -382,7 +390,7 @@ $$;
 create function headway.replaceable() returns text[]
 language sql immutable
 as $$
-  select '{payload,scheduled_for,priority,queue,expires_at,max_attempts,max_losses,backoff,timeout,meta,partition,concurrency,rate}'::text[]
+  select '{payload,scheduled_for,priority,queue,expires_at,max_attempts,max_losses,backoff,timeout,meta,tags,partition,concurrency,rate}'::text[]
 $$;
 
 -- A successor whose predecessor has ended, but whose key another job has taken that has run already: it waits for that

@@ -17,7 +17,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.jobs.insert import index_tags, names_text
+from headway.store.sqlite.jobs.insert import names_text, renew_tags
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
 from headway.store.sqlite.order.follow import follow
@@ -25,7 +25,6 @@ from headway.store.sqlite.order.limit_waiters import guard_queues_of
 from headway.store.sqlite.order.ties import ties
 
 _SQL = statements("jobs/change")
-_PRUNE = statements("jobs/prune")
 _CHANGEABLE = (
     "priority",
     "queue",
@@ -75,10 +74,8 @@ def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[N
     if change.meta is not msgspec.UNSET:
         yield Statement(_SQL["meta"], (rowid, change.meta))
     if not isinstance(change.tags, msgspec.UnsetType):
-        if tags is not None:
-            yield Statement(_PRUNE["prune_tags"], (tags, job_id))
         yield Statement(_SQL["tags"], (rowid, names_text(change.tags)))
-        yield index_tags([job_id])
+        yield from renew_tags(job_id, tags)
 
 
 def _given(change: Change) -> dict[str, Any]:

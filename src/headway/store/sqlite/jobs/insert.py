@@ -15,6 +15,7 @@ from headway.store.sqlite.engine.statements import of_rows, statements
 from headway.store.sqlite.engine.verbs import json_list
 
 _SQL = statements("jobs/enqueue")
+_PRUNE = statements("jobs/prune")
 
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
@@ -97,6 +98,13 @@ def insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
 def index_tags(ids: Sequence[str]) -> Statement:
     """Make these jobs, which have tags, findable by them."""
     return Statement(_SQL["index_tags"], (json_list(ids),))
+
+
+def renew_tags(job_id: str, before: str | None) -> Steps[None]:
+    """Make the job, whose tags were these, as stored, findable by those that it has now."""
+    if before is not None:
+        yield Statement(_PRUNE["prune_tags"], (before, job_id))
+    yield index_tags([job_id])
 
 
 def present(ids: Sequence[str]) -> Steps[dict[tuple[str, str], Status]]:

@@ -16,7 +16,7 @@ from headway.model.replacing import LIMITS, columns_of, is_replaceable, successo
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
-from headway.store.sqlite.jobs.insert import present, starts_at
+from headway.store.sqlite.jobs.insert import names_text, present, renew_tags, starts_at
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limit_waiters import guard_queues_of
@@ -30,7 +30,7 @@ Key = tuple[str, str, str]
 # as `by_unique_key` reads them and `replace` writes them
 _COLUMNS = (
     *("payload", "version", "step", "state", "scheduled_for", "priority", "queue", "home_queue", "expires_at"),
-    *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms", "meta"),
+    *("max_attempts", "max_losses", "backoff_base_ms", "backoff_cap_ms", "timeout_ms", "meta", "tags"),
     *("partition", "home_partition", "concurrency", "concurrency_key"),
     *("rate_count", "rate_period_ms", "rate_burst", "rate_key"),
 )
@@ -52,6 +52,7 @@ class _Holder(msgspec.Struct):
     to: Status
     replaced: bool = False
     moves: bool = False  # to another queue, or under other limits
+    tags: str | None = None  # as they were
 
     def can_be_replaced(self) -> bool:
         return is_replaceable(self.status, self.fence, continues=bool(self.continues))
@@ -169,6 +170,7 @@ def _look_up(met: dict[int, NewJob]) -> Steps[tuple[dict[Key, _Holder], dict[Key
     successors: dict[Key, _Holder] = {}
     for index, *row in (yield Statement(_SQL["by_unique_key"], (_encode(keys).decode(),))) if keys else ():
         rowid, job_id, status, fence, continues, follows, position, created_at, replacement_id, *values = row
+        columns = dict(zip(_COLUMNS, values, strict=True))
         found = _Holder(
             rowid,
             job_id,
@@ -179,8 +181,9 @@ def _look_up(met: dict[int, NewJob]) -> Steps[tuple[dict[Key, _Holder], dict[Key
             position,
             created_at,
             replacement_id,
-            dict(zip(_COLUMNS, values, strict=True)),
+            columns,
             status,
+            tags=columns["tags"],
         )
         (successors if found.follows else holders)[keys[index]] = found
     return holders, successors
@@ -205,6 +208,9 @@ def _write(replaced: Sequence[_Holder], now: int) -> Steps[None]:
             for each in replaced
         ],
     )
+    for each in replaced:
+        if each.values["tags"] != each.tags:
+            yield from renew_tags(each.id, each.tags)
     yield guard_queues_of([each.rowid for each in replaced])
     left = [each for each in replaced if each.status == "queued" and (each.to != "queued" or each.moves)]
     if left:
@@ -217,7 +223,11 @@ def _stored(job: NewJob, now: int, created_at: int) -> dict[str, Any]:
     if due is not None and job.debounce_max_ms is not None:
         due = min(due, created_at + job.debounce_max_ms * 1000)
     values = {name: getattr(job, name, None) for name in _COLUMNS}
-    values |= {"scheduled_for": due, "expires_at": None if job.expires_at is None else to_micros(job.expires_at)}
+    values |= {
+        "tags": names_text(job.tags),
+        "scheduled_for": due,
+        "expires_at": None if job.expires_at is None else to_micros(job.expires_at),
+    }
     if job.checkpoint is not None:
         values |= {
             "version": job.checkpoint.version,

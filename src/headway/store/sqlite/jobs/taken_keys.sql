@@ -18,8 +18,8 @@ join jobs as job
 -- part: replaced
 job.payload, job.version, job.step, job.state, job.scheduled_for, job.priority, job.queue, job.home_queue,
 job.expires_at, job.max_attempts, job.max_losses, job.backoff_base_ms, job.backoff_cap_ms, job.timeout_ms, job.meta,
-job.partition, job.home_partition, job.concurrency, job.concurrency_key, job.rate_count, job.rate_period_ms,
-job.rate_burst, job.rate_key
+job.tags, job.partition, job.home_partition, job.concurrency, job.concurrency_key, job.rate_count,
+job.rate_period_ms, job.rate_burst, job.rate_key
 
 -- name: by_unique_key
 -- by (tenant, unique group or kind, unique key): who holds it, and who is in line for it
@@ -59,12 +59,13 @@ set status = ?2,
   backoff_cap_ms = ?19,
   timeout_ms = ?20,
   meta = ?21,
-  partition = ?22,
-  home_partition = ?23,
-  concurrency = ?24,
-  concurrency_key = ?25,
-  rate_count = ?26,
-  rate_period_ms = ?27,
-  rate_burst = ?28,
-  rate_key = ?29
+  tags = ?22,
+  partition = ?23,
+  home_partition = ?24,
+  concurrency = ?25,
+  concurrency_key = ?26,
+  rate_count = ?27,
+  rate_period_ms = ?28,
+  rate_burst = ?29,
+  rate_key = ?30
 where rowid = ?1;
