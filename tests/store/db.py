@@ -11,6 +11,7 @@ import psycopg
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
+from headway.model.held import HeldReply
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Job, NewJob, Settlement
 from headway.model.limit import Limit, Usage
@@ -39,6 +40,7 @@ TABLES = (
     "unique_windows",
     "attempts",
     "workers",
+    "worker_claims",
     "queues",
     "audit",
     "holds",
@@ -176,6 +178,20 @@ class Db(MachineCalls, TriggerCalls):
 
     def claim(self, worker: str | None = None, queue: str = "default", limit: int = 100) -> list[Claim]:
         return self.run(self.ops.claim(worker or self.home(), queue, limit))
+
+    def claim_once(
+        self,
+        claim_id: str,
+        worker: str | None = None,
+        *queues: str,
+        limit: int = 100,
+        tenant_id: str | None = None,
+    ) -> list[Claim]:
+        op = self.ops.claim_once(worker or self.home(), claim_id, queues or ("default",), limit, tenant_id=tenant_id)
+        return self.run(op)
+
+    def heartbeat_held(self, worker: str, *claims: Claim, complete: bool = True) -> HeldReply | None:
+        return self.run(self.ops.heartbeat_held(worker, [(c.id, c.fence) for c in claims], complete=complete))
 
     def take(self, worker: str | None = None, queue: str = "default") -> Claim:
         """Exactly one claim."""

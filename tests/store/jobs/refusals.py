@@ -364,3 +364,10 @@ def an_outcome_for_another_database(db: Any) -> None:
     claim = db.start(id=A)
     db.sql("delete from {jobs} where id = ?", A)
     db.commit_outcome(settlement(claim, "succeeded"))
+
+
+# claim_once
+
+
+def a_claim_of_a_worker_that_is_not_registered(db: Any) -> None:
+    db.claim_once("a", E)

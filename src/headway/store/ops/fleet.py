@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Worker
+from headway.model.held import HeldReply
 from headway.model.served import ServedChange
 from headway.store.ops.recipe import Op
 
@@ -20,6 +21,18 @@ class Fleet(Protocol):
     ) -> Op[HeartbeatReply]:
         """Renew the worker's lease, if it still has one (else `alive` is False and nothing is written). `busy` names
         its queues that have no free slot; `serves` are its queues and its concurrency, if they have changed."""
+        ...
+
+    def heartbeat_held(
+        self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
+    ) -> Op[HeldReply | None]:
+        """Renew the lease of a worker that says which claims it holds: `complete`, all of them; else only if it runs
+        nothing beside these. `lost` are those that it does not run (any more); `forgotten`, of a complete list, those
+        that it claimed before its last heartbeat and does not name. None if it is not registered (any more)."""
+        ...
+
+    def worker(self, worker_id: str) -> Op[Worker | None]:
+        """The registered worker of this id."""
         ...
 
     def set_worker(self, worker_id: str, wanted: ServedChange, *, actor: str | None) -> Op[None]:

@@ -43,12 +43,21 @@ class Jobs(Protocol):
         when a tenant has `max_pending` jobs waiting, and `NotAllowed` for a kind whose definition is not active."""
         ...
 
-    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
+    def claim(self, worker_id: str, queue: str, limit: int, *, tenant_id: str | None = None) -> Op[list[Claim]]:
         """Take up to `limit` jobs in order, and start their executions: running, fence + 1. First processes arrivals.
         Finds nothing while the queue is paused or reserved; finding nothing is one probe. Takes at most one job of a
         partition, and none over a limit: those are set aside (`limited_by`) until there is capacity. From a fair queue
         it takes jobs tenant by tenant, going on where the last claim stopped. A machine's claim has its `checkpoint`,
-        with its unconsumed signals. Raises `LeaseLost` for an unregistered worker."""
+        with its unconsumed signals. Raises `LeaseLost` for an unregistered worker. With `tenant_id` it takes that
+        tenant's jobs only, in order: from a fair queue by an index, from any other among its first 1,000 jobs."""
+        ...
+
+    def claim_once(
+        self, worker_id: str, claim_id: str, queues: Sequence[str], limit: int, *, tenant_id: str | None
+    ) -> Op[list[Claim]]:
+        """Claim from these queues, the first one first. A repeated `claim_id` gives those of its jobs that the worker
+        still runs, for ten minutes, and claims nothing. Renews the lease of a worker that runs nothing. Raises
+        `LeaseLost` for an unregistered worker."""
         ...
 
     def claimable(self, queues: Sequence[str]) -> Op[list[str]]:

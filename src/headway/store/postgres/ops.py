@@ -6,6 +6,7 @@ from headway.store.actors import checks_actors
 from headway.store.postgres.access.keys import KeyVerbs
 from headway.store.postgres.access.requests import RequestVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
+from headway.store.postgres.fleet.held import HeldVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
@@ -13,6 +14,7 @@ from headway.store.postgres.jobs.audit import AuditVerbs
 from headway.store.postgres.jobs.cancel import CancelVerbs
 from headway.store.postgres.jobs.change import ChangeVerbs
 from headway.store.postgres.jobs.claim import ClaimVerbs
+from headway.store.postgres.jobs.claim_once import ClaimOnceVerbs
 from headway.store.postgres.jobs.committed import CommittedVerbs
 from headway.store.postgres.jobs.delete import DeleteVerbs
 from headway.store.postgres.jobs.enqueue import EnqueueVerbs
@@ -51,6 +53,7 @@ class PostgresOps(
     EnqueueVerbs,
     ClaimVerbs,
     SettleVerbs,
+    ClaimOnceVerbs,
     PolicyVerbs,
     CommittedVerbs,
     ReapVerbs,
@@ -83,6 +86,7 @@ class PostgresOps(
     DueVerbs,
     EventVerbs,
     WorkerVerbs,
+    HeldVerbs,
     QueueVerbs,
     TenantVerbs,
     KeyVerbs,

@@ -6,12 +6,14 @@ from headway.store.actors import checks_actors
 from headway.store.sqlite.access.keys import KeyVerbs
 from headway.store.sqlite.access.requests import RequestVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
+from headway.store.sqlite.fleet.held import HeldVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
 from headway.store.sqlite.fleet.workers import WorkerVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
 from headway.store.sqlite.jobs.cancel import CancelVerbs
 from headway.store.sqlite.jobs.change import ChangeVerbs
+from headway.store.sqlite.jobs.claim_once import ClaimOnceVerbs
 from headway.store.sqlite.jobs.committed import CommittedVerbs
 from headway.store.sqlite.jobs.delete import DeleteVerbs
 from headway.store.sqlite.jobs.enqueue import EnqueueVerbs
@@ -47,6 +49,7 @@ from headway.store.sqlite.triggers.triggers import TriggerVerbs
 class SqliteOps(
     MigrateVerbs,
     EnqueueVerbs,
+    ClaimOnceVerbs,
     PolicyVerbs,
     CommittedVerbs,
     ReapVerbs,
@@ -79,6 +82,7 @@ class SqliteOps(
     DueVerbs,
     EventVerbs,
     WorkerVerbs,
+    HeldVerbs,
     QueueVerbs,
     TenantVerbs,
     KeyVerbs,

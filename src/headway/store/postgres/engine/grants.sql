@@ -25,6 +25,7 @@ begin
   execute format(
     'grant execute on function
       headway.claim,
+      headway.claim_once,
       headway.take,
       headway.claimable,
       headway.running,
@@ -67,6 +68,7 @@ begin
       headway.set_retention,
       headway.register,
       headway.heartbeat,
+      headway.heartbeat_held,
       headway.set_worker,
       headway.queue_names,
       headway.prune_requests,

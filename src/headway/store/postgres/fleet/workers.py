@@ -13,6 +13,12 @@ from headway.store.ops import Op, Row, Rows
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import call, nothing, read
 
+_WORKERS = """
+select w.id, w.hostname, w.pid, w.machine, w.process_started, w.version, w.queues, w.kinds, w.concurrency,
+       w.running, w.started_at, w.heartbeat_at, w.lease_expires_at, w.metadata, w.wanted
+  from headway.workers w
+"""
+
 
 class WorkerVerbs:
     def register(self, worker: NewWorker) -> Op[HeartbeatReply]:
@@ -63,13 +69,10 @@ class WorkerVerbs:
         return call("select headway.unregister($1::uuid)", [worker_id], nothing)
 
     def workers(self) -> Op[list[Worker]]:
-        return read(
-            "select w.id, w.hostname, w.pid, w.machine, w.process_started, w.version, w.queues, w.kinds, w.concurrency,"
-            " w.running, w.started_at, w.heartbeat_at, w.lease_expires_at, w.metadata, w.wanted"
-            " from headway.workers w order by w.started_at, w.id",
-            [],
-            lambda rows: [_worker(row) for row in rows],
-        )
+        return read(f"{_WORKERS} order by w.started_at, w.id", [], lambda rows: [_worker(row) for row in rows])
+
+    def worker(self, worker_id: str) -> Op[Worker | None]:
+        return read(f"{_WORKERS} where w.id = $1::uuid", [worker_id], lambda rows: _worker(rows[0]) if rows else None)
 
 
 def _beat(rows: Rows) -> HeartbeatReply:

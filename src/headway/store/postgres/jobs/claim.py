@@ -10,11 +10,17 @@ from headway.store.postgres.engine.verbs import call, first
 
 CLAIM = "select * from headway.claim($1::uuid, $2, $3::integer)"
 
+_CLAIM_OF_TENANT = "select * from headway.claim($1::uuid, $2, $3::integer, $4::uuid)"
+
 
 class ClaimVerbs:
-    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
+    def claim(self, worker_id: str, queue: str, limit: int, *, tenant_id: str | None = None) -> Op[list[Claim]]:
+        request = Statement(CLAIM, [worker_id, queue, limit])
+        if tenant_id is not None:
+            request = Statement(_CLAIM_OF_TENANT, [worker_id, queue, limit, tenant_id])
+
         def steps() -> Steps[list[Claim]]:
-            return read_claims((yield Statement(CLAIM, [worker_id, queue, limit])))
+            return read_claims((yield request))
 
         return Op(steps, writes=True, repeatable=False)
 

@@ -101,6 +101,13 @@ class WorkerVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
+    def worker(self, worker_id: str) -> Op[Worker | None]:
+        def steps() -> Steps[Worker | None]:
+            rows = yield Statement(_SQL["worker"], (worker_id,))
+            return to_worker(rows[0]) if rows else None
+
+        return SqliteOp(steps, writes=False)
+
 
 def _beat(worker_id: str, queues: str, now: int, wanted: str | None = None) -> Steps[HeartbeatReply]:
     rows = yield Statement(_SQL["free"], (now,))

@@ -90,12 +90,19 @@ where workers.lease_expires_at > ?1
   )
 group by served.key;
 
+-- part: columns
+id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, running, started_at,
+heartbeat_at, lease_expires_at, metadata, wanted
+
 -- name: workers
-select
-  id, hostname, pid, machine, process_started, version, queues, kinds, concurrency, running, started_at,
-  heartbeat_at, lease_expires_at, metadata, wanted
+select {columns}
 from workers
 order by started_at, id;
+
+-- name: worker
+select {columns}
+from workers
+where id = ?1;
 
 -- name: retire
 update workers

@@ -36,16 +36,7 @@ class _QueueState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ClaimVerbs(Verbs):
-    def claim(self, worker_id: str, queue: str, limit: int) -> Op[list[Claim]]:
-        def probe() -> Steps[list[Claim] | None]:
-            now = self._clock.now()
-            found = yield from _read_queue(worker_id, queue, now)
-            if found.closed or not (found.work or found.refills or found.arrived):
-                return []
-            if found.work:
-                _check_registered(worker_id, found.registered)
-            return None if (yield from _free_slots(found, queue, limit)) > 0 else []
-
+    def claim(self, worker_id: str, queue: str, limit: int, *, tenant_id: str | None = None) -> Op[list[Claim]]:
         def steps() -> Steps[list[Claim]]:
             now = self._clock.now()
             found = yield from _read_queue(worker_id, queue, now)
@@ -63,10 +54,13 @@ class ClaimVerbs(Verbs):
                 found.fair
                 or found.guarded
                 or counted
+                or tenant_id is not None
                 or (found.limits and (yield from _any_limited(queue, limit, now)))
             ):
                 return (
-                    yield from claim_under_limits(worker_id, queue, room, now, fair=bool(found.fair), counted=counted)
+                    yield from claim_under_limits(
+                        worker_id, queue, room, now, fair=bool(found.fair), counted=counted, tenant_id=tenant_id
+                    )
                 )
             claims = yield from start_first(worker_id, queue, limit, now)
             if len(claims) < limit:
@@ -75,7 +69,17 @@ class ClaimVerbs(Verbs):
                     yield from end_superseded([rowid for (rowid,) in left], now)
             return claims
 
-        return SqliteOp(steps, writes=True, repeatable=False, probe=probe)
+        return SqliteOp(steps, writes=True, repeatable=False, probe=lambda: self.probe_claim(worker_id, queue, limit))
+
+    def probe_claim(self, worker_id: str, queue: str, limit: int) -> Steps[list[Claim] | None]:
+        """Nothing, if a claim would find nothing; None: it may find something."""
+        now = self._clock.now()
+        found = yield from _read_queue(worker_id, queue, now)
+        if found.closed or not (found.work or found.refills or found.arrived):
+            return []
+        if found.work:
+            _check_registered(worker_id, found.registered)
+        return None if (yield from _free_slots(found, queue, limit)) > 0 else []
 
     def release(self, claims: Sequence[tuple[str, int]], *, delay_ms: int) -> Op[int]:
         def steps() -> Steps[int]:

@@ -12,7 +12,7 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.jobs.start import start_these
 from headway.store.sqlite.jobs.unique import holder_of_key, key_of, supersede
 from headway.store.sqlite.order.capacity import Candidate, read_capacity, write_buckets
-from headway.store.sqlite.order.fair import pick_in_turn, serve
+from headway.store.sqlite.order.fair import pick_in_turn, pick_of_tenant, serve
 from headway.store.sqlite.order.follow import follow
 from headway.store.sqlite.order.limit_waiters import admit, mark_limited
 from headway.store.sqlite.order.ties import ties
@@ -23,20 +23,24 @@ _LEAST_WIDTH, _MOST_WIDTH = 100, 1_000  # candidates per round once some were bl
 
 
 def claim_under_limits(
-    worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool
+    worker_id: str, queue: str, limit: int, now: int, *, fair: bool, counted: bool, tenant_id: str | None = None
 ) -> Steps[list[Claim]]:
-    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects."""
+    """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects. With
+    `tenant_id`, only that tenant's, and the turns of a fair queue stay as they are."""
     claims: list[Claim] = []
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
-        jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
+        if tenant_id is not None:
+            jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, fair=fair)
+        else:
+            jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
         if not jobs:
             break
         capacity = yield from read_capacity(jobs, now)
         chosen, blocked = capacity.choose(jobs, limit - len(claims))
         taken = yield from _take(worker_id, chosen, capacity, now, counted=counted)
         claims += taken
-        if fair and taken:
+        if fair and taken and tenant_id is None:
             yield serve(queue, taken[-1].tenant_id)
         yield from _mark_limited(blocked, chosen, capacity, now)
         passed = yield from _end_superseded(chosen, taken, now)
@@ -64,6 +68,13 @@ def claim_one(worker_id: str, job_id: str, now: int, *, counted: bool) -> Steps[
 
 def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     rows = yield Statement(_SQL["candidates"], (queue, now, count))
+    return [Candidate(*row) for row in rows]
+
+
+def _pick_of_tenant(queue: str, tenant_id: str, count: int, now: int, *, fair: bool) -> Steps[list[Candidate]]:
+    if fair:
+        return (yield from pick_of_tenant(queue, tenant_id, count, now))
+    rows = yield Statement(_SQL["candidates_of_tenant"], (queue, now, count, tenant_id, _MOST_WIDTH))
     return [Candidate(*row) for row in rows]
 
 

@@ -8,6 +8,24 @@ where status = 'queued'
 order by priority, position, id
 limit ?3;
 
+-- name: candidates_of_tenant
+-- among the queue's first jobs, so that no claim reads the backlog of all tenants
+select {order/capacity.candidate}
+from jobs
+where rowid in (
+    select rowid
+    from jobs
+    where status = 'queued'
+      and limited_by is null
+      and queue = ?1
+    order by priority, position, id
+    limit ?5
+  )
+  and tenant_id = ?4
+  and (expires_at is null or expires_at > ?2)
+order by priority, position, id
+limit ?3;
+
 -- name: candidate
 select {order/capacity.candidate}
 from jobs

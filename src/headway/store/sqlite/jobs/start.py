@@ -27,6 +27,11 @@ def start_these(worker_id: str, rowids: Sequence[int], now: int, *, limited: int
     return {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
 
 
+def read_claims(rows: Rows) -> Steps[list[Claim]]:
+    """The claims of these rows of running jobs."""
+    return (yield from _claims(rows, 0))
+
+
 def _claims(rows: Rows, begin: int) -> Steps[list[Claim]]:
     """The claims of these rows, whose columns begin there."""
     ids = [row[begin] for row in rows if row[-1]]

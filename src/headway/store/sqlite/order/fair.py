@@ -45,6 +45,12 @@ def pick_in_turn(queue: str, count: int, now: int) -> Steps[list[Candidate]]:
     return picked[:count]
 
 
+def pick_of_tenant(queue: str, tenant_id: str, count: int, now: int) -> Steps[list[Candidate]]:
+    """The next candidates of one tenant."""
+    rows = yield Statement(_SQL["candidates"], (queue, tenant_id, now, count, 0))
+    return [Candidate(*row) for row in rows]
+
+
 def serve(queue: str, tenant_id: str) -> Statement:
     """Records which tenant was served last."""
     return Statement(_SQL["set_turn"], (queue, tenant_id))

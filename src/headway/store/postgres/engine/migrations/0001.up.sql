@@ -356,6 +356,17 @@ create table headway.workers (
   wanted json -- what an operator set for it: json, for the order of its queues matters
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
+-- what workers over HTTP have claimed lately: a repeated claim gives the same jobs
+create table headway.worker_claims (
+  worker_id uuid not null,
+  claim_id text not null constraint worker_claims_id check (char_length(claim_id) between 1 and 255),
+  claimed_at timestamptz not null,
+  ids uuid[] not null,
+  fences integer[] not null,
+  primary key (worker_id, claim_id)
+);
+create index worker_claims_old on headway.worker_claims (claimed_at);
+
 create table headway.audit (
   id bigint generated always as identity primary key,
   tenant_id uuid,

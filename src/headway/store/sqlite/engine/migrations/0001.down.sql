@@ -35,6 +35,8 @@ drop table audit;
 
 drop table workers;
 
+drop table worker_claims;
+
 drop table attempts;
 
 drop table unique_windows;

@@ -415,6 +415,17 @@ create table workers (
   wanted text
 ) strict, without rowid;
 
+-- what workers over HTTP have claimed lately: a repeated claim gives the same jobs
+create table worker_claims (
+  worker_id text not null,
+  claim_id text not null check (length(claim_id) between 1 and 255),
+  claimed_at integer not null,
+  claims text not null, -- JSON: [[id, fence], …]
+  primary key (worker_id, claim_id)
+) strict, without rowid;
+
+create index worker_claims_old on worker_claims (claimed_at);
+
 create table audit (
   id integer primary key,
   at integer not null,

@@ -1,0 +1,132 @@
+-- Claims that can be repeated: for workers whose answers travel over a network.
+
+-- Claim up to p_limit jobs of some queues, the first queue first; of one tenant, if p_tenant is given. A repeated p_claim
+-- gives those of its jobs that the worker still runs, and claims nothing: an answer that was lost loses nothing. Renews
+-- the lease of a worker that runs nothing. What was claimed is remembered for ten minutes.
+-- Locks the worker's row, so its claims come one after another. Raises HW002 for a worker that is not registered.
+create function headway.claim_once(
+  p_worker uuid, p_claim text, p_queues text[], p_limit integer, p_tenant uuid default null
+) returns setof headway.claimed_job
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+  v_now timestamptz;
+  v_lease timestamptz;
+  v_lease_ms bigint;
+  v_ids uuid[] := '{}';
+  v_fences integer[] := '{}';
+  v_queue text;
+  v_job headway.claimed_job;
+begin
+  select w.lease_expires_at, w.lease_ms
+    into v_lease, v_lease_ms
+    from headway.workers w
+   where w.id = p_worker
+     for no key update;
+  if not found then
+    raise exception 'worker % is not registered (any more): its lease ran out and it was reaped; register again under a new id', p_worker
+      using errcode = 'HW002';
+  end if;
+  select c.ids, c.fences
+    into v_ids, v_fences
+    from headway.worker_claims c
+   where c.worker_id = p_worker and c.claim_id = p_claim;
+  if found then
+    return query
+      select c.*
+        from headway.claims(array(
+               select j.id
+                 from unnest(v_ids, v_fences) with ordinality as u (id, fence, ordinal)
+                 join headway.jobs j on j.id = u.id and j.fence = u.fence
+                where j.status = 'running' and j.worker_id = p_worker
+                order by u.ordinal)) c;
+    return;
+  end if;
+  v_ids := '{}';
+  v_fences := '{}';
+  v_now := headway.now();
+  -- a worker that runs something renews its lease by saying what: else jobs that it forgot would stay running
+  if v_lease < v_now + v_lease_ms * interval '0.5 milliseconds'
+     and not exists (select from headway.jobs j where j.worker_id = p_worker and j.status = 'running') then
+    update headway.workers w
+       set heartbeat_at = v_now, lease_expires_at = v_now + v_lease_ms * interval '1 millisecond', running = 0
+     where w.id = p_worker;
+  end if;
+  foreach v_queue in array p_queues loop
+    exit when cardinality(v_ids) >= p_limit;
+    for v_job in select * from headway.claim(p_worker, v_queue, p_limit - cardinality(v_ids), p_tenant) loop
+      v_ids := v_ids || v_job.id;
+      v_fences := v_fences || v_job.fence;
+      return next v_job;
+    end loop;
+  end loop;
+  if cardinality(v_ids) > 0 then
+    insert into headway.worker_claims (worker_id, claim_id, claimed_at, ids, fences)
+    values (p_worker, p_claim, v_now, v_ids, v_fences);
+    delete from headway.worker_claims c
+     where (c.worker_id, c.claim_id) in (
+       select o.worker_id, o.claim_id
+         from headway.worker_claims o
+        where o.claimed_at < v_now - interval '10 minutes'
+        order by o.claimed_at
+        limit 10
+          for update skip locked);
+  end if;
+end
+$$;
+
+-- Lock and give the candidates of one tenant: from a fair queue by its index of tenants, from any other queue among its
+-- first 1,000 jobs, so that no claim reads the backlog of all tenants.
+create function headway.pick_tenant(
+  p_queue text, p_tenant uuid, p_fair boolean, p_limit integer, p_now timestamptz, p_except uuid[], p_changed text[]
+) returns uuid[]
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set jit = off
+set enable_bitmapscan = off
+as $$
+begin
+  if p_tenant::text = any (p_changed) then
+    return '{}';
+  end if;
+  if p_fair then
+    return array(
+      select j.id
+        from headway.jobs j
+       where j.queue = p_queue
+         and j.fair
+         and j.status = 'queued'
+         and j.limited_by is null
+         and j.tenant_id = p_tenant
+         and (j.expires_at is null or j.expires_at > p_now)
+         and j.id <> all (p_except)
+         and j.kind <> all (p_changed)
+       order by j.priority, j.position, j.id
+       limit p_limit
+         for update skip locked);
+  end if;
+  return array(
+    select j.id
+      from (select k.id, k.tenant_id, k.priority, k.position
+              from headway.jobs k
+             where k.queue = p_queue and k.status = 'queued' and k.limited_by is null
+             order by k.priority, k.position, k.id
+             limit 1000) k
+      join headway.jobs j on j.id = k.id
+     where k.tenant_id = p_tenant
+       and j.status = 'queued'
+       and j.limited_by is null
+       and (j.expires_at is null or j.expires_at > p_now)
+       and j.id <> all (p_except)
+       and j.kind <> all (p_changed)
+     order by k.priority, k.position, k.id
+     limit p_limit
+       for update of j skip locked);
+end
+$$;
