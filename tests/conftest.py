@@ -19,7 +19,7 @@ import pytest
 
 from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
-from tests import sizes_and_seeds
+from tests import sizes_and_seeds, warm_sessions
 from tests.compiled_tests import compile_for_workers
 from tests.postgres_databases import Databases, ReusedDatabases
 from tests.sizes_and_seeds import RandomWalk
@@ -43,6 +43,7 @@ class _Options:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    warm_sessions.install()
     sizes_and_seeds.choose(config)
     _Options.sqlite_prefix = config.getoption("--sqlite-prefix")
 
@@ -159,6 +160,8 @@ def postgres_server() -> Iterator[str]:
             # nobody pulls this server's plug: tests that do start their own
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                 conn.execute(f"alter system set {setting} = off")
+            # databases live for seconds: statistics in the middle of a test would only change its plans
+            conn.execute("alter system set autovacuum_naptime = '1h'")
             conn.execute("select pg_reload_conf()")
         yield server.get_uri()
     finally:
@@ -217,22 +220,15 @@ def postgres_migrated_url(reused_databases: ReusedDatabases) -> Iterator[str]:
 
 
 @pytest.fixture
-def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases) -> Any:
+def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases) -> Iterator[Any]:
     """A PostgreSQL store in a database of its own, on the server's clock; `side` is a connection beside it."""
     from headway.store.postgres.store import PostgresStore
 
     store: Any = PostgresStore(postgres_migrated_url)
     store.url = postgres_migrated_url
     store.side = reused_databases.side(store.url)
-    store._pool = reused_databases.pool(store.url)
-
-    def with_own_connections() -> PostgresStore:
-        worker_store = PostgresStore(store.url)
-        worker_store._apool = reused_databases.worker_pool(store.url)
-        return worker_store
-
-    store.with_own_connections = with_own_connections
-    return store
+    yield store
+    store.close()
 
 
 @pytest.fixture

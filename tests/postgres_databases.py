@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections import deque
@@ -12,8 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from headway.store.postgres.engine.connection import AsyncConnection
-from headway.store.postgres.engine.pool import WORKER_SIZE, AsyncPool, Pool
+from tests.warm_sessions import Sessions, keep_sessions, keep_sessions_no_more
 
 
 class Databases:
@@ -61,22 +59,16 @@ class ReusedDatabases:
         found = self._reusable() or self._create()
         found.loans += 1
         self._lent[found.url] = found
+        keep_sessions(found.url, found.sessions)
         return found.url
 
     def give_back(self, url: str) -> None:
+        keep_sessions_no_more(url)
         self._idle.append(self._lent.pop(url))
 
     def side(self, url: str) -> psycopg.Connection[Any]:
         """The connection to a lent database that will empty it; fixtures may use it beside the test's own."""
         return self._lent[url].conn
-
-    def pool(self, url: str) -> Pool:
-        """Warm sessions for a store: a new one costs 20 ms until it has compiled the functions."""
-        return self._lent[url].pool
-
-    def worker_pool(self, url: str) -> AsyncPool:
-        """The same for a worker on an event loop."""
-        return _WarmAsyncPool(url, self._lent[url].warm)
 
     def close(self) -> None:
         for database in (*self._idle, *self._lent.values()):
@@ -96,33 +88,9 @@ class ReusedDatabases:
         return _Reused(name, self._databases.url(name))
 
     def _drop(self, database: _Reused) -> None:
-        database.pool.forget()
-        for conn in database.warm:
-            conn.pgconn.finish()
+        database.sessions.close()
         database.conn.close()
         self._databases.drop(database.name)
-
-
-class _WarmAsyncPool(AsyncPool):
-    """Keeps its sessions when it leaves an event loop, for those that come after it."""
-
-    def __init__(self, url: str, warm: list[AsyncConnection]) -> None:
-        super().__init__(url, WORKER_SIZE)
-        self._warm = warm
-
-    async def forget(self) -> None:
-        mine = self._of_loop.get(asyncio.get_running_loop())
-        while mine is not None and mine.idle:
-            conn = mine.idle.pop()
-            conn.lock = asyncio.Lock()  # of the next loop
-            self._warm.append(conn)
-
-    async def _connect(self, timeout_s: float) -> AsyncConnection:
-        while self._warm:
-            conn = self._warm.pop()
-            if not conn.broken:
-                return conn
-        return await super()._connect(timeout_s)
 
 
 class _Reused:
@@ -132,8 +100,7 @@ class _Reused:
         self.name = name
         self.url = url
         self.loans = 0
-        self.pool = Pool(url)
-        self.warm: list[AsyncConnection] = []
+        self.sessions = Sessions()
         self.conn = psycopg.connect(url, autocommit=True, application_name="test fixtures", prepare_threshold=1)
         tables = [table for (table,) in self.conn.execute(_TABLES)]
         self._seeds = {table: rows for table in tables if (rows := self._copied(table))}
@@ -163,7 +130,9 @@ class _Reused:
                 return False
             time.sleep(0.005)
         if catalogue != self._catalogue:
-            return False
+            self._drop_tables_of_test()
+            if self._state()[2] != self._catalogue:
+                return False
         if now != self._now:
             self.conn.execute(self._now)
         self.conn.execute(self._empty, prepare=False)  # several statements cannot be prepared
@@ -171,9 +140,14 @@ class _Reused:
             self._seed()
         return True
 
+    def _drop_tables_of_test(self) -> None:
+        """What an application under test has beside Headway's schema."""
+        for (table,) in self.conn.execute(_TABLES_OF_TEST).fetchall():
+            self.conn.execute(sql.SQL("drop table if exists public.{} cascade").format(sql.Identifier(table)))
+
     def _state(self) -> tuple[str, int, list[str]]:
         """`headway.now()`, which tests replace; how many sessions others have; the versions of all that was defined."""
-        ours = [conn.info.backend_pid for conn in (self.conn, *self.pool._idle, *self.warm)]
+        ours = [self.conn.info.backend_pid, *self.sessions.backends()]
         return cast("tuple[str, int, list[str]]", self._row(_STATE, ours))
 
     def _row(self, query: sql.Composed | str, *params: Any) -> tuple[Any, ...]:
@@ -212,6 +186,8 @@ def _signature(table: str) -> sql.Composed:
 _TABLES = (
     "select relname from pg_class where relnamespace = 'headway'::regnamespace and relkind in ('r', 'p') order by 1"
 )
+
+_TABLES_OF_TEST = "select tablename from pg_tables where schemaname = 'public'"
 
 
 def _versions(catalogue: str, where: str, more: str = "") -> str:

@@ -111,13 +111,14 @@ def new_pair(
         sqlite.path, sqlite.library = str(path), "apsw"
         url = reused_databases.lend()
         postgres: Any = PostgresStore(url)
-        postgres.url, postgres.side, postgres._pool = url, reused_databases.side(url), reused_databases.pool(url)
+        postgres.url, postgres.side = url, reused_databases.side(url)
         try:
             with held_by(postgres.side, clock):
                 yield make_db(sqlite, clock), make_db(postgres, clock)
         finally:
             sqlite.close()
             path.unlink()
+            postgres.close()
             reused_databases.give_back(url)
 
     return pair

@@ -135,6 +135,13 @@ def test_nothing_is_prepared_behind_a_pooler(pooler_url):
     assert asyncio.run(_aprepared(pooler_url)) == 0
 
 
+@pytest.fixture
+def plain_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools as they are, not those of the other tests, which keep sessions."""
+    monkeypatch.setattr(postgres_store, "Pool", pool.Pool)
+    monkeypatch.setattr(postgres_store, "AsyncPool", pool.AsyncPool)
+
+
 def _connections(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as conn:
         found = conn.execute(
@@ -151,7 +158,7 @@ def _until_as_before(url: str, before: int) -> None:
     assert _connections(url) == before
 
 
-def test_connections_of_an_event_loop_end_with_it(postgres_migrated_url):
+def test_connections_of_an_event_loop_end_with_it(postgres_migrated_url, plain_pools):
     store = PostgresStore(postgres_migrated_url)
 
     async def many() -> None:
@@ -165,7 +172,7 @@ def test_connections_of_an_event_loop_end_with_it(postgres_migrated_url):
     assert not store._apool._of_loop
 
 
-def test_connections_of_an_event_loop_that_was_just_closed_end_with_the_next(postgres_migrated_url):
+def test_connections_of_an_event_loop_that_was_just_closed_end_with_the_next(postgres_migrated_url, plain_pools):
     store = PostgresStore(postgres_migrated_url)
 
     async def one() -> None:
@@ -183,7 +190,7 @@ class Alarm(BaseException):
     """What a signal handler raises, wherever the program is just then."""
 
 
-def test_no_place_of_the_pool_is_lost_wherever_a_signal_handler_raises(postgres_migrated_url):
+def test_no_place_of_the_pool_is_lost_wherever_a_signal_handler_raises(postgres_migrated_url, plain_pools):
     store = PostgresStore(postgres_migrated_url)
     files = {pool.__file__, postgres_store.__file__}
     op = store.ops.counts(tenant_id=None)
