@@ -29,6 +29,7 @@ from headway.commands import load
 from headway.config import read
 from tests.docs import docs_pages
 from tests.docs.docs_runner import commands
+from tests.docs.warm_process import HEADWAY, WarmProcess
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
 _SIDE_BY_SIDE = max(2, os.cpu_count() or 1)
@@ -65,11 +66,11 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
+def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs: Programs) -> str:
     """Run the blocks in a process of their own; gives what went wrong, or nothing."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
     env |= {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
+        "PATH": os.pathsep.join((*programs.path(page), str(Path(sys.executable).parent), env["PATH"])),
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
@@ -82,7 +83,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
         for block in _steps(page, on_postgres)
     ]
     runner = subprocess.Popen(
-        [sys.executable, str(_RUNNER)],
+        [programs.runner],
         cwd=folder,
         env=env,
         stdin=subprocess.PIPE,
@@ -99,6 +100,24 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None) -> str:
     return "" if runner.returncode == 0 else errors[-6000:] + printed[-2000:] or f"ended with {runner.returncode}"
 
 
+class Programs:
+    """What runs a page, and the `headway` that its commands find."""
+
+    def __init__(self, folder: Path) -> None:
+        self._warm = WarmProcess(folder)
+        self.runner = self._warm.program("runner", str(_RUNNER))
+        self._headway = self._warm.program("headway", HEADWAY)
+
+    def path(self, page: Path) -> list[str]:
+        """Folders to find programs in first. The README runs the `headway` that pip installs, and so do pages that kill
+        it: another process stands between them and a forked one."""
+        is_plain = page.name == "README.md" or "kill -9" in page.read_text("utf-8")
+        return [] if is_plain else [str(self._headway.parent)]
+
+    def close(self) -> None:
+        self._warm.close()
+
+
 class Pages:
     """Runs each page that was asked for once, several side by side: most of the time a page waits.
 
@@ -106,10 +125,11 @@ class Pages:
     begin, and reads the others' ends from their files.
     """
 
-    def __init__(self, asked_for: list[Flavour], folder: Path, database: Callable[[], str]) -> None:
+    def __init__(self, asked_for: list[Flavour], folder: Path, database: Callable[[], str], programs: Programs) -> None:
         self._waiting = asked_for
         self._folder = folder
         self._database = database
+        self._programs = programs
         self._threads = ThreadPoolExecutor(max_workers=_SIDE_BY_SIDE)
 
     def fault(self, flavour: Flavour) -> str:
@@ -135,7 +155,7 @@ class Pages:
 
         def run() -> None:
             try:
-                fault = _run(*flavour, folder, url)
+                fault = _run(*flavour, folder, url, self._programs)
             except BaseException as error:
                 fault = repr(error)
             part = self._path(flavour, "part")
@@ -150,6 +170,7 @@ class Pages:
 
     def close(self) -> None:
         self._threads.shutdown()
+        self._programs.close()
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +190,7 @@ def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         made.append(server.create(request.getfixturevalue("postgres_template")))
         return str(server.url(made[-1]))
 
-    pages = Pages(asked_for, folder, database)
+    pages = Pages(asked_for, folder, database, Programs(tmp_path_factory.mktemp("programs")))
     yield pages
     pages.close()
     for name in made:
