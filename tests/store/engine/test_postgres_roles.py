@@ -124,30 +124,33 @@ def test_a_mapped_login_stays_its_tenant_after_set_role(roles: Roles) -> None:
             conn.execute("select headway.enqueue('k', tenant => %s)", (GLOBEX,))
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "insert into headway.jobs (id, tenant_id, kind, status, created_at) "
-        "values (gen_random_uuid(), gen_random_uuid(), 'k', 'queued', now())",
-        "update headway.jobs set priority = 1",
-        "delete from headway.jobs",
-        "truncate headway.attempts",
-        "insert into headway.tenant_roles values (current_user::regrole, gen_random_uuid())",
-        "select * from headway.tenant_roles",
-        "select * from headway.workers",
-        "select * from headway.claim(gen_random_uuid(), 'default', 10)",
-        "select * from headway.settle(gen_random_uuid(), '{}', '{}', '{}', '{}')",
-        "select * from headway.reap('{}', 10)",
-        "select headway.pause('default', 'me')",
-        "select headway.prune('succeeded', 0, 10)",
-        "select headway.supersede(gen_random_uuid(), now())",
-    ],
-)
-def test_an_app_login_cannot_go_around_its_functions(roles: Roles, statement: str) -> None:
+_AROUND_THE_FUNCTIONS = [
+    "insert into headway.jobs (id, tenant_id, kind, status, created_at) "
+    "values (gen_random_uuid(), gen_random_uuid(), 'k', 'queued', now())",
+    "update headway.jobs set priority = 1",
+    "delete from headway.jobs",
+    "truncate headway.attempts",
+    "insert into headway.tenant_roles values (current_user::regrole, gen_random_uuid())",
+    "select * from headway.tenant_roles",
+    "select * from headway.workers",
+    "select * from headway.claim(gen_random_uuid(), 'default', 10)",
+    "select * from headway.settle(gen_random_uuid(), '{}', '{}', '{}', '{}')",
+    "select * from headway.reap('{}', 10)",
+    "select headway.pause('default', 'me')",
+    "select headway.prune('succeeded', 0, 10)",
+    "select headway.supersede(gen_random_uuid(), now())",
+]
+
+
+def test_an_app_login_cannot_go_around_its_functions(roles: Roles) -> None:
     with psycopg.connect(roles.url_of("app"), autocommit=True) as conn:
         conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            conn.execute(statement)
+        for statement in _AROUND_THE_FUNCTIONS:
+            try:
+                conn.execute(statement.encode())
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+            pytest.fail(f"it may {statement}")
 
 
 def test_a_worker_login_sees_every_tenant_and_writes_only_through_functions(roles: Roles) -> None:

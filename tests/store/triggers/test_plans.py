@@ -16,7 +16,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Settlement
 from headway.store.postgres.store import PostgresStore
 from tests import sizes_and_seeds
-from tests.store.engine.test_plans import steps_of
+from tests.store.engine.test_plans_sqlite import steps_of
 from tests.store.triggers.trigger_calls import firing, handling, new_event, new_fire
 
 _TIMES = 2 if sizes_and_seeds.full else 1

@@ -1,0 +1,106 @@
+"""What the tests of costs call: each hot verb with its batch, and each list with its filter."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from headway.model.job import Change, Report
+from headway.model.listing import Cursor
+from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, job_id, worker_id
+
+
+def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
+    """Each hot verb, different rows each time, and how many rows its batch has."""
+    me = worker_id(1)
+    mine = [job_id(m) for m in Crowd.running if m % WORKERS == 1][n * 10 : n * 10 + 10]
+
+    def settlements(to: str) -> list[Any]:
+        from headway.model.job import Settlement
+
+        delay = 5_000 if to in ("scheduled", "failed") else 0
+        return [Settlement(id=i, fence=1, status="failed", to=to, charge=1, delay_ms=delay) for i in mine]
+
+    new = [make.job(queue="default") for _ in range(20)]
+    keyed = [make.job(kind=f"kind{m % 7}", unique_key=f"key{m}") for m in Crowd.queued[n * 20 : n * 20 + 20]]
+    return {
+        "claim": (ops.claim(me, "default", 20), 20),
+        "claim from an empty queue": (ops.claim(me, "nothing", 20), 1),
+        "promote": (ops.promote(limit=50), 100),
+        "reap": (ops.reap([], limit=50), 50),
+        "settle": (ops.settle(me, settlements("succeeded")), 10),
+        "settle to a retry": (ops.settle(me, settlements("scheduled")), 10),
+        "settle to a new job": (ops.settle(me, settlements("failed")), 10),
+        "settle what is lost": (ops.settle(me, _stale(settlements("succeeded"))), 10),
+        "release": (ops.release([(i, 1) for i in mine], delay_ms=0), 10),
+        "report": (ops.report(me, [Report(mine[0], 1, 0.5, "n", "t")]), 100),
+        "heartbeat": (ops.heartbeat(me, running=1, busy=[]), 100),
+        "running": (ops.running(me), 100),
+        "enqueue": (ops.enqueue(new), 20),
+        "enqueue of taken keys": (ops.enqueue(keyed), 20),
+        "prune": (ops.prune("succeeded", older_than_ms=86_400_000, limit=100), 100),
+        "prune of the dead": (ops.prune("dead", older_than_ms=86_400_000, limit=100), 100),
+        "prune of nothing": (ops.prune("dead", older_than_ms=10**12, limit=100), 1),
+        "cancel": (
+            ops.cancel([job_id(Crowd.queued[n])], tenant_id=None, reason=None, actor=None),
+            1,
+        ),
+        "retry": (ops.retry([job_id(30 * n + 1)], tenant_id=None, actor=None), 1),
+        "change": (
+            ops.change(
+                job_id(Crowd.queued[n + 50]),
+                Change(priority=5, scheduled_for=held.now() + timedelta(hours=1)),
+                tenant_id=None,
+                actor=None,
+            ),
+            1,
+        ),
+    }
+
+
+def _stale(settlements: list[Any]) -> list[Any]:
+    import msgspec
+
+    return [msgspec.structs.replace(each, fence=9) for each in settlements]
+
+
+VERBS = [
+    "claim",
+    "claim from an empty queue",
+    "promote",
+    "reap",
+    "settle",
+    "settle to a retry",
+    "settle to a new job",
+    "settle what is lost",
+    "release",
+    "report",
+    "heartbeat",
+    "running",
+    "enqueue",
+    "enqueue of taken keys",
+    "prune",
+    "prune of the dead",
+    "prune of nothing",
+    "cancel",
+    "retry",
+    "change",
+]
+
+
+LISTS = ["all", "dead", "failed", "canceled", "queued", "running", "scheduled", "succeeded"]
+
+
+# filters and orders that have an index of their own, and where a second page begins
+INDEXED = {
+    "a rare tag": ({"tags": ("rare",)}, "newest", None),
+    "a common tag": ({"tags": ("common",)}, "newest", None),
+    "a common tag, deep": ({"tags": ("common",), "status": "succeeded"}, "newest", Cursor(job_id(FINISHED // 2))),
+    "both tags": ({"tags": ("rare", "common")}, "oldest", None),
+    "any tag": ({"any_tags": ("rare", "common", "none")}, "newest", None),
+    "no such tag": ({"tags": ("none",), "status": "dead"}, "oldest", None),
+    "the oldest": ({}, "oldest", Cursor(job_id(FINISHED // 2))),
+    "the oldest dead": ({"status": "dead"}, "oldest", Cursor(job_id(FINISHED // 2))),
+    "a line": ({"queue": "bulk"}, "run", None),
+    "a line, deep": ({"queue": "bulk"}, "run", Cursor(job_id(0), 100, Crowd.queued[QUEUED // 2] * 1024)),
+}
