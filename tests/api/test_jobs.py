@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headway import Headway
+from headway.model.job import Settlement
+from tests.store.db import new_worker
 
 
 def test_a_job_is_enqueued_and_found(app: Headway, client: Any, keys: dict[str, str]) -> None:
@@ -23,3 +25,44 @@ def test_a_job_is_enqueued_and_found(app: Headway, client: Any, keys: dict[str, 
         == "canceled"
     )
     assert app.get(body["id"]).created_by.startswith("key:")
+
+
+TEXT = '{"user_id": 123456789012345678901234567890, "price": 1.10, "token": "s3cret", "b": [ 1E2, "\\u00e9" ]}'
+
+
+def test_json_passes_through_as_text(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["operator"])
+    json = {"Content-Type": "application/json"}
+    body = f'{{"kind": "report", "payload": {TEXT}}}'
+    made = ask.post("/jobs", content=body, headers=json).json()["id"]
+    batch = ask.post("/jobs/batch", content=f'{{"jobs": [{body}, {body}]}}', headers=json).json()["jobs"][1]["id"]
+    other = ask.post("/jobs", json={"kind": "report"}).json()["id"]
+    changed = ask("PATCH", f"/jobs/{other}", content=f'{{"payload": {TEXT}}}', headers=json)
+    assert changed.status_code == 200, changed.text
+    for job_id in (made, batch, other):
+        assert f'"payload":{TEXT},' in ask.get(f"/jobs/{job_id}").text
+    assert ask.get("/jobs").text.count(TEXT) == 4
+    event = ask.post("/events", content=f'{{"name": "sold", "payload": {TEXT}}}', headers=json).json()["id"]
+    assert TEXT in ask.get(f"/events/{event}").text
+    assert TEXT in ask.get("/events").text
+    sent = ask.post(f"/jobs/{made}/signal", content=f'{{"name": "paid", "payload": {TEXT}}}', headers=json)
+    assert sent.status_code == 201, sent.text
+    assert TEXT in ask.get(f"/jobs/{made}/signals").text
+    assert app.get(made, raw=True).payload == app.get(other, raw=True).payload
+    for bad in ('{"a": 1e400}', '{"a": "\\u0000"}', '{"a": "\\ud800 "}', "[]", "7"):
+        said = ask.post("/jobs", content=f'{{"kind": "report", "payload": {bad}}}', headers=json)
+        assert said.status_code in (400, 422), (bad, said.text)
+
+
+def test_a_result_passes_through_as_text(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    made = acme.enqueue("report").id
+    store = app.store
+    worker = new_worker(queues={"default": 1})
+    store.run(store.ops.register(worker))
+    (claim,) = store.run(store.ops.claim(worker.id, "default", 1))
+    done = Settlement(id=made, fence=claim.fence, status="succeeded", to="succeeded", charge=1, result=TEXT)
+    store.run(store.ops.settle(worker.id, [done]))
+    ask = client(keys["producer"])
+    assert f'"result":{TEXT},' in ask.get(f"/jobs/{made}").text
+    assert f'"result":{TEXT},' in ask.get(f"/jobs/{made}/result?wait=1").text

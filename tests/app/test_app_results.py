@@ -24,9 +24,9 @@ def queries(app: Headway, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tupl
     seen: list[tuple[str, set[str]]] = []
     results = app.store.ops.results
 
-    def watched(ids: Any, *, tenant_id: Any) -> Any:
+    def watched(ids: Any, **options: Any) -> Any:
         seen.append((threading.current_thread().name, set(ids)))
-        return results(ids, tenant_id=tenant_id)
+        return results(ids, **options)
 
     monkeypatch.setattr(app.store.ops, "results", watched)
     return seen

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from headway.model.event import Event
 from headway.model.job import Attempt, Job
+
+Json = Annotated[msgspec.Raw, msgspec.Meta(description="Any JSON; it is stored and given back as it is.")]
+JsonObject = Annotated[
+    msgspec.Raw,
+    msgspec.Meta(
+        description="A JSON object; it is stored and given back as it is.", extra_json_schema={"type": "object"}
+    ),
+]
 
 _JOB_ALIASES = {
     "definition_key": "kind",

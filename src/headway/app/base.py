@@ -65,8 +65,10 @@ class VerbBase(TenantLookup):
         """The op, done once for a request that has a key."""
         return op if request is None else self._store.ops.once(request, op)
 
-    def _read(self, op: Op[T], conn: Any = None) -> T:
-        """Run an op whose answer people read: secrets in it are masked."""
+    def _read(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
+        """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""
+        if raw:
+            return self._run(op, conn)
         self.learn(conn)
         return masked(self._run(op, conn), self._definitions)
 
@@ -82,10 +84,11 @@ class VerbBase(TenantLookup):
             found = self._run(op, conn)
             self._definitions.replace(found)
 
-    def _get(self, job_id: str | UUID) -> Op[Job]:
+    def _get(self, job_id: str | UUID, *, raw: bool = False) -> Op[Job]:
         key = as_id(job_id)
         return then(
-            self._store.ops.get([key], tenant_id=self._visible_tenant), lambda jobs: jobs[0] if jobs else missing(key)
+            self._store.ops.get([key], tenant_id=self._visible_tenant, raw=raw),
+            lambda jobs: jobs[0] if jobs else missing(key),
         )
 
     def _tenant_to_read(self, tenant: str | UUID | None) -> str | None:

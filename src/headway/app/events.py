@@ -91,13 +91,14 @@ class EventVerbs(VerbBase):
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: str | UUID | None = None,
+        raw: bool = False,
     ) -> list[Event]:
         """The newest events that match, newest first; `status` is pending, handled or failed."""
-        return self._read(self._events(name, status, tenant, limit, before))
+        return self._read(self._events(name, status, tenant, limit, before, raw), raw=raw)
 
-    def get_event(self, event_id: str | UUID) -> Event:
+    def get_event(self, event_id: str | UUID, *, raw: bool = False) -> Event:
         """One event, with the error of a trigger that could not fire; raises `NotFound`."""
-        return self._read(self._event(event_id))
+        return self._read(self._event(event_id, raw), raw=raw)
 
     def retry_event(self, event_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
@@ -131,6 +132,7 @@ class EventVerbs(VerbBase):
         tenant: str | UUID | None,
         limit: int,
         before: str | UUID | None,
+        raw: bool,
     ) -> Op[list[Event]]:
         if status not in (None, "pending", "handled", "failed"):
             raise InvalidJob(f"status={status!r} does not exist: use pending, handled or failed")
@@ -141,11 +143,14 @@ class EventVerbs(VerbBase):
             status=status,
             limit=limit,
             before=None if before is None else given_id(before, "before"),
+            raw=raw,
         )
 
-    def _event(self, event_id: str | UUID) -> Op[Event]:
+    def _event(self, event_id: str | UUID, raw: bool = False) -> Op[Event]:
         key = as_id(event_id)
-        op = self._store.ops.events([key], tenant_id=self._visible_tenant, name=None, status=None, limit=1, before=None)
+        op = self._store.ops.events(
+            [key], tenant_id=self._visible_tenant, name=None, status=None, limit=1, before=None, raw=raw
+        )
         return then(op, lambda found: found[0] if found else _missing(key))
 
     def _retry_event(self, event_id: str | UUID, actor: str | None) -> Op[None]:

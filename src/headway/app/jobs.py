@@ -33,9 +33,10 @@ class JobVerbs(VerbBase):
 
     # look
 
-    def get(self, job_id: str | UUID) -> Job:
-        """One job as it is stored now; raises `NotFound`."""
-        return self._read(self._get(job_id))
+    def get(self, job_id: str | UUID, *, raw: bool = False) -> Job:
+        """One job as it is stored now; raises `NotFound`. With `raw`, here and elsewhere, its JSON is `msgspec.Raw`,
+        the text as it is stored, and no secret in it is masked."""
+        return self._read(self._get(job_id, raw=raw), raw=raw)
 
     def jobs(
         self,
@@ -44,6 +45,7 @@ class JobVerbs(VerbBase):
         before: str | UUID | None = None,
         after: Job | str | None = None,
         order: Order = "newest",
+        raw: bool = False,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
@@ -54,18 +56,18 @@ class JobVerbs(VerbBase):
         exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
         runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
         """
-        return self._read(self._find(limit, _last(before, after, order), order, filters))
+        return self._read(self._find(limit, _last(before, after, order), order, filters, raw=raw), raw=raw)
 
-    def attempts(self, job_id: str | UUID) -> list[Attempt]:
+    def attempts(self, job_id: str | UUID, *, raw: bool = False) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
-        return self._read(self._attempts(job_id))
+        return self._read(self._attempts(job_id, raw), raw=raw)
 
-    def result(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+    def result(self, job_id: str | UUID, timeout: Duration | None = None, *, raw: bool = False) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
         If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
-        return self.wait(job_id, timeout=timeout)
+        return self.wait(job_id, timeout=timeout, raw=raw)
 
     def wait(
         self,
@@ -73,6 +75,7 @@ class JobVerbs(VerbBase):
         *,
         status: Status | Collection[Status] = FINISHED,
         timeout: Duration | None = None,
+        raw: bool = False,
     ) -> Outcome:
         """Wait until a job has this status, or one of these: `app.wait(job.id, status="waiting")`.
 
@@ -80,12 +83,12 @@ class JobVerbs(VerbBase):
         job has for a moment only may go unnoticed. Raises `NotFound`, `InvalidJob`.
         """
         key, wanted = as_id(job_id), awaited_statuses(status)
-        outcome = self._run(self._peek(key))
+        outcome = self._run(self._peek(key, raw))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1_000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome
         there = self._results.outcome(key, limit, wanted)
-        return self._run(self._peek(key)) if there is None else there
+        return self._run(self._peek(key, raw)) if there is None or raw else there
 
     def waiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
         """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned
@@ -234,40 +237,44 @@ class JobVerbs(VerbBase):
 
     # as ops
 
-    def _find(self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any]) -> Op[list[Job]]:
+    def _find(
+        self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any], *, raw: bool = False
+    ) -> Op[list[Job]]:
         size = page_size(limit)
         single = one_value_each(filters)
         order = check_order(order, single[0] if len(single) == 1 else filters, last)
         tenant_id = self._tenant_to_read(filters.get("tenant"))
         wanted = [filter_of(one, tenant_id=tenant_id) for one in single]
-        ops = [self._store.ops.find(one, limit=size, order=order, after=last) for one in wanted]
+        ops = [self._store.ops.find(one, limit=size, order=order, after=last, raw=raw) for one in wanted]
         if len(ops) == 1:
             return ops[0]
 
         def steps() -> Steps[list[Job]]:
-            found: list[Job] = []
+            found: Page[Job] = Page()
             ends: list[Job] = []
             for op in ops:
-                page = yield from op.steps()
-                found += page
-                if isinstance(page, Page) and page.early:
-                    ends.append(page[-1])  # beyond this, some may be missing
+                part = yield from op.steps()
+                found += part
+                if isinstance(part, Page) and part.early:
+                    ends.append(part[-1])  # beyond this, some may be missing
             backwards = order == "newest"
             key = sort_key(order)
             found.sort(key=key, reverse=backwards)
             if ends:
                 end = (max if backwards else min)(map(key, ends))
-                found = [job for job in found if (key(job) >= end if backwards else key(job) <= end)]
-            return found[:size]
+                found = Page(job for job in found if (key(job) >= end if backwards else key(job) <= end))
+            page = Page(found[:size])
+            page.early = bool(ends)
+            return page
 
         return Op(steps, writes=False)
 
-    def _attempts(self, job_id: str | UUID) -> Op[list[Attempt]]:
+    def _attempts(self, job_id: str | UUID, raw: bool) -> Op[list[Attempt]]:
         key = as_id(job_id)
 
         def steps() -> Steps[list[Attempt]]:
             yield from self._get(key).steps()
-            return (yield from self._store.ops.attempts(key, tenant_id=self._visible_tenant).steps())
+            return (yield from self._store.ops.attempts(key, tenant_id=self._visible_tenant, raw=raw).steps())
 
         return Op(steps, writes=False)
 
@@ -280,9 +287,9 @@ class JobVerbs(VerbBase):
 
         return Op(steps, writes=False)
 
-    def _peek(self, key: str) -> Op[Outcome]:
+    def _peek(self, key: str, raw: bool = False) -> Op[Outcome]:
         return then(
-            self._store.ops.results([key], tenant_id=self._visible_tenant),
+            self._store.ops.results([key], tenant_id=self._visible_tenant, raw=raw),
             lambda found: found[key] if key in found else missing(key),
         )
 

@@ -71,17 +71,17 @@ class MachineVerbs(VerbBase):
     def signal_new(self, signal: NewSignal, conn: Any) -> Sent:
         return self.signal_many((signal,), conn=conn)[0]
 
-    def signals(self, job_id: str | UUID) -> list[Signal]:
+    def signals(self, job_id: str | UUID, *, raw: bool = False) -> list[Signal]:
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
-        return self._read(self._signals(job_id))
+        return self._read(self._signals(job_id, raw), raw=raw)
 
     def children(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
         return self._run(self._children(job_id, fence))
 
-    def history(self, job_id: str | UUID) -> list[StepExecution]:
+    def history(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
-        return self._read(self._history(job_id))
+        return self._read(self._history(job_id, raw), raw=raw)
 
     def fork(
         self,
@@ -125,10 +125,10 @@ class MachineVerbs(VerbBase):
             for queue in {each.queue for each in sent}:
                 self._wake.poke(queue)
 
-    def _signals(self, job_id: str | UUID) -> Op[list[Signal]]:
+    def _signals(self, job_id: str | UUID, raw: bool) -> Op[list[Signal]]:
         def steps() -> Steps[list[Signal]]:
             job = yield from self._get(job_id).steps()
-            return (yield from self._store.ops.signals(job.id, tenant_id=self._visible_tenant).steps())
+            return (yield from self._store.ops.signals(job.id, tenant_id=self._visible_tenant, raw=raw).steps())
 
         return Op(steps, writes=False)
 
@@ -139,13 +139,13 @@ class MachineVerbs(VerbBase):
 
         return Op(steps, writes=False)
 
-    def _history(self, job_id: str | UUID) -> Op[list[StepExecution]]:
+    def _history(self, job_id: str | UUID, raw: bool) -> Op[list[StepExecution]]:
         ops = self._store.ops
 
         def steps() -> Steps[list[StepExecution]]:
             job = yield from self._get(job_id).steps()
-            attempts = yield from ops.attempts(job.id, tenant_id=self._visible_tenant).steps()
-            signals = yield from ops.signals(job.id, tenant_id=self._visible_tenant).steps()
+            attempts = yield from ops.attempts(job.id, tenant_id=self._visible_tenant, raw=raw).steps()
+            signals = yield from ops.signals(job.id, tenant_id=self._visible_tenant, raw=raw).steps()
             spawned = yield from ops.spawned(job.id, tenant_id=self._visible_tenant).steps()
             return history(attempts, signals, spawned)
 

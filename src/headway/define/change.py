@@ -49,7 +49,7 @@ def change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change:
                 ms = checks.delay(value, option)["delay_ms"]
                 fields |= {"scheduled_for": None} if ms is None else {"delay_ms": ms}
             case "payload":
-                if not isinstance(value, Mapping):
+                if not isinstance(value, Mapping | msgspec.Raw):
                     raise InvalidJob(f"payload={value!r} is not a mapping of the kind's parameters")
                 fields[option] = encode(value, limit=limit)
             case "meta":

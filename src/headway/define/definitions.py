@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
@@ -15,8 +16,8 @@ from headway.define.machine import MachineKind
 from headway.define.options import Options, new_job
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
-from headway.errors import InvalidJob
-from headway.model.codec import encode
+from headway.errors import InvalidJob, InvalidPayload
+from headway.model.codec import decode, encode
 from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
 from headway.model.machine import START
@@ -116,7 +117,7 @@ class Definitions:
         return None if definition is None else definition.schema
 
     def build(
-        self, kind: str, payload: Mapping[str, Any], options: Mapping[str, Any], *, now: int, limit: int
+        self, kind: str, payload: Mapping[str, Any] | Raw, options: Mapping[str, Any], *, now: int, limit: int
     ) -> NewJob:
         """A job of a kind by its name: built by its code, or, if that is not here, from its definition.
 
@@ -124,8 +125,8 @@ class Definitions:
         """
         known = self._registry.get(kind)
         if known is not None:
-            return known.using(**options).build_from(dict(payload))
-        text = encode(dict(payload), limit=limit)
+            return known.using(**options).build_from(_values(payload))
+        text = _text(payload, limit)
         definition = self._known.get(kind)
         if definition is None:
             return new_job(kind, text, options, now=now)
@@ -137,12 +138,12 @@ class Definitions:
         self._check(definition, text)
         return new_job(kind, text, options, now=now, default=_options(definition))
 
-    def checked(self, kind: str, payload: Mapping[str, Any], *, limit: int) -> str:
+    def checked(self, kind: str, payload: Mapping[str, Any] | Raw, *, limit: int) -> str:
         """A payload as JSON text, as strict as an enqueue; raises `InvalidJob`, `InvalidPayload`."""
         known = self._registry.get(kind)
         if known is not None:
-            return known.build_from(payload).payload
-        text = encode(payload, limit=limit)
+            return known.build_from(_values(payload)).payload
+        text = _text(payload, limit)
         definition = self._known.get(kind)
         if definition is not None:
             self._check(definition, text)
@@ -159,6 +160,19 @@ class Definitions:
         if definition.kind not in self._schemas:
             self._schemas[definition.kind] = Schema(definition.schema)
         return self._schemas[definition.kind]
+
+
+def _text(payload: Mapping[str, Any] | Raw, limit: int) -> str:
+    """The payload as JSON text: what came as text stays as it is."""
+    if not isinstance(payload, Raw):
+        return encode(dict(payload), limit=limit)
+    if not bytes(payload).lstrip().startswith(b"{"):
+        raise InvalidPayload("the payload is not a JSON object: give the job's parameters by name")
+    return encode(payload, limit=limit)
+
+
+def _values(payload: Mapping[str, Any] | Raw) -> dict[str, Any]:
+    return dict(decode(bytes(payload), dict[str, Any]) if isinstance(payload, Raw) else payload)
 
 
 def declarations(kinds: Iterable[AnyKind]) -> tuple[NewDefinition, ...]:

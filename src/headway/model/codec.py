@@ -40,16 +40,17 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
 
     >>> encode({"user_id": 7}, limit=100)
     '{"user_id":7}'
+
+    A `msgspec.Raw` is JSON text already, and stays as it is: with its spaces, and with numbers of any length.
     """
+    if type(value) is msgspec.Raw:
+        return _as_it_is(bytes(value), limit, what)
     try:
         text = _encoder.encode(value)
     except Exception as error:
         raise InvalidPayload(_explain(value, what, error)) from error
     if len(text) > limit:
-        raise InvalidPayload(
-            f"the {what} is {len(text):,} bytes of JSON, over the limit of {limit:,}: "
-            "store the blob elsewhere (a file, an object store, a table) and pass a reference to it"
-        )
+        raise _too_long(text, limit, what)
     # msgspec writes these without complaint; only a text that may hold one pays for looking at every value
     if (
         b"\\u0000" in text
@@ -62,6 +63,24 @@ def encode(value: object, *, limit: int, what: str = "payload") -> str:
         if fault is not None:
             raise InvalidPayload(_show(fault, what))
     return text.decode()
+
+
+def _as_it_is(text: bytes, limit: int, what: str) -> str:
+    if len(text) > limit:
+        raise _too_long(text, limit, what)
+    value = read(text, what=what)
+    if b"\\u0000" in text:
+        fault = _find(value, 1)
+        if fault is not None and "NUL" in fault.reason:
+            raise InvalidPayload(_show(fault, what))
+    return text.decode()
+
+
+def _too_long(text: bytes, limit: int, what: str) -> InvalidPayload:
+    return InvalidPayload(
+        f"the {what} is {len(text):,} bytes of JSON, over the limit of {limit:,}: "
+        "store the blob elsewhere (a file, an object store, a table) and pass a reference to it"
+    )
 
 
 def check_batch(texts: Iterable[str], what: str) -> None:
@@ -109,6 +128,14 @@ def shown(text: str | bytes | None, *, what: str = "value") -> Any:
         return None if text is None else decode(text, what=what)
     except InvalidPayload as error:
         return f"{UNREADABLE}{error}"
+
+
+def as_stored(text: str | bytes | None, *, what: str = "value") -> Any:
+    """Stored text for those who pass it on: `msgspec.Raw`; where it is not JSON, why, in words that say so."""
+    try:
+        return None if text is None else msgspec.json.decode(text, type=msgspec.Raw)
+    except FAULTS:
+        return shown(text, what=what)
 
 
 def fault_of(error: Exception) -> tuple[str, str]:

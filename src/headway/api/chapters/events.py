@@ -11,7 +11,7 @@ from headway.api.cursors import make_cursor, read_cursor
 from headway.api.problems import Refused
 from headway.api.replays import REPLAYED
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
-from headway.api.views import EventView, Listed
+from headway.api.views import EventView, Json, Listed
 from headway.errors import Replayed
 from headway.model.event import Event
 
@@ -22,7 +22,7 @@ _LONGEST_BATCH = 1_000
 
 class EventIn(msgspec.Struct, forbid_unknown_fields=True):
     name: str
-    payload: dict[str, Any] = {}
+    payload: Json | msgspec.UnsetType = msgspec.UNSET
     correlation_id: str | None = None
 
 
@@ -65,7 +65,7 @@ async def emit_many(call: Call[EventsIn, None]) -> Answer:
 async def _emit(call: Call[Any, None], events: list[EventIn]) -> tuple[list[str], dict[str, str]]:
     """The ids, and the headers of a repeated request."""
     verbs = call.verbs
-    built = [verbs.build_event(each.name, each.payload, correlation_id=each.correlation_id) for each in events]
+    built = [verbs.build_event(each.name, each.payload or None, correlation_id=each.correlation_id) for each in events]
     built = [msgspec.structs.replace(each, created_by=call.actor) for each in built]
     try:
         return await verbs.aemit_many(built, request=call.request), {}
@@ -92,18 +92,18 @@ async def list_events(call: Call[None, EventQuery]) -> Listed:
     if not 1 <= query.limit <= 200:
         raise Refused(422, f"limit={query.limit} must be from 1 to 200")
     before = read_cursor("events", query.cursor)
-    found = await call.verbs.aevents(name=query.name, status=query.status, limit=query.limit, before=before)
+    found = await call.verbs.aevents(name=query.name, status=query.status, limit=query.limit, before=before, raw=True)
     return Listed(list(found), make_cursor("events", found[-1].id) if len(found) == query.limit else None)
 
 
 @routes.get("/events/{id}", roles=VIEWERS, answers={200: EventView}, problems=(404,))
 async def get_event(call: Call[None, None]) -> Event:
     """Show an event, and what came of it."""
-    return await call.verbs.aget_event(call.params["id"])
+    return await call.verbs.aget_event(call.params["id"], raw=True)
 
 
 @routes.post("/events/{id}/retry", roles=OPERATORS, answers={200: EventView}, problems=(404, 409))
 async def retry_event(call: Call[None, None]) -> Event:
     """Handle a failed event again, by the triggers that failed."""
     await call.verbs.aretry_event(call.params["id"], actor=call.actor)
-    return await call.verbs.aget_event(call.params["id"])
+    return await call.verbs.aget_event(call.params["id"], raw=True)

@@ -12,7 +12,7 @@ from headway.api.chapters.jobs import visible_job
 from headway.api.problems import Refused
 from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.views import JobView, Listed, job_view
+from headway.api.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import Replayed
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
@@ -44,7 +44,7 @@ async def retry_job(call: Call[None, None]) -> dict[str, Any]:
     """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
     job = await visible_job(call)
     runs_as = await call.verbs.aretry(job.id, actor=call.actor)
-    return job_view(await call.verbs.aget(runs_as))
+    return job_view(await call.verbs.aget(runs_as, raw=True))
 
 
 @routes.post("/jobs/{id}/run", roles=OPERATORS, answers={200: Changed}, problems=(404, 409))
@@ -59,7 +59,7 @@ class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     scheduled_for: datetime | U | None = msgspec.UNSET
     queue: str | U = msgspec.UNSET
     max_attempts: int | U = msgspec.UNSET
-    payload: dict[str, Any] | U = msgspec.UNSET
+    payload: JsonObject | U = msgspec.UNSET
 
 
 @routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 422))
@@ -75,7 +75,7 @@ async def change_job(call: Call[JobChange, None]) -> dict[str, Any]:
         await call.verbs.alearn(None)
         call.check_bounds(job.kind, call.verbs._definitions.get(job.kind), {"queue": changes["queue"]})
     await call.verbs.achange(job.id, actor=call.actor, **changes)
-    return job_view(await call.verbs.aget(job.id))
+    return job_view(await call.verbs.aget(job.id, raw=True))
 
 
 class Move(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,12 +90,12 @@ async def move_job(call: Call[Move, None]) -> dict[str, Any]:
     """Move a job in its line: before or after another, first or last."""
     job = await visible_job(call)
     await call.verbs.amove(job.id, actor=call.actor, **msgspec.structs.asdict(call.body))
-    return job_view(await call.verbs.aget(job.id))
+    return job_view(await call.verbs.aget(job.id, raw=True))
 
 
 class SignalIn(msgspec.Struct, forbid_unknown_fields=True):
     name: str
-    payload: Any = None
+    payload: Json | U = msgspec.UNSET
     dedup_key: str | None = None
 
 
@@ -116,7 +116,7 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
     """Send a signal to a machine."""
     job = await visible_job(call)
     body = call.body
-    signal = call.verbs.build_signal(job.id, body.name, body.payload, dedup_key=body.dedup_key)
+    signal = call.verbs.build_signal(job.id, body.name, body.payload or None, dedup_key=body.dedup_key)
     headers: dict[str, str] = {}
     try:
         (sent,) = await call.verbs.asignal_many([signal], request=call.request)
@@ -136,7 +136,7 @@ async def fork_job(call: Call[Fork, None]) -> Answer:
     """Start a new machine from a step of this one."""
     job = await visible_job(call)
     made = await call.verbs.afork(job.id, call.body.at, call.body.state, actor=call.actor)
-    return Answer(201, job_view(await call.verbs.aget(made.id)))
+    return Answer(201, job_view(await call.verbs.aget(made.id, raw=True)))
 
 
 @routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409))
@@ -170,7 +170,7 @@ class HistoryList(msgspec.Struct):
 async def list_history(call: Call[None, None]) -> Listed:
     """List a machine's executions: step, outcome, state, signals and children of each."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.ahistory(job.id)))
+    return Listed(list(await call.verbs.ahistory(job.id, raw=True)))
 
 
 class SignalList(msgspec.Struct):
@@ -182,7 +182,7 @@ class SignalList(msgspec.Struct):
 async def list_signals(call: Call[None, None]) -> Listed:
     """List a machine's signals in order of arrival."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.asignals(job.id)))
+    return Listed(list(await call.verbs.asignals(job.id, raw=True)))
 
 
 class ChildList(msgspec.Struct):

@@ -12,7 +12,7 @@ from headway.api.cursors import make_cursor, read_cursor
 from headway.api.problems import Refused
 from headway.api.replays import REPLAYED
 from headway.api.routes import PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.views import AttemptView, JobView, Listed, attempt_view, job_view
+from headway.api.views import AttemptView, JobView, JsonObject, Listed, attempt_view, job_view
 from headway.errors import NotFound, Replayed
 from headway.model.job import Job, NewJob, OnConflict, Source
 from headway.model.status import FINISHED, Status
@@ -30,7 +30,7 @@ class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     kind: str | None = None
     definition_key: str | None = None
-    payload: dict[str, Any] = {}
+    payload: JsonObject | msgspec.UnsetType = msgspec.UNSET
     queue: str | msgspec.UnsetType = msgspec.UNSET
     priority: int | msgspec.UnsetType = msgspec.UNSET
     scheduled_for: datetime | msgspec.UnsetType = msgspec.UNSET
@@ -128,7 +128,7 @@ def _built(call: Call[Any, None], job: JobIn) -> NewJob:
             fix="start a worker that has it, which declares it; or create the definition",
         )
     new = verbs._definitions.build(
-        kind, job.payload, {**options, "created_by": call.actor}, now=verbs.clock.now(), limit=verbs.payload_limit
+        kind, job.payload or {}, {**options, "created_by": call.actor}, now=verbs.clock.now(), limit=verbs.payload_limit
     )
     call.check_touch(queue=new.queue, kind=new.kind)
     asked = {field: getattr(new, field) for option, field in _BOUNDED.items() if option in options}
@@ -149,7 +149,7 @@ def _options(job: JobIn) -> tuple[str, dict[str, Any]]:
     """The kind and the options, each under its own name."""
     given = {name: getattr(job, name) for name in job.__struct_fields__}
     given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-    del given["payload"]
+    given.pop("payload", None)
     for alias, name in (("definition_key", "kind"), ("dedupe_key", "unique_key")):
         value = given.pop(alias, None)
         if value is not None:
@@ -213,7 +213,7 @@ async def list_jobs(call: Call[None, JobQuery]) -> Listed:
         "created_before": query.created_before,
     }
     before = read_cursor("jobs", query.cursor)
-    found = await call.verbs.ajobs(limit=query.limit, before=before, **filters)
+    found = await call.verbs.ajobs(limit=query.limit, before=before, raw=True, **filters)
     more = make_cursor("jobs", found[-1].id) if len(found) == query.limit else None
     return Listed([job_view(job) for job in found], more)
 
@@ -249,7 +249,7 @@ async def get_job(call: Call[None, None]) -> dict[str, Any]:
 
 async def visible_job(call: Call[Any, Any]) -> Job:
     """The job of the path, if the key may see it."""
-    job = await call.verbs.aget(call.params["id"])
+    job = await call.verbs.aget(call.params["id"], raw=True)
     if not call.may_touch(queue=job.queue, kind=job.kind):
         raise NotFound(f"there is no job {job.id} (or it is another tenant's, or it was pruned)")
     return job
@@ -264,7 +264,7 @@ class AttemptList(msgspec.Struct):
 async def list_attempts(call: Call[None, None]) -> Listed:
     """List the executions of a job, the open one last."""
     job = await visible_job(call)
-    return Listed([attempt_view(each) for each in await call.verbs.aattempts(job.id)])
+    return Listed([attempt_view(each) for each in await call.verbs.aattempts(job.id, raw=True)])
 
 
 class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -293,6 +293,6 @@ async def get_result(call: Call[None, ResultQuery]) -> Answer:
     if not 0 <= call.query.wait <= _LONGEST_WAIT_S:
         raise Refused(422, f"wait={call.query.wait:g} must be from 0 to {_LONGEST_WAIT_S:.0f} seconds")
     job = await visible_job(call)
-    outcome = await call.verbs.aresult(job.id, timeout=call.query.wait)
+    outcome = await call.verbs.aresult(job.id, timeout=call.query.wait, raw=True)
     ended = outcome.status in FINISHED
     return Answer(200 if ended else 202, ResultView(job.id, outcome.status, outcome.value, outcome.error))

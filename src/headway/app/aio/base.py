@@ -17,8 +17,10 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
         """Run an op; with `conn`, in that connection's transaction."""
         return await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
 
-    async def _aread(self, op: Op[T], conn: Any = None) -> T:
-        """Run an op whose answer people read: secrets in it are masked."""
+    async def _aread(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
+        """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""
+        if raw:
+            return await self._arun(op, conn)
         await self.alearn(conn)
         return masked(await self._arun(op, conn), self._definitions)
 

@@ -57,15 +57,16 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         tenant: str | UUID | None = None,
         limit: int = 50,
         before: str | UUID | None = None,
+        raw: bool = False,
     ) -> list[Event]:
         """The newest events that match, newest first; `status` is pending, handled or failed."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._events(name, status, tenant, limit, before))
+        return await self._aread(self._events(name, status, tenant, limit, before, raw), raw=raw)
 
-    async def aget_event(self, event_id: str | UUID) -> Event:
+    async def aget_event(self, event_id: str | UUID, *, raw: bool = False) -> Event:
         """One event, with the error of a trigger that could not fire; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._event(event_id))
+        return await self._aread(self._event(event_id, raw), raw=raw)
 
     async def aretry_event(self, event_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""

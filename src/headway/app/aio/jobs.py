@@ -22,10 +22,11 @@ from headway.model.status import FINISHED, Status
 class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
     """The async twins of the verbs of `JobVerbs`."""
 
-    async def aget(self, job_id: str | UUID) -> Job:
-        """One job as it is stored now; raises `NotFound`."""
+    async def aget(self, job_id: str | UUID, *, raw: bool = False) -> Job:
+        """One job as it is stored now; raises `NotFound`. With `raw`, here and elsewhere, its JSON is `msgspec.Raw`,
+        the text as it is stored, and no secret in it is masked."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._get(job_id))
+        return await self._aread(self._get(job_id, raw=raw), raw=raw)
 
     async def ajobs(
         self,
@@ -34,6 +35,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         before: str | UUID | None = None,
         after: Job | str | None = None,
         order: Order = "newest",
+        raw: bool = False,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
@@ -45,23 +47,28 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        return await self._aread(self._find(limit, _last(before, after, order), order, filters))
+        return await self._aread(self._find(limit, _last(before, after, order), order, filters, raw=raw), raw=raw)
 
-    async def aattempts(self, job_id: str | UUID) -> list[Attempt]:
+    async def aattempts(self, job_id: str | UUID, *, raw: bool = False) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._attempts(job_id))
+        return await self._aread(self._attempts(job_id, raw), raw=raw)
 
-    async def aresult(self, job_id: str | UUID, timeout: Duration | None = None) -> Outcome:
+    async def aresult(self, job_id: str | UUID, timeout: Duration | None = None, *, raw: bool = False) -> Outcome:
         """Wait for a job to end: `.status`, `.value` (what it returned) and `.error`.
 
         If the timeout passes first, the outcome has the job's status at that moment. Raises `NotFound`.
         """
         await self._aensure_known(self._own_tenant)
-        return await self.await_(job_id, timeout=timeout)
+        return await self.await_(job_id, timeout=timeout, raw=raw)
 
     async def await_(
-        self, job_id: str | UUID, *, status: Status | Collection[Status] = FINISHED, timeout: Duration | None = None
+        self,
+        job_id: str | UUID,
+        *,
+        status: Status | Collection[Status] = FINISHED,
+        timeout: Duration | None = None,
+        raw: bool = False,
     ) -> Outcome:
         """Wait until a job has this status, or one of these: `app.wait(job.id, status="waiting")`.
 
@@ -70,12 +77,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """
         await self._aensure_known(self._own_tenant)
         key, wanted = (as_id(job_id), awaited_statuses(status))
-        outcome = await self._arun(self._peek(key))
+        outcome = await self._arun(self._peek(key, raw))
         limit = None if timeout is None else to_ms(timeout, "timeout") / 1000
         if outcome.status in wanted or outcome.status in FINISHED or limit == 0:
             return outcome
         there = await self._results.aoutcome(key, limit, wanted)
-        return await self._arun(self._peek(key)) if there is None else there
+        return await self._arun(self._peek(key, raw)) if there is None or raw else there
 
     async def awaiters(self, job_id: str | UUID, *, limit: int = 100) -> list[Waiter]:
         """The jobs that wait for this one: those that come `after` it, its group's callback, the machine that spawned

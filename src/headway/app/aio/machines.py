@@ -49,20 +49,20 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return (await self.asignal_many((signal,), conn=conn))[0]
 
-    async def asignals(self, job_id: str | UUID) -> list[Signal]:
+    async def asignals(self, job_id: str | UUID, *, raw: bool = False) -> list[Signal]:
         """A machine's signals in order of arrival: pending, consumed, or undelivered; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._signals(job_id))
+        return await self._aread(self._signals(job_id, raw), raw=raw)
 
     async def achildren(self, job_id: str | UUID, *, fence: int | None = None) -> list[Child]:
         """The jobs that a machine spawned: at that fence, or by the Spawn that it waits for; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._children(job_id, fence))
 
-    async def ahistory(self, job_id: str | UUID) -> list[StepExecution]:
+    async def ahistory(self, job_id: str | UUID, *, raw: bool = False) -> list[StepExecution]:
         """A machine's executions in order: step, outcome, state, signals and children of each; raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        return await self._aread(self._history(job_id))
+        return await self._aread(self._history(job_id, raw), raw=raw)
 
     async def afork(
         self,

@@ -230,8 +230,9 @@ class Jobs(Protocol):
         """How many rows `prune`, `prune_fires` and `prune_audit` would delete, by the name of the retention."""
         ...
 
-    def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
-        """The jobs of these ids, in no particular order."""
+    def get(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[list[Job]]:
+        """The jobs of these ids, in no particular order. `raw`, here and elsewhere: JSON is given as `msgspec.Raw`, the
+        text as it is stored."""
         ...
 
     def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
@@ -239,17 +240,25 @@ class Jobs(Protocol):
         beginning."""
         ...
 
-    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+    def find(
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        order: Order = "newest",
+        after: Cursor | None = None,
+        raw: bool = False,
+    ) -> Op[list[Job]]:
         """The first jobs that match, in this order: newest or oldest (by id), by priority (then oldest first), or as a
         queue runs its queued jobs (`run`; the filter names the queue). `after` is where the previous page ended. Ends
         early, with fewer than `limit`, where these hold more than 64 MiB."""
         ...
 
-    def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
+    def attempts(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Attempt]]:
         """The job's executions in order of fence, the open one last."""
         ...
 
-    def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
+    def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
         """The status of these jobs, and the result or error of those that are over."""
         ...
 

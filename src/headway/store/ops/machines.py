@@ -24,7 +24,7 @@ class Machines(Protocol):
         a plain job, which shows once it has run)."""
         ...
 
-    def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
+    def signals(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Signal]]:
         """A job's signals in order of arrival: pending, consumed (by which execution), or undelivered."""
         ...
 

@@ -193,6 +193,7 @@ class Triggers(Protocol):
         status: EventStatus | None,
         limit: int,
         before: str | None,
+        raw: bool = False,
     ) -> Op[list[Event]]:
         """The newest events that match, newest first (by id); `before` is the last id of the previous page."""
         ...

@@ -77,11 +77,12 @@ def shown(text: str | None) -> Any:
         return text
 
 
-def job(row: Row) -> Job:
+def job(row: Row, raw: bool = False) -> Job:
+    read = codec.as_stored if raw else codec.shown
     fields = dict(zip(_FIELDS, map(utc, row), strict=True))
     for name in _JSON_FIELDS:
         if isinstance(fields[name], str):  # not decoded yet
-            fields[name] = codec.shown(fields[name], what=name)
+            fields[name] = read(fields[name], what=name)
     fields["unique_scope"] = whole_scope(fields["unique_scope"] or ())
     fields["awaiting"] = tuple(fields["awaiting"] or ())
     fields["tags"] = tuple(fields["tags"] or ())

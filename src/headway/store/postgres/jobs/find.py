@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -162,7 +163,15 @@ _LEAST = Cursor("00000000-0000-0000-0000-000000000000", -32_768, -(2**63))
 
 
 class FindVerbs:
-    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+    def find(
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        order: Order = "newest",
+        after: Cursor | None = None,
+        raw: bool = False,
+    ) -> Op[list[Job]]:
         sql = _SQL[_scan(where, order), order]
         params = _params(where)
 
@@ -177,7 +186,7 @@ class FindVerbs:
                     keys = [None if last is None else last.id]
             return (yield Statement(sql, [*params, count, *keys]))
 
-        return Op(lambda: in_pieces(limit, after, page, job), writes=False)
+        return Op(lambda: in_pieces(limit, after, page, partial(job, raw=raw)), writes=False)
 
 
 def _scan(where: Filter, order: Order) -> str:

@@ -47,8 +47,8 @@ select j.id, j.fence, 'running', j.attempt_started_at, null, j.worker_id, null, 
 
 
 class ReadVerbs:
-    def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
-        return read(_GET, [list(ids), tenant_id], lambda rows: [job(row) for row in rows])
+    def get(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[list[Job]]:
+        return read(_GET, [list(ids), tenant_id], lambda rows: [job(row, raw) for row in rows])
 
     def ids_from(self, first: str, last: str, *, limit: int) -> Op[list[str]]:
         return read(
@@ -57,17 +57,17 @@ class ReadVerbs:
             lambda rows: [str(job_id) for (job_id,) in rows],
         )
 
-    def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
-        return read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row) for row in rows])
+    def attempts(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Attempt]]:
+        return read(_ATTEMPTS, [job_id, tenant_id], lambda rows: [_attempt(row, raw) for row in rows])
 
-    def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
+    def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
+        shown = codec.as_stored if raw else codec.shown
         return read(
             "select j.id, j.status, j.result, case when j.finished_at is not null then j.error end from headway.jobs j"
             " where j.id = any ($1::uuid[]) and ($2::uuid is null or j.tenant_id = $2)",
             [list(ids), tenant_id],
             lambda rows: {
-                job_id: Outcome(status, codec.shown(result, what="result"), error)
-                for job_id, status, result, error in rows
+                job_id: Outcome(status, shown(result, what="result"), error) for job_id, status, result, error in rows
             },
         )
 
@@ -94,7 +94,7 @@ class ReadVerbs:
         return read("select headway.now()", [], lambda rows: utc(rows[0][0]))
 
 
-def _attempt(row: Row) -> Attempt:
+def _attempt(row: Row, raw: bool) -> Attempt:
     fields = dict(zip(Attempt.__struct_fields__, map(utc, row), strict=True))
-    fields["state"] = codec.shown(fields["state"], what="state")
+    fields["state"] = (codec.as_stored if raw else codec.shown)(fields["state"], what="state")
     return Attempt(**fields)

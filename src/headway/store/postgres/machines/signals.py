@@ -37,8 +37,8 @@ class SignalVerbs:
 
         return Op(steps, writes=True, refusable=True)
 
-    def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
-        return read(_SIGNALS, [job_id, tenant_id], lambda rows: [_signal(row) for row in rows])
+    def signals(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Signal]]:
+        return read(_SIGNALS, [job_id, tenant_id], lambda rows: [_signal(row, raw) for row in rows])
 
 
 def send(signals: Sequence[NewSignal]) -> Statement:
@@ -53,7 +53,7 @@ def _sent(rows: Rows) -> list[Sent]:
     return [Sent(str(signal_id), str(job_id), queue, created) for signal_id, job_id, queue, created in rows]
 
 
-def _signal(row: Row) -> Signal:
+def _signal(row: Row, raw: bool) -> Signal:
     fields = dict(zip(Signal.__struct_fields__, map(utc, row), strict=True))
-    fields["payload"] = codec.shown(fields["payload"], what="payload")
+    fields["payload"] = (codec.as_stored if raw else codec.shown)(fields["payload"], what="payload")
     return Signal(**fields)

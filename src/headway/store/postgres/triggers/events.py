@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model import codec
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.store.ops import Op, Row, Statement, Steps
 from headway.store.postgres.engine.arrays import column
@@ -68,16 +69,17 @@ class EventVerbs:
         status: EventStatus | None,
         limit: int,
         before: str | None,
+        raw: bool = False,
     ) -> Op[list[Event]]:
         return read(
             _EVENTS,
             [None if ids is None else list(ids), tenant_id, name, status, before, limit],
-            lambda rows: [read_event(row) for row in rows],
+            lambda rows: [read_event(row, raw) for row in rows],
         )
 
 
-def read_event(row: Row) -> Event:
+def read_event(row: Row, raw: bool = False) -> Event:
     """An event from EVENT_COLUMNS; a payload that cannot be read is shown as its text."""
     fields = dict(zip(Event.__struct_fields__, map(plain, row), strict=True))
-    fields["payload"] = shown(fields["payload"])
+    fields["payload"] = (codec.as_stored if raw else shown)(fields["payload"])
     return Event(**fields)

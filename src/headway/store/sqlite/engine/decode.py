@@ -35,8 +35,8 @@ _FIRE = Fire.__struct_fields__
 _EVENT = Event.__struct_fields__
 
 
-def to_job(row: Row) -> Job:
-    values = _values(_JOB, row, json=("payload", "result", "meta", "state"))
+def to_job(row: Row, raw: bool = False) -> Job:
+    values = _values(_JOB, row, json=("payload", "result", "meta", "state"), raw=raw)
     scope = show_json(values["unique_scope"])
     values["unique_scope"] = whole_scope(scope if isinstance(scope, list) else ())
     values["pending"] = bool(values["pending"])
@@ -46,12 +46,12 @@ def to_job(row: Row) -> Job:
     return Job(**values)
 
 
-def to_attempt(row: Row) -> Attempt:
-    return Attempt(**_values(_ATTEMPT, row, json=("state",)))
+def to_attempt(row: Row, raw: bool = False) -> Attempt:
+    return Attempt(**_values(_ATTEMPT, row, json=("state",), raw=raw))
 
 
-def to_signal(row: Row) -> Signal:
-    return Signal(**_values(_SIGNAL, row, json=("payload",)))
+def to_signal(row: Row, raw: bool = False) -> Signal:
+    return Signal(**_values(_SIGNAL, row, json=("payload",), raw=raw))
 
 
 def to_child(row: Row) -> Child:
@@ -94,9 +94,11 @@ def to_fire(row: Row) -> Fire:
     return Fire(**_values(_FIRE, row, json=()))
 
 
-def to_event(row: Row) -> tuple[Event, str | None]:
+def to_event(row: Row, raw: bool = False) -> tuple[Event, str | None]:
     """An event, and why its payload cannot be read, if so; the payload is its text then."""
-    values = _values(_EVENT, row, json=())
+    values = _values(_EVENT, row, json=("payload",) if raw else (), raw=raw)
+    if raw:
+        return Event(**values), None
     values["payload"], fault = read_json(values["payload"])
     return Event(**values), fault
 
@@ -138,11 +140,11 @@ def read_json(stored: str | bytes, what: str = "payload") -> tuple[Any, str | No
         return text, str(error)
 
 
-def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...]) -> dict[str, Any]:
+def _values(names: tuple[str, ...], row: Row, *, json: tuple[str, ...], raw: bool = False) -> dict[str, Any]:
     values = dict(zip(names, row, strict=True))
     for name, value in values.items():
         if value is not None and (name.endswith("_at") or name == "scheduled_for"):
             values[name] = from_micros(value)
     for name in json:
-        values[name] = show_json(values[name], name)
+        values[name] = codec.as_stored(values[name], what=name) if raw else show_json(values[name], name)
     return values

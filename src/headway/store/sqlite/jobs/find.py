@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from headway.clock import to_micros
@@ -35,7 +36,15 @@ _AFTER_EVERY_ID = Cursor("g")
 
 
 class FindVerbs(Verbs):
-    def find(self, where: Filter, *, limit: int, order: Order = "newest", after: Cursor | None = None) -> Op[list[Job]]:
+    def find(
+        self,
+        where: Filter,
+        *,
+        limit: int,
+        order: Order = "newest",
+        after: Cursor | None = None,
+        raw: bool = False,
+    ) -> Op[list[Job]]:
         def page(count: int, last: Cursor | None) -> Steps[Rows]:
             last = last or (_AFTER_EVERY_ID if order == "newest" else _BEFORE_ALL)
             keys = {"priority": (last.priority,), "run": (last.priority, last.position)}.get(order, ())
@@ -48,7 +57,7 @@ class FindVerbs(Verbs):
             by_id = {row[0]: row for row in rows}
             return [by_id[job_id] for job_id in ids if job_id in by_id]
 
-        return SqliteOp(lambda: in_pieces(limit, after, page, to_job), writes=False)
+        return SqliteOp(lambda: in_pieces(limit, after, page, partial(to_job, raw=raw)), writes=False)
 
 
 def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.clock import from_micros
+from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Attempt, Job, Outcome
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.engine.decode import show_json, to_attempt, to_job
+from headway.store.sqlite.engine.decode import to_attempt, to_job
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 
@@ -18,9 +19,9 @@ _SQL = statements("jobs/reads")
 
 
 class ReadVerbs(Verbs):
-    def get(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[list[Job]]:
+    def get(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[list[Job]]:
         def steps() -> Steps[list[Job]]:
-            return (yield from read_jobs(ids, tenant_id))
+            return (yield from read_jobs(ids, tenant_id, raw))
 
         return SqliteOp(steps, writes=False)
 
@@ -30,19 +31,21 @@ class ReadVerbs(Verbs):
 
         return SqliteOp(steps, writes=False)
 
-    def attempts(self, job_id: str, *, tenant_id: str | None) -> Op[list[Attempt]]:
+    def attempts(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Attempt]]:
         def steps() -> Steps[list[Attempt]]:
             ended = yield Statement(_SQL["attempts"], (job_id, tenant_id))
             running = yield Statement(_SQL["open_attempt"], (job_id, tenant_id))
-            return [to_attempt(row) for row in ended + running]
+            return [to_attempt(row, raw) for row in ended + running]
 
         return SqliteOp(steps, writes=False)
 
-    def results(self, ids: Sequence[str], *, tenant_id: str | None) -> Op[dict[str, Outcome]]:
+    def results(self, ids: Sequence[str], *, tenant_id: str | None, raw: bool = False) -> Op[dict[str, Outcome]]:
+        read = codec.as_stored if raw else codec.shown
+
         def steps() -> Steps[dict[str, Outcome]]:
             rows = yield Statement(_SQL["results"], (json_list(ids), tenant_id))
             return {
-                job_id: Outcome(status, show_json(result, "result"), error) if status in FINISHED else Outcome(status)
+                job_id: Outcome(status, read(result, what="result"), error) if status in FINISHED else Outcome(status)
                 for job_id, status, result, error in rows
             }
 
@@ -77,7 +80,7 @@ class ReadVerbs(Verbs):
         return SqliteOp(steps, writes=False)
 
 
-def read_jobs(ids: Sequence[str], tenant_id: str | None = None) -> Steps[list[Job]]:
+def read_jobs(ids: Sequence[str], tenant_id: str | None = None, raw: bool = False) -> Steps[list[Job]]:
     """Those of these jobs that exist, newest first."""
     rows = yield Statement(_SQL["jobs"], (json_list(ids), tenant_id))
-    return [to_job(row) for row in rows]
+    return [to_job(row, raw) for row in rows]

@@ -50,10 +50,10 @@ class SignalVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def signals(self, job_id: str, *, tenant_id: str | None) -> Op[list[Signal]]:
+    def signals(self, job_id: str, *, tenant_id: str | None, raw: bool = False) -> Op[list[Signal]]:
         def steps() -> Steps[list[Signal]]:
             rows = yield Statement(_SQL["of_job"], (job_id, tenant_id))
-            return [to_signal(row) for row in rows]
+            return [to_signal(row, raw) for row in rows]
 
         return SqliteOp(steps, writes=False)
 

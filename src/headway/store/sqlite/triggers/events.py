@@ -71,6 +71,7 @@ class EventVerbs(Verbs):
         status: EventStatus | None,
         limit: int,
         before: str | None,
+        raw: bool = False,
     ) -> Op[list[Event]]:
         def steps() -> Steps[list[Event]]:
             page = (before or _AFTER_EVERY_ID, tenant_id, name, status, limit)
@@ -78,18 +79,18 @@ class EventVerbs(Verbs):
                 rows = yield Statement(_SQL["page_of_ids"], (*page, json_list(ids)))
             else:
                 rows = yield Statement(_SQL["page_of_pending" if status == "pending" else "page"], page)
-            found = yield from read_events([event_id for (event_id,) in rows])
+            found = yield from read_events([event_id for (event_id,) in rows], raw)
             return [event for event, _ in found.values()]
 
         return SqliteOp(steps, writes=False)
 
 
-def read_events(ids: Sequence[str]) -> Steps[dict[str, tuple[Event, str | None]]]:
+def read_events(ids: Sequence[str], raw: bool = False) -> Steps[dict[str, tuple[Event, str | None]]]:
     """Those of these events that exist, newest first, each with why its payload cannot be read, if so."""
     if not ids:
         return {}
     rows = yield Statement(_SQL["read"], (json_list(ids),))
-    return {row[0]: to_event(row) for row in rows}
+    return {row[0]: to_event(row, raw) for row in rows}
 
 
 def announce(ids: Sequence[str], now: int) -> Steps[None]:
