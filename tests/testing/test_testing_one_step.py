@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway import Await, Context, Done, Machine, Next, Registry, Replay, Signal, Spawn, Stop, step
+from headway import Await, Context, Done, Machine, Next, Registry, Replay, Retry, Signal, Spawn, Stop, step
 from headway.errors import ConfigError, InvalidJob, InvalidOutcome, InvalidPayload
 from headway.model.machine import Child
 from headway.model.outcome import Outcomes
@@ -132,6 +132,29 @@ def test_what_a_step_raises_or_returns_wrongly_is_raised() -> None:
         perform_step(Checkout)
     with pytest.raises(InvalidPayload):
         perform_step(Checkout, "check", state={"order": 1}, signals=[("payment", object())])
+
+
+def test_an_outcome_that_a_step_settles_counts_and_not_what_it_returns() -> None:
+    @Registry().machine
+    class Paying(Machine):
+        State = Order
+
+        @step
+        def start(self, ctx: Context) -> Outcomes:
+            ctx.state.paid += 1
+            ctx.settle(Next(self.ship), conn=None)
+            return Done("ignored")
+
+        @step
+        async def ship(self, ctx: Context) -> Outcomes:
+            await ctx.asettle(Retry("1m", "not yet") if ctx.state.order == 1 else "shipped", conn=None)
+            return Done("ignored")
+
+    assert perform_step(Paying, state={"order": 1}) == Next("ship", state=Order(1, 1))
+    with pytest.raises(Retry):
+        perform_step(Paying, "ship", state={"order": 1})
+    with pytest.raises(InvalidOutcome, match="shipped"):
+        perform_step(Paying, "ship", state={"order": 2})
 
 
 def test_perform_is_for_plain_jobs() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headway import Call, Context, Registry
+from headway import Call, Cancel, Context, Done, Next, Registry, Snooze
 from headway.errors import ConfigError, InvalidJob, InvalidOutcome, InvalidPayload
 from headway.testing import aperform, context, perform
 
@@ -128,3 +128,52 @@ def test_a_kind_that_takes_batches_gets_a_batch_of_one() -> None:
         perform(later, number=7)
     with pytest.raises(InvalidOutcome, match="0 answers for 1 calls"):
         asyncio.run(aperform(wrong, number=7))
+
+
+def test_what_a_handler_settles_is_its_result_and_the_last_one_counts() -> None:
+    outcomes: dict[str, list[Any]] = {
+        "value": [{"moved": 1}],
+        "nothing": [None],
+        "twice": ["rolled back", "again"],
+        "done": [Done("kept")],
+        "snoozed": [Snooze("5m")],
+        "canceled": [Cancel("closed")],
+        "step": [Next("ship")],
+        "unstorable": [object()],
+        "error": [ValueError("no")],
+        "not at all": [],
+    }
+
+    @shop.job
+    def pay(ctx: Context, how: str) -> str:
+        for outcome in outcomes[how]:
+            ctx.settle(outcome, conn=None)
+        return "returned"
+
+    @shop.job
+    async def apay(ctx: Context, how: str) -> str:
+        for outcome in outcomes[how]:
+            await ctx.asettle(outcome, conn=None)
+        return "returned"
+
+    @shop.job(batch=3)
+    def all_pay(calls: list[Call]) -> list[Any]:
+        for call in calls:
+            call.ctx.settle(outcomes[call.args["how"]][-1], conn=None)
+        return ["returned" for _ in calls]
+
+    ctx = context()
+    for kind in (pay, apay, all_pay):
+        hows = ("value", "nothing", "twice", "done")
+        assert [perform(kind, ctx=ctx, how=how) for how in hows] == [{"moved": 1}, None, "again", "kept"]
+        for how, error in (
+            ("snoozed", Snooze),
+            ("canceled", Cancel),
+            ("step", InvalidOutcome),
+            ("error", InvalidOutcome),
+        ):
+            with pytest.raises(error):
+                perform(kind, ctx=ctx, how=how)
+        with pytest.raises(InvalidPayload):
+            perform(kind, how="unstorable")
+    assert perform(pay, ctx=ctx, how="not at all") == "returned"

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from headway import Await, Call, Cancel, Context, Done, Machine, Next, Retry, Snooze, Spawn, step
+from headway.app.why import why
 from headway.errors import HeadwayError, InvalidJob, InvalidOutcome, InvalidPayload, LeaseLost, NotAllowed, StoreFailed
 from headway.model.job import NewJob
 from headway.testing import context
@@ -600,6 +601,36 @@ def test_on_sqlite_a_write_beside_the_open_transaction_fails_at_once(harness: Wo
         assert all("pass conn=" in text and "still open" in text for text in said)
 
 
+def test_why_tells_of_an_outcome_that_is_committed_and_not_settled_yet(harness: WorkerHarness, ledger: Ledger) -> None:
+    ops, said = harness.store.ops, []
+
+    def explain(ctx: Context) -> None:
+        said.append(harness.store.run(why(ops, ctx.job_id, tenant_id=None)).reasons)
+
+    @harness.job
+    def pay(ctx: Context) -> None:
+        explain(ctx)
+        ledger.settle(ctx, Snooze("1h"))
+        explain(ctx)
+
+    @harness.machine
+    class Shop(Machine):
+        @step
+        def start(self, ctx: Context) -> None:
+            ledger.settle(ctx, Done())
+            explain(ctx)
+
+    harness.enqueue(pay.build())
+    harness.drain()
+    harness.enqueue(Shop.build())
+    harness.drain()
+    assert [reasons[0].partition(" with its own rows")[0] for reasons in said[1:]] == [
+        "its handler has committed its outcome (snoozed)",
+        "its handler has committed its outcome (done)",
+    ]
+    assert not any("committed" in reason for reason in said[0])
+
+
 def test_a_context_without_a_worker_has_nothing_to_settle() -> None:
     with pytest.raises(NotAllowed, match="no worker runs this job"):
-        context().settle(conn=object())
+        Context(context().claim).settle(conn=object())

@@ -19,6 +19,7 @@ from headway.model.machine import START, Checkpoint, Child
 from headway.model.outcome import KEEP, Outcomes, Spawn
 from headway.model.signal import Received, Signal
 from headway.testing.performed import OPEN, claim_of
+from headway.testing.settled import NOTHING, TakenAsCommitted, settled
 
 AnyMachine = type[Machine] | MachineKind
 GivenSignal = str | tuple[str, Any] | Signal
@@ -41,7 +42,8 @@ def perform_step(
 ) -> Outcomes:
     """Call one step of a machine with the context that `step_context` makes of the rest; gives its outcome.
 
-    The outcome is checked as a worker checks it, and can be compared: steps are names in it, and it has the state even
+    An outcome that the step settles with `ctx.settle` counts as committed; nothing is written to its `conn`. The
+    outcome is checked as a worker checks it, and can be compared: steps are names in it, and it has the state even
     if the step only changed `ctx.state`. Raises what the step raises (`handle` is not called), `InvalidOutcome` for
     what is not an outcome, `InvalidPayload` for a result that could not be stored.
 
@@ -148,6 +150,7 @@ def step_context(
         edition, edition.steps[step], checkpoint, claim_of(kind.options.row(kind.name), **claim), migrates=False
     )
     ctx = StepContext(claimed, tenant=claim.get("tenant", "default"), worker_id="headway.testing", vault=OPEN)
+    ctx.own_transactions = TakenAsCommitted()
     ctx.bring_children([_child(each) for each in children])
     ctx.read_state()
     return ctx
@@ -181,7 +184,10 @@ def _child(given: Any) -> Child:
     return Child(id=new_id(), kind="child", status="succeeded", result=result, error=None)
 
 
-def _checked(claimed: ClaimedStep, ctx: StepContext, outcome: Any) -> Outcomes:
+def _checked(claimed: ClaimedStep, ctx: StepContext, returned: Any) -> Outcomes:
+    outcome = settled(ctx)
+    if outcome is NOTHING:
+        outcome = returned
     if isinstance(outcome, Spawn) and isinstance(outcome.children, Iterator):
         outcome = msgspec.structs.replace(
             outcome, children=tuple(outcome.children)

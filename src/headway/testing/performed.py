@@ -13,7 +13,9 @@ from headway.errors import ConfigError, InvalidJob
 from headway.model.codec import encode
 from headway.model.ids import as_id, known_id, new_id
 from headway.model.job import Claim, NewJob
+from headway.model.outcome import Done
 from headway.secrets import Grant, Vault
+from headway.testing.settled import NOTHING, TakenAsCommitted, settled
 
 _RESULT_LIMIT = Settings().result_limit
 OPEN = Vault({"*": Grant(kinds=("*",), tenants=("*",))})
@@ -26,7 +28,8 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
     Raises what the handler raises, `InvalidJob` or `InvalidPayload` for arguments that could not be enqueued, and
     `InvalidPayload` for a result that could not be stored. A handler that takes a context gets `ctx`, or a plain
     one (see `context`). There is no middleware, timeout or retry. A kind that takes batches gets a batch of this one
-    call. For a step of a machine use `perform_step`.
+    call. What the handler settles with `ctx.settle` is the result, as if its transaction were committed; a settled
+    Retry, Snooze or Cancel is raised, and nothing is written to `conn`. For a step of a machine use `perform_step`.
 
     >>> from headway import Registry
     >>> shop = Registry()
@@ -37,9 +40,10 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
     'hello 7'
     """
     _check(kind)
+    ctx = context(kind) if ctx is None else ctx
     if not _is_async(kind):
         call = _call(kind, args, kwargs, ctx)
-        return _storable(_own_answer(kind, kind.fn(*call[0], **call[1])))
+        return _result(kind, ctx, kind.fn(*call[0], **call[1]))
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -51,12 +55,13 @@ def perform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **k
 async def aperform(kind: Kind[..., Any], /, *args: Any, ctx: Context | None = None, **kwargs: Any) -> Any:
     """The same inside a running event loop; a plain function runs in a thread, as under a worker."""
     _check(kind)
+    ctx = context(kind) if ctx is None else ctx
     args, kwargs = _call(kind, args, kwargs, ctx)
     if _is_async(kind):
         returned = await kind.fn(*args, **kwargs)
     else:
         returned = await asyncio.to_thread(kind.fn, *args, **kwargs)
-    return _storable(_own_answer(kind, returned))
+    return _result(kind, ctx, returned)
 
 
 def context(
@@ -92,6 +97,7 @@ def context(
         meta=meta,
     )
     ctx = Context(claim, tenant=tenant, worker_id="headway.testing", vault=OPEN)
+    ctx.own_transactions = TakenAsCommitted()
     if canceled:
         ctx.cancel()
     return ctx
@@ -139,9 +145,8 @@ def _check(kind: Kind[..., Any]) -> None:
 
 
 def _call(
-    kind: Kind[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], ctx: Context | None
+    kind: Kind[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], ctx: Context
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    ctx = context(kind) if ctx is None else ctx
     args, kwargs = kind.decode(kind.build(*args, **kwargs).payload, ctx.secret)
     if isinstance(kind, BatchKind):
         return ([Call(args[0], ctx)],), {}
@@ -164,7 +169,13 @@ def _own_answer(kind: Kind[..., Any], returned: Any) -> Any:
     return value
 
 
-def _storable(result: Any) -> Any:
+def _result(kind: Kind[..., Any], ctx: Context, returned: Any) -> Any:
+    """What the handler settled with or returned, if that can be stored."""
+    outcome = settled(ctx)
+    if outcome is not NOTHING:
+        kind.settlement_of(ctx, outcome, result_limit=_RESULT_LIMIT)
+        return outcome.result if isinstance(outcome, Done) else outcome
+    result = _own_answer(kind, returned)
     if result is not None:
         encode(result, limit=_RESULT_LIMIT, what="result")
     return result

@@ -60,13 +60,8 @@ class OwnTransactions:
 
     def _settlement(self, run: Execution, ctx: Context, outcome: Any) -> Settlement:
         """Raises `InvalidOutcome` or `InvalidPayload` for what cannot be an outcome."""
-        if isinstance(outcome, Retry | Snooze | Cancel):
+        if is_own_will(outcome):
             return settlement_for_error(run.claim, run.handler.options, outcome)
-        if isinstance(outcome, BaseException) or (isinstance(outcome, type) and issubclass(outcome, BaseException)):
-            raise InvalidOutcome(
-                f"settle got {brief(outcome)}: it takes what the handler would return, or an instance of Retry, Snooze "
-                "or Cancel; raise any other error, so that your transaction is rolled back"
-            )
         if not isinstance(run.handler, ClaimedStep) and not isinstance(outcome, Outcomes):
             outcome = Done(outcome)  # it is done, even if it saw that its worker stops
         # the next step is not run in the same slot: another worker may be the one to settle this
@@ -106,6 +101,18 @@ class OwnTransactions:
 
     def forget(self, claim: Claim) -> None:
         self.offered.pop((claim.id, claim.fence), None)
+
+
+def is_own_will(outcome: Any) -> bool:
+    """Whether it is a Retry, Snooze or Cancel; raises `InvalidOutcome` for any other error."""
+    if isinstance(outcome, Retry | Snooze | Cancel):
+        return True
+    if isinstance(outcome, BaseException) or (isinstance(outcome, type) and issubclass(outcome, BaseException)):
+        raise InvalidOutcome(
+            f"settle got {brief(outcome)}: it takes what the handler would return, or an instance of Retry, Snooze "
+            "or Cancel; raise any other error, so that your transaction is rolled back"
+        )
+    return False
 
 
 async def settle_committed(database: Database, claims: Sequence[Key]) -> tuple[list[Settlement], list[Key]]:

@@ -72,7 +72,9 @@ def _reasons(
             return [_scheduled(job, attempts, now), *obstacles]
         case "running":
             workers = yield from ops.workers().steps()
-            return running(job, next((each for each in workers if each.id == job.worker_id), None), now)
+            worker = next((each for each in workers if each.id == job.worker_id), None)
+            committed = yield from ops.committed(job.id, job.fence).steps()
+            return running(job, worker, committed, now)
     return _ended(job, attempts)
 
 

@@ -7,11 +7,12 @@ from datetime import datetime
 from headway.app.why.words import elapsed, left_until
 from headway.model.duration import show_ms
 from headway.model.fleet import Worker
-from headway.model.job import Job
+from headway.model.job import Job, Settlement
 
 
-def running(job: Job, worker: Worker | None, now: datetime) -> list[str]:
-    """Its worker's silence, if any, then for how long it has been running."""
+def running(job: Job, worker: Worker | None, committed: Settlement | None, now: datetime) -> list[str]:
+    """The outcome that its handler has committed, or its worker's silence, if any; then for how long it has been
+    running."""
     assert job.attempt_started_at is not None
     asked = ["it was asked to cancel; its handler has not ended yet"] if job.cancel_requested_at else []
     progress = f", {job.progress:.0%} done" if job.progress is not None else ""
@@ -19,9 +20,20 @@ def running(job: Job, worker: Worker | None, now: datetime) -> list[str]:
     what = "it" if job.step is None else f"step {job.step}"
     since = elapsed(job.attempt_started_at, now)
     return [
+        *_committed(committed),
         *_silence(job, worker, now),
         *asked,
         f"{what} has been running for {since} on worker {job.worker_id}{progress}{note}",
+    ]
+
+
+def _committed(settlement: Settlement | None) -> list[str]:
+    if settlement is None:
+        return []
+    outcome = settlement.status if settlement.turn is None else settlement.turn.outcome
+    return [
+        f"its handler has committed its outcome ({outcome}) with its own rows; what follows from it is done once the "
+        "handler returns, or its worker is gone"
     ]
 
 
