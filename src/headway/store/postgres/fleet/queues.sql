@@ -41,6 +41,48 @@ begin
 end
 $$;
 
+-- Pause every queue that has unfinished jobs, a worker or a setting, in order of their names; gives those that were open.
+-- Waits as `pause` does, for each of them; until the transaction ends, nothing is claimed from those it has reached.
+create function headway.pause_all(p_actor text default null) returns setof text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue text;
+begin
+  for v_queue in
+    select n.name
+      from (select j.queue as name
+              from headway.jobs j
+             where j.status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+            union
+            select s.name from headway.queue_settings() s
+            union
+            select l.queue from headway.listening() l) n
+     where not exists (select from headway.queues q where q.name = n.name and q.paused_at is not null)
+     order by n.name collate "C"
+  loop
+    perform headway.pause(v_queue, p_actor);
+    return next v_queue;
+  end loop;
+end
+$$;
+
+-- Resume every paused queue, in order of their names; gives them.
+create function headway.resume_all(p_actor text default null) returns setof text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_queue text;
+begin
+  for v_queue in select q.name from headway.queues q where q.paused_at is not null order by q.name collate "C" loop
+    perform headway.resume(v_queue, p_actor);
+    return next v_queue;
+  end loop;
+end
+$$;
+
 -- How long finished jobs of a queue are kept: an object of milliseconds by status. Null: as long as the default says.
 create function headway.set_retention(p_queue text, p_retention jsonb, p_actor text default null) returns void
 language plpgsql security definer
