@@ -45,6 +45,7 @@ SOURCES = (
         "triggers",
         "prune",
         "api_keys",
+        "tenant_care",
     ),
 )
 # calls that block wherever they stand, and what to await instead

@@ -85,6 +85,10 @@ class NotAllowed(HeadwayError):
     """The job's status, or the caller's role or tenant, does not allow this."""
 
 
+class TenantSuspended(NotAllowed):
+    """An operator suspended the tenant: nothing is written for it, and none of its jobs start, until it is resumed."""
+
+
 class JobFailed(HeadwayError):
     """The job whose result was asked for did not succeed; `status` is how it ended, `error` its error."""
 

@@ -11,6 +11,7 @@ from headway import Headway
 from headway.api.chapters import ROUTES
 from headway.api.routes import Route
 from headway.model.access import ROLES, Role
+from headway.model.ids import new_id
 from headway.model.key_text import new_key
 
 READ: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")
@@ -53,6 +54,13 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /keys": (ADMIN, {"name": "new", "role": "viewer"}, (201,)),
     "GET /keys": (ADMIN, None, (200,)),
     "DELETE /keys/{id}": (ADMIN, None, (200,)),
+    "GET /admin/tenants": (ROOT, None, (200,)),
+    "POST /admin/tenants": (ROOT, {"slug": "new"}, (201,)),
+    "GET /admin/tenants/{id}": (ROOT, None, (200,)),
+    "PATCH /admin/tenants/{id}": (ROOT, {"slug": "renamed"}, (200,)),
+    "POST /admin/tenants/{id}/suspend": (ROOT, None, (200,)),
+    "POST /admin/tenants/{id}/resume": (ROOT, None, (200,)),
+    "DELETE /admin/tenants/{id}": (ROOT, None, (200,)),
 }
 
 
@@ -76,6 +84,10 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
             params["id"] = owner.emit("sold")
         elif route.path.startswith("/keys/{id}"):
             params["id"] = owner.create_api_key("other", "viewer").key.id
+        elif route.path.startswith("/admin/tenants/{id}"):
+            params["id"] = app.create_tenant(f"{of}-{new_id()[-8:]}").slug
+            if named == of:
+                named = params["id"]
         headers = {} if named is None else {"Headway-Tenant": named}
         body = MATRIX[_name(route)][1]
         said = client(keys[role])(route.method, route.path.format(**params), json=body, headers=headers)

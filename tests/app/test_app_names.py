@@ -67,6 +67,7 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "StoreError",
         "StoreFailed",
         "StoreUnavailable",
+        "TenantSuspended",
         "UnknownKind",
     }
     for name in found:

@@ -108,6 +108,7 @@ class Api:
                     headers=request.headers,
                     request_id=request_id,
                     request=request_with_key(request, body, verbs, key) if route.creates else None,
+                    address="" if request.client is None else request.client.host,
                 )
                 answer = await _within(route, call)
                 response = _response(answer)

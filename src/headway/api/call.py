@@ -11,6 +11,7 @@ from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.errors import NotAllowed
 from headway.model.access import ApiKey
+from headway.model.actor import Caller
 from headway.model.definition import Definition
 from headway.model.request import Request
 from headway.model.restricted import restricted
@@ -32,11 +33,12 @@ class Call(Generic[B, Q]):
     headers: Mapping[str, str]
     request_id: str
     request: Request | None = None  # its Idempotency-Key, where it has one
+    address: str = ""  # of the client
 
     @property
-    def actor(self) -> str:
-        """Who the audit says it was."""
-        return f"key:{self.key.id}"
+    def actor(self) -> Caller:
+        """Who the audit says it was, with the request."""
+        return Caller.of(f"key:{self.key.id}", request_id=self.request_id, address=self.address)
 
     def may_touch(self, *, queue: str, kind: str) -> bool:
         """Whether the key is for this queue and kind."""

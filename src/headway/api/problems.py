@@ -31,6 +31,7 @@ TITLES = {
 _STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
     (errors.NotFound, 404),
     (errors.Duplicate, 409),
+    (errors.TenantSuspended, 403),
     (errors.NotAllowed, 409),
     (errors.NotFinished, 409),
     (errors.LeaseLost, 409),

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
+
 from headway.app.masking import masked
 from headway.app.results import Results
 from headway.app.tenants import TenantLookup
@@ -59,11 +61,26 @@ class VerbBase(TenantLookup):
 
     def _run(self, op: Op[T], conn: Any = None) -> T:
         """Run an op; with `conn`, in that connection's transaction."""
+        op = self._unless_suspended(op)
         return self._store.run(op) if conn is None else self._store.run_in(conn, op)
 
     def _once(self, request: Request | None, op: Op[L]) -> Op[L]:
         """The op, done once for a request that has a key."""
         return op if request is None else self._store.ops.once(request, op)
+
+    def _unless_suspended(self, op: Op[T]) -> Op[T]:
+        """The op; where it writes for one tenant, it first refuses if that tenant is suspended. Enqueue and emit, which
+        are hot, do that by themselves, with the tenant's quotas."""
+        tenant_id = self._visible_tenant
+        if not op.writes or tenant_id is None:
+            return op
+        check = self._store.ops.refuse_suspended(tenant_id)
+
+        def steps() -> Steps[T]:
+            yield from check.steps()
+            return (yield from op.steps())
+
+        return msgspec.structs.replace(op, steps=steps, alone=None)
 
     def _read(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
         """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""
@@ -120,7 +137,7 @@ def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:
     def steps() -> Steps[U]:
         return shape((yield from op.steps()))
 
-    return Op(steps, writes=op.writes, repeatable=op.repeatable)
+    return Op(steps, writes=op.writes, repeatable=op.repeatable, atomic=op.atomic)
 
 
 def page_size(limit: int) -> int:

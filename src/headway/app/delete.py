@@ -75,7 +75,7 @@ class DeleteVerbs(JobVerbs):
             if found != "deleted":
                 raise not_deletable(key, found)
 
-        return Op(steps, writes=True, repeatable=False)
+        return Op(steps, writes=True, repeatable=False, atomic=True)
 
 
 def _deletable(filters: Mapping[str, Any]) -> Mapping[str, Any]:

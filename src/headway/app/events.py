@@ -51,7 +51,7 @@ class EventVerbs(VerbBase):
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, self._look_up(refs, create=True, conn=conn))
         op = self._once(request, self._emitting(batch))
-        ids = self._run(op) if conn is None else self._store.run_in(conn, op)
+        ids = self._store.run(op) if conn is None else self._store.run_in(conn, op)
         if conn is None:
             self._emitted.poke(EVENTS)
         return ids
@@ -162,7 +162,7 @@ class EventVerbs(VerbBase):
             if not done:
                 raise NotAllowed(f"event {key} is {event.status}: only a failed event can be retried")
 
-        return Op(steps, writes=True)
+        return Op(steps, writes=True, atomic=True)
 
 
 def payload_of(payload: Any, limit: int) -> str:

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from headway import commands, secrets
 from headway.app.aio.prune import AsyncPruneVerbs
+from headway.app.aio.tenant_care import AsyncTenantCareVerbs
 from headway.app.database_url import DEFAULT_URL, check_url, open_store
 from headway.app.results import Results
 from headway.app.settings import SettingOptions, check_names, settings_from
@@ -36,7 +37,7 @@ from headway.worker.wake import Hints, folder_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Headway(Verbs, AsyncPruneVerbs):
+class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
     """An application's work: define kinds on it, enqueue jobs, run workers, look and operate.
 
     It reads no file and opens no connection until it is used. Threads can share it, and it survives a fork. Without a

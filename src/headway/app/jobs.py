@@ -323,7 +323,7 @@ class JobVerbs(VerbBase):
                 raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
             return done[key], job.queue
 
-        return Op(steps, writes=True, repeatable=False)
+        return Op(steps, writes=True, repeatable=False, atomic=True)
 
     def _change(self, job_id: str | UUID, actor: str | None, changes: Mapping[str, Any]) -> Op[Status]:
         key = as_id(job_id)
@@ -339,7 +339,7 @@ class JobVerbs(VerbBase):
             op = self._store.ops.change(key, checked, tenant_id=self._visible_tenant, actor=actor)
             return (yield from op.steps()) or missing(key)
 
-        return Op(steps, writes=True)
+        return Op(steps, writes=True, atomic=True)
 
 
 def at_most(limit: int | None) -> int:

@@ -168,7 +168,7 @@ class TemplateVerbs(EnqueueVerbs):
             op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps()) or _missing(name, found.tenant)
 
-        return Op(steps, writes=True, refusable=True)
+        return Op(steps, writes=True, refusable=True, atomic=True)
 
     def _delete_template(self, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
         def steps() -> Steps[bool]:
@@ -176,7 +176,7 @@ class TemplateVerbs(EnqueueVerbs):
             op = self._store.ops.delete_template(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 
-        return Op(steps, writes=True)
+        return Op(steps, writes=True, atomic=True)
 
 
 def _missing(name: str, tenant: str) -> Any:

@@ -30,6 +30,10 @@ class Tenants:
         found, until = self._found.get(ref, ("", 0.0))
         return found if time.monotonic() < until else ""
 
+    def forget(self) -> None:
+        """A tenant has another name now, or is gone."""
+        self._found.clear()
+
     def hear(self, found: Mapping[str, str]) -> None:
         if len(self._found) + len(found) > _MOST:
             self._found.clear()

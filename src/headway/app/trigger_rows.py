@@ -117,7 +117,7 @@ class TriggerRows(VerbBase):
             op = self._store.ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 
-        return Op(steps, writes=True)
+        return Op(steps, writes=True, atomic=True)
 
     def _fires(
         self,

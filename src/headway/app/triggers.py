@@ -112,7 +112,7 @@ class TriggerVerbs(TriggerRows):
             row = new_trigger(given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
-        return Op(steps, writes=True, refusable=True)
+        return Op(steps, writes=True, refusable=True, atomic=True)
 
     def _rehearse(self, name: str, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
         text = payload_of(payload, self.payload_limit)

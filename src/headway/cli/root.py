@@ -18,7 +18,7 @@ _SECTIONS = {
     "Work": {"jobs": "jobs", "machines": "machines", "trains": "order", "groups": "order"},
     "Work that starts itself": dict.fromkeys(("schedules", "triggers", "events", "templates"), "triggers"),
     "Kinds": dict.fromkeys(("definitions", "commands"), "kinds"),
-    "Access": {"keys": "access"},
+    "Access": {"keys": "access", "tenants": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
     "Care": {"migrate": "care", "doctor": "doctor", "audit": "care", "prune": "care", "completion": "care"},
 }

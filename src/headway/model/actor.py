@@ -12,6 +12,26 @@ LIMIT = 255
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
+class Caller(str):
+    """An actor who asked over HTTP: the audit keeps the request's id and address beside the name."""
+
+    __slots__ = ("address", "request_id")
+
+    request_id: str
+    address: str
+
+    @classmethod
+    def of(cls, name: str, *, request_id: str, address: str) -> Caller:
+        caller = cls(name)
+        caller.request_id, caller.address = request_id, address
+        return caller
+
+
+def origin(actor: str | None) -> tuple[str | None, str | None]:
+    """The id and the address of the request that an actor made, if it was one."""
+    return (actor.request_id, actor.address) if isinstance(actor, Caller) else (None, None)
+
+
 def check_actor(actor: object, name: str = "actor") -> str | None:
     """The actor, or None for nobody; raises `InvalidJob` where it is not one line of up to 255 characters."""
     if actor is None:
@@ -19,7 +39,7 @@ def check_actor(actor: object, name: str = "actor") -> str | None:
     text = check_text(actor, name, limit=LIMIT)
     if _CONTROL.search(text):
         raise InvalidJob(f"{name}={text!r} holds a control character: give one line, such as a name or an address")
-    return text
+    return actor if isinstance(actor, Caller) else text
 
 
 def as_actor(text: str) -> str:

@@ -91,6 +91,22 @@ def retention_set(queue: str, retention: Mapping[str, int] | None) -> str:
     return f"{queue}: {', '.join(words) or 'default'}"
 
 
+def tenant_renamed(old: str, new: str) -> str:
+    """
+    >>> tenant_renamed("acme", "acme-inc")
+    'acme to acme-inc'
+    """
+    return f"{old} to {new}"
+
+
+def tenant_deleted(name: str, tenant_id: str) -> str:
+    """
+    >>> tenant_deleted("acme", "0193")
+    'acme (0193)'
+    """
+    return f"{name} ({tenant_id})"
+
+
 def worker_dead(worker_id: str, name: str, jobs: int) -> str:
     """
     >>> worker_dead("0193", "host:7", 2)

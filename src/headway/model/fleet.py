@@ -56,6 +56,16 @@ class HeartbeatReply(msgspec.Struct, frozen=True):
     wanted: str | None = None  # what an operator set for it, as JSON
 
 
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant; one that was only ever named by its id has no slug."""
+
+    id: str
+    slug: str | None
+    created_at: datetime
+    suspended_at: datetime | None = None
+    suspended_by: str | None = None
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue, with the number of its unfinished jobs per status."""
 

@@ -397,3 +397,5 @@ class AuditEntry(msgspec.Struct, frozen=True):
     id: int = 0  # its number: a later entry has a higher one
     job_id: str | None = None
     tenant_id: str | None = None
+    request_id: str | None = None  # of a change over HTTP
+    address: str | None = None

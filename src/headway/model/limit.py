@@ -58,6 +58,7 @@ class Quotas(msgspec.Struct, frozen=True):
     max_schedules: int | None
     max_group: int | None
     max_fan_out: int | None
+    suspended: int = 0
 
     @property
     def of_jobs(self) -> bool:

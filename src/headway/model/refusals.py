@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.errors import Duplicate, InvalidJob, InvalidPayload, LeaseLost, NotAllowed, NotFound, QueueFull
+from headway.errors import (
+    Duplicate,
+    InvalidJob,
+    InvalidPayload,
+    LeaseLost,
+    NotAllowed,
+    NotFound,
+    QueueFull,
+    TenantSuspended,
+)
 from headway.model.status import FINISHED, Status
 
 # a new job, event, template or trigger
@@ -91,6 +100,29 @@ def tenant_name_retired(name: str) -> InvalidJob:
 
 def tenant_name_taken(name: str) -> InvalidJob:
     return InvalidJob(f'tenant name "{name}" is another tenant\'s: nothing was written')
+
+
+def tenant_deleted(tenant_id: str) -> InvalidJob:
+    return InvalidJob(f"tenant {tenant_id} was deleted: its id is never used again")
+
+
+def tenant_suspended(name: str) -> TenantSuspended:
+    return TenantSuspended(f"tenant {name} is suspended: nothing was written; headway tenants resume {name}")
+
+
+def no_such_tenant(ref: str) -> NotFound:
+    return NotFound(f"there is no tenant {ref}: headway tenants list")
+
+
+def default_tenant_stays() -> NotAllowed:
+    return NotAllowed("the default tenant keeps its name, and cannot be deleted")
+
+
+def tenant_busy(name: str, running: int) -> NotAllowed:
+    return NotAllowed(
+        f"tenant {name} has {running} running jobs: nothing was deleted; suspend it, and cancel them or wait for their "
+        "end"
+    )
 
 
 def not_registered(worker_id: str) -> LeaseLost:

@@ -15,6 +15,7 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
 
     async def _arun(self, op: Op[T], conn: Any = None) -> T:
         """Run an op; with `conn`, in that connection's transaction."""
+        op = self._unless_suspended(op)
         return await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
 
     async def _aread(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:

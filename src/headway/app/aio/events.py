@@ -44,7 +44,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         if refs := {event.tenant for event in batch if not event.tenant_id and event.tenant is not None}:
             batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
         op = self._once(request, self._emitting(batch))
-        ids = await self._arun(op) if conn is None else await self._store.arun_in(conn, op)
+        ids = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
         if conn is None:
             self._emitted.poke(EVENTS)
         return ids

@@ -42,6 +42,9 @@ def limiter(ops: Ops, job: Job, key: str, *, tenant_id: str | None = None) -> St
                 f"headway limits set --kind {job.kind} --max-running N"
             )
         case "t":
+            tenants = yield from ops.list_tenants(limit=1, only=job.tenant_id).steps()
+            if tenants and tenants[0].suspended_at is not None:
+                return f"tenant {job.tenant} is suspended: it runs after headway tenants resume {job.tenant}"
             return (
                 f"limited: {usage.running:,} of {limits.most_of_tenant(job)} jobs of tenant {job.tenant} run now{wait}"
                 f": headway limits set --tenant {job.tenant} --max-running N"

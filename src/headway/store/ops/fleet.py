@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Worker
+from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Tenant, Worker
 from headway.model.held import HeldReply
 from headway.model.served import ServedChange
 from headway.store.ops.recipe import Op
@@ -83,4 +83,44 @@ class Fleet(Protocol):
         """The ids of the tenants of these names, as far as they exist; an id counts as a name, too. With `create`, new
         names become tenants under random ids (an id becomes a tenant without a name), unless the login may act for one
         tenant only. Raises `InvalidJob` for a name that is not valid, or that a tenant had before."""
+        ...
+
+    def refuse_suspended(self, tenant_id: str) -> Op[None]:
+        """Raises `TenantSuspended` if the tenant is."""
+        ...
+
+    def list_tenants(self, *, limit: int, after: str | None = None, only: str | None = None) -> Op[list[Tenant]]:
+        """Tenants in order of their names (of their ids, if they have none), from behind `after`; or the one with the
+        id `only`."""
+        ...
+
+    def create_tenant(self, tenant_id: str, slug: str, *, actor: str | None) -> Op[None]:
+        """Add a tenant. A repeat changes nothing. Raises `InvalidJob` where another tenant has or had the name.
+        Audited."""
+        ...
+
+    def rename_tenant(self, tenant_id: str, slug: str, *, actor: str | None) -> Op[None]:
+        """Give a tenant another name; nobody can have the old one again. Raises `NotFound`, `InvalidJob` (another
+        tenant has or had the name), `NotAllowed` (the default tenant). Audited."""
+        ...
+
+    def suspend_tenant(self, tenant_id: str, *, actor: str | None) -> Op[None]:
+        """Suspend a tenant: once this returned, no claim takes a job of it, its schedules and events wait, and enqueue,
+        emit, new triggers and its limits raise `TenantSuspended`. Running jobs go on; their children and retries are
+        stored, and wait. Raises `NotFound`. Audited."""
+        ...
+
+    def resume_tenant(self, tenant_id: str, *, actor: str | None) -> Op[None]:
+        """Resume a suspended tenant, with the limits that it had. Raises `NotFound`. Audited."""
+        ...
+
+    def tenant_rows(self, tenant_id: str) -> Op[dict[str, int]]:
+        """How many rows of each table the tenant has: what `delete_tenant` will delete."""
+        ...
+
+    def delete_tenant(self, tenant_id: str, *, limit: int, actor: str | None) -> Op[bool]:
+        """Delete up to `limit` jobs of a tenant and up to as many rows of each other table, and with the last of them
+        the tenant; gives whether all of it is gone: call it until then. Suspends the tenant first. Its id and name are
+        never used again. Raises `NotFound`, and `NotAllowed` for the default tenant and while jobs of it run.
+        Audited."""
         ...

@@ -8,6 +8,7 @@ from headway.store.postgres.access.requests import RequestVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
 from headway.store.postgres.fleet.held import HeldVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
+from headway.store.postgres.fleet.tenant_care import TenantCareVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
 from headway.store.postgres.fleet.workers import WorkerVerbs
 from headway.store.postgres.jobs.audit import AuditVerbs
@@ -89,7 +90,11 @@ class PostgresOps(
     HeldVerbs,
     QueueVerbs,
     TenantVerbs,
+    TenantCareVerbs,
     KeyVerbs,
     RequestVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
+
+    # the defaults of the audit's columns read these
+    origin = "select set_config('headway.request_id', $1, true), set_config('headway.address', $2, true)"

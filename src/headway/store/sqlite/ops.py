@@ -8,6 +8,7 @@ from headway.store.sqlite.access.requests import RequestVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
 from headway.store.sqlite.fleet.held import HeldVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
+from headway.store.sqlite.fleet.tenant_care import TenantCareVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
 from headway.store.sqlite.fleet.workers import WorkerVerbs
 from headway.store.sqlite.jobs.audit import AuditVerbs
@@ -85,6 +86,7 @@ class SqliteOps(
     HeldVerbs,
     QueueVerbs,
     TenantVerbs,
+    TenantCareVerbs,
     KeyVerbs,
     RequestVerbs,
 ):

@@ -27,18 +27,20 @@ as $$
 $$;
 
 -- The tenant to act for: for a trusted caller the one it names, or null for all; for any other caller its own.
--- Raises HW003 where the caller has no tenant, or names another one.
-create function headway.acting_tenant(p_tenant uuid) returns uuid
+-- Raises HW003 where the caller has no tenant, or names another one; HW008 where its tenant is suspended and it does
+-- not only read.
+create function headway.acting_tenant(p_tenant uuid, p_reads boolean default false) returns uuid
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_tenant uuid;
+  v_suspended boolean;
 begin
   if headway.trusted() then
     return p_tenant;
   end if;
-  v_tenant := (select t.id from headway.tenants t where t.id = headway.tenant());
+  select t.id, t.suspended_at is not null into v_tenant, v_suspended from headway.tenants t where t.id = headway.tenant();
   if v_tenant is null then
     raise exception 'this session has no tenant: set headway.tenant_id, or map the login in headway.tenant_roles'
       using errcode = 'HW003';
@@ -47,6 +49,25 @@ begin
     raise exception 'this session may act for tenant % only, not for %', v_tenant, p_tenant
       using errcode = 'HW003';
   end if;
+  if v_suspended and not p_reads then
+    perform headway.refuse_suspended(v_tenant);
+  end if;
   return v_tenant;
+end
+$$;
+
+-- Raises HW008 if the tenant is suspended.
+create function headway.refuse_suspended(p_tenant uuid) returns void
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_slug text;
+begin
+  select coalesce(t.slug, t.id::text) into v_slug from headway.tenants t where t.id = p_tenant and t.suspended_at is not null;
+  if found then
+    raise exception 'tenant % is suspended: nothing was written; headway tenants resume %', v_slug, v_slug
+      using errcode = 'HW008';
+  end if;
 end
 $$;

@@ -75,7 +75,13 @@ begin
       headway.queue_names,
       headway.prune_requests,
       headway.retire,
-      headway.unregister
+      headway.unregister,
+      headway.create_tenant,
+      headway.rename_tenant,
+      headway.suspend_tenant,
+      headway.resume_tenant,
+      headway.tenant_rows,
+      headway.delete_tenant
       to %I', v_worker);
   execute format(
     'grant select on
@@ -100,6 +106,7 @@ begin
   execute format(
     'grant execute on function
       headway.tenant,
+      headway.refuse_suspended,
       headway.now,
       headway.uuid7,
       headway.cancel,

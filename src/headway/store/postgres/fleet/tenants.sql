@@ -64,9 +64,11 @@ end
 $$;
 
 -- Up to p_limit tenants that have arrivals, due schedules or pending events. Each is found by one probe, from a random
--- start, so that no tenant always comes first. Probes 10,000 tenants at most, which bounds the time where many have
+-- start, so that no tenant always comes first; none of p_without. Probes 10,000 tenants at most, which bounds the time where many have
 -- nothing due.
-create function headway.tenants_in_turn(p_with text, p_limit integer, p_now timestamptz) returns uuid[]
+create function headway.tenants_in_turn(
+  p_with text, p_limit integer, p_now timestamptz, p_without uuid[] default '{}'
+) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -111,7 +113,7 @@ begin
       v_last := '00000000-0000-0000-0000-000000000000';
       continue;
     end if;
-    if v_has_work then
+    if v_has_work and v_tenant <> all (p_without) then
       v_tenants := v_tenants || v_tenant;
       exit when cardinality(v_tenants) >= p_limit;
     end if;

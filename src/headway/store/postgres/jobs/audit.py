@@ -7,7 +7,10 @@ from headway.store.ops import Op, Rows
 from headway.store.postgres.engine.decode import utc
 from headway.store.postgres.engine.verbs import read
 
-_AUDIT = "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id from headway.audit a"
+_AUDIT = (
+    "select a.at, a.actor, a.action, a.detail, a.id, a.job_id, a.tenant_id, a.request_id, a.address"
+    " from headway.audit a"
+)
 
 
 class AuditVerbs:
@@ -32,6 +35,8 @@ class AuditVerbs:
 
 def _entries(rows: Rows) -> list[AuditEntry]:
     return [
-        AuditEntry(utc(at), actor, action, detail, number, job_id and str(job_id), tenant_id and str(tenant_id))
-        for at, actor, action, detail, number, job_id, tenant_id in rows
+        AuditEntry(
+            utc(at), actor, action, detail, number, job_id and str(job_id), tenant_id and str(tenant_id), *origin
+        )
+        for at, actor, action, detail, number, job_id, tenant_id, *origin in rows
     ]

@@ -151,7 +151,7 @@ begin
     perform headway.check_active(p_kinds, p_checkpoints);
   end if;
 
-  v_metered := headway.lock_job_quotas(coalesce(p_tenants, array[v_own]), v_own);
+  v_metered := headway.lock_job_quotas(coalesce(p_tenants, array[v_own]), v_own, p_kinds, p_checkpoints);
   if v_metered is not null then
     v_known := array(select j.id from headway.jobs j where j.id = any (p_ids));
   end if;

@@ -210,7 +210,7 @@ begin
            delivery, idempotency_key, unique_key, case when unique_key is not null then unique_scope end, unique_group,
            correlation_id, trace_id, source, source_ref, created_by, meta, t.now,
            case when (select 1 from headway.limits l where l.has_quotas limit 1) is not null
-                then nullif(headway.lock_job_quotas(array[t.id], t.id) is not null, false) end,
+                then nullif(headway.lock_job_quotas(array[t.id], t.id, array[kind], array[checkpoint]) is not null, false) end,
            (select true from headway.queues q where q.name = t.queue and q.fair),
            train, nullif(on_canceled, 'advance'), nullif(on_dead, 'advance'), partition, concurrency, concurrency_key,
            rate_count, extract(epoch from rate_period) * 1000, rate_burst, rate_key, "group", case when after is not null then true end,

@@ -34,7 +34,8 @@ end
 $$;
 
 -- Lock the quotas for jobs of those of these tenants that have one; gives them, null for none. A null id is p_own.
-create function headway.lock_job_quotas(p_tenants uuid[], p_own uuid) returns uuid[]
+-- Raises HW008 for a suspended tenant, unless the jobs go on with what is under way: children, retries.
+create function headway.lock_job_quotas(p_tenants uuid[], p_own uuid, p_kinds text[], p_checkpoints jsonb[]) returns uuid[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
@@ -43,6 +44,9 @@ begin
   if not found then
     return null;
   end if;
+  perform headway.refuse_suspended(coalesce(u.tenant_id, p_own))
+     from unnest(p_tenants, p_kinds, p_checkpoints) as u (tenant_id, kind, machine)
+    where not headway.continues(u.kind, u.machine);
   return headway.lock_quotas(array(
     select distinct coalesce(u.id, p_own)
       from unnest(p_tenants) as u (id)
@@ -149,10 +153,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  perform from headway.limits l where l.max_events is not null;
+  perform from headway.limits l where l.max_events is not null or l.suspended;
   if not found then
     return null;
   end if;
+  perform headway.refuse_suspended(coalesce(u.id, p_own)) from unnest(p_tenants) as u (id);
   return headway.lock_quotas(array(
     select distinct coalesce(u.id, p_own)
       from unnest(p_tenants) as u (id)
@@ -199,6 +204,7 @@ declare
   v_most integer := (headway.limits_of(p_tenant)).max_schedules;
   v_found bigint;
 begin
+  perform headway.refuse_suspended(p_tenant);
   if v_most is null then
     return;
   end if;

@@ -3,7 +3,7 @@
 -- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone
 -- the lock that claims share, and so waits for the claims under way; and the lock of this limit, so that until its
 -- transaction ends, claims start none of the jobs that the limit is about, and all others. Waits for the limit's row
--- before those locks, and under them only briefly for rows of running jobs (55P03, and nothing is written).
+-- before those locks, and under them only briefly for rows of running jobs (55P03, and nothing is written). Raises HW008.
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -27,6 +27,9 @@ declare
   v_now timestamptz := headway.now();
 begin
   perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
+  perform headway.refuse_suspended(l.name::uuid)
+     from headway.limits l
+    where l.scope = p_scope and l.name = p_name and l.suspended;
   perform pg_advisory_xact_lock(headway.limits_lock());
   perform pg_advisory_xact_lock(headway.limit_lock(p_scope, p_name));
   perform set_config('lock_timeout', '250ms', true);
@@ -118,10 +121,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_parts text[] := regexp_match(p_key, '^.:([^|]*)(?:\|(.*))?$');
-  v_tenant uuid := headway.acting_tenant(p_tenant);
+  v_tenant uuid := headway.acting_tenant(p_tenant, p_reads => true);
 begin
   -- raises HW003 for another tenant's key
-  perform headway.acting_tenant(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end);
+  perform headway.acting_tenant(case when left(p_key, 1) in ('t', 'p', 'c') then v_parts[1]::uuid end, p_reads => true);
   case left(p_key, 1)
     when 'p' then
       select count(*) into running

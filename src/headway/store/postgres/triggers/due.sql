@@ -4,7 +4,7 @@
 -- p_limit pending events, in order; a few more where many tenants share them. With them: how long until the next
 -- schedule is due; the kinds whose keys are computed by code that the caller (who knows p_kinds) does not have; and the
 -- number of definitions with the sum of their revisions, by which the caller sees a change. A schedule of such a kind
--- is left to other callers, and so is, for ten minutes, an event that meets no other trigger. A few probes where
+-- is left to other callers, and so is, for ten minutes, an event that meets no other trigger. Suspended tenants' are left out. A few probes where
 -- nothing is due; never waits. Where more than p_limit are due, it skips schedules and events that somebody has locked,
 -- and takes share locks for that.
 create function headway.due(p_kinds text[], p_declared uuid[], p_limit integer)
@@ -23,6 +23,7 @@ declare
   v_next timestamptz;
   v_computed text[];
   v_tenants uuid[];
+  v_suspended uuid[] := array(select t.id from headway.tenants t where t.suspended_at is not null);
 begin
   select count(*) || '/' || coalesce(sum(d.revision), 0),
          coalesce(array_agg(d.kind) filter (where d.computed and d.kind <> all (p_kinds)), '{}')
@@ -35,6 +36,7 @@ begin
      and t.type = 'schedule'
      and t.next_fire_at is not null
      and (t.origin = 'stored' or t.id = any (p_declared))
+     and t.tenant_id <> all (v_suspended)
      and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id)) = any (v_computed))
          is not true
    order by t.next_fire_at
@@ -48,6 +50,7 @@ begin
          and t.next_fire_at is not null
          and t.next_fire_at <= v_now
          and (t.origin = 'stored' or t.id = any (p_declared))
+         and t.tenant_id <> all (v_suspended)
          and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id)) = any (v_computed))
              is not true
        order by t.next_fire_at, t.id
@@ -55,7 +58,7 @@ begin
     if cardinality(schedules) = p_limit then
       -- more than fit: every tenant gets its part, so that none waits for another's backlog; and schedules that
       -- somebody has locked, which cannot be fired now, do not use up the limit
-      v_tenants := headway.tenants_in_turn('schedules', p_limit, v_now);
+      v_tenants := headway.tenants_in_turn('schedules', p_limit, v_now, v_suspended);
     end if;
     if v_tenants <> '{}' then
       schedules := array(
@@ -70,6 +73,7 @@ begin
                and t.next_fire_at is not null
                and t.next_fire_at <= v_now
                and (t.origin = 'stored' or t.id = any (p_declared))
+               and t.tenant_id <> all (v_suspended)
                and (coalesce(t.kind, (select m.kind from headway.templates m where m.id = t.template_id))
                     = any (v_computed)) is not true
              order by t.next_fire_at
@@ -84,11 +88,12 @@ begin
       select e.id
         from headway.events e
        where e.status = 'pending'
+         and e.tenant_id <> all (v_suspended)
          and (v_computed = '{}' or not headway.left_to_others(e, v_computed, v_now))
        order by e.id
        limit p_limit);
     if cardinality(events) = p_limit then
-      v_tenants := headway.tenants_in_turn('events', p_limit, v_now);
+      v_tenants := headway.tenants_in_turn('events', p_limit, v_now, v_suspended);
       if v_tenants <> '{}' then
         events := headway.events_in_turn(v_tenants, v_computed, p_limit, v_now);
       end if;

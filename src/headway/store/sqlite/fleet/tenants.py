@@ -50,7 +50,7 @@ def named(names: Iterable[str], now: int) -> Steps[dict[str, str]]:
     found: dict[str, str] = dict((yield Statement(_SQL["named"], (json_list(sorted(names)),))))
     new = {name: name if is_id(name) else str(uuid.uuid4()) for name in names if name not in found}
     check_new_tenants(new)
-    yield from _add({tenant_id: None if is_id(name) else name for name, tenant_id in new.items()}, now)
+    yield from add_tenants({tenant_id: None if is_id(name) else name for name, tenant_id in new.items()}, now)
     return {**found, **new}
 
 
@@ -60,16 +60,22 @@ def name_tenants(owned: Iterable[Owned], now: int) -> Steps[None]:
     if others:
         known = {tenant_id for (tenant_id,) in (yield Statement(_SQL["known"], (json_list(list(others)),)))}
         new = {key: None if slug is None or is_id(slug) else slug for key, slug in others.items() if key not in known}
-        yield from _add(new, now)
+        yield from add_tenants(new, now)
 
 
-def _add(new: Mapping[str, str | None], now: int) -> Steps[None]:
+def add_tenants(new: Mapping[str, str | None], now: int) -> Steps[None]:
     """Add tenants, by id, with their names."""
     if not new:
         return
-    slugs = [slug for slug in new.values() if slug is not None]
+    for (tenant_id,) in (yield Statement(_SQL["deleted"], (json_list(list(new)),))):
+        raise refusals.tenant_deleted(tenant_id)
+    yield from check_names_free([slug for slug in new.values() if slug is not None])
+    yield Batch(_SQL["add"], [(tenant_id, slug, now) for tenant_id, slug in new.items()])
+
+
+def check_names_free(slugs: Sequence[str]) -> Steps[None]:
+    """Raises `InvalidJob` if a tenant has, or had, one of these names."""
     for slug, retired in (yield Statement(_SQL["taken"], (json_list(slugs),))):
         if retired:
             raise refusals.tenant_name_retired(slug)
         raise refusals.tenant_name_taken(slug)
-    yield Batch(_SQL["add"], [(tenant_id, slug, now) for tenant_id, slug in new.items()])

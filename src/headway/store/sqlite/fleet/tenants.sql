@@ -34,6 +34,12 @@ select slug, 1
 from retired_slugs
 where slug in (select value from json_each(?1));
 
+-- name: deleted
+-- those of these ids that a deleted tenant had
+select tenant_id
+from retired_slugs
+where tenant_id in (select value from json_each(?1));
+
 -- name: add
 insert into tenants (id, slug, created_at)
 values (?1, ?2, ?3);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.model.actor import origin
 from headway.model.job import AuditEntry
 from headway.store.ops import Batch, Op, Row, Statement, Steps
 from headway.store.sqlite.engine.decode import to_audit
@@ -36,19 +37,19 @@ def record(
     now: int, tenant_id: str | None, job_id: str | None, actor: str | None, action: str, detail: str | None
 ) -> Statement:
     """An entry about a job, or something else of a tenant."""
-    return Statement(_SQL["record"], (now, tenant_id, job_id, actor, action, detail))
+    return Statement(_SQL["record"], (now, tenant_id, job_id, actor, action, detail, *origin(actor)))
 
 
 def record_all(entries: Sequence[Row]) -> Batch:
     """Entries, each with the arguments of `record`."""
-    return Batch(_SQL["record"], entries)
+    return Batch(_SQL["record"], [(*entry, *origin(entry[3])) for entry in entries])
 
 
 def record_setting(now: int, detail: str, actor: str | None, action: str) -> Statement:
     """An entry about a setting of a queue or limit."""
-    return Statement(_SQL["record_setting"], (now, detail, actor, action))
+    return Statement(_SQL["record_setting"], (now, detail, actor, action, *origin(actor)))
 
 
 def record_if_changed(now: int, detail: str, actor: str | None, action: str) -> Statement:
     """The same, unless the statement before it changed nothing."""
-    return Statement(_SQL["record_if_changed"], (now, detail, actor, action))
+    return Statement(_SQL["record_if_changed"], (now, detail, actor, action, *origin(actor)))

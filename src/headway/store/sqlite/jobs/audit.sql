@@ -1,18 +1,18 @@
 -- Entries are numbered in the order in which they are written.
 
 -- name: record
-insert into audit (at, tenant_id, job_id, actor, action, detail)
-values (?1, ?2, ?3, ?4, ?5, ?6);
+insert into audit (at, tenant_id, job_id, actor, action, detail, request_id, address)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
 -- name: of_job
-select at, actor, action, detail, id, job_id, tenant_id
+select at, actor, action, detail, id, job_id, tenant_id, request_id, address
 from audit
 where job_id = ?1
   and (?2 is null or tenant_id = ?2)
 order by id;
 
 -- name: log
-select at, actor, action, detail, id, job_id, tenant_id
+select at, actor, action, detail, id, job_id, tenant_id, request_id, address
 from audit
 where (?1 is null or tenant_id = ?1)
   and (?2 is null or actor = ?2)
@@ -23,10 +23,10 @@ limit ?5;
 
 -- name: record_if_changed
 -- no entry if the statement before it changed nothing
-insert into audit (at, detail, actor, action)
-select ?1, ?2, ?3, ?4
+insert into audit (at, detail, actor, action, request_id, address)
+select ?1, ?2, ?3, ?4, ?5, ?6
 where changes() > 0;
 
 -- name: record_setting
-insert into audit (at, detail, actor, action)
-values (?1, ?2, ?3, ?4);
+insert into audit (at, detail, actor, action, request_id, address)
+values (?1, ?2, ?3, ?4, ?5, ?6);

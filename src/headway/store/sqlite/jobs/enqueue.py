@@ -25,7 +25,7 @@ from headway.store.sqlite.jobs.insert import (
     starts_at,
     tied_row,
 )
-from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of
+from headway.store.sqlite.jobs.quotas import check_jobs, quotas_of, refuse_suspended
 from headway.store.sqlite.jobs.taken_keys import answers, replace_successors
 from headway.store.sqlite.jobs.unique_windows import answer_by_window, meet_windows, write_windows
 from headway.store.sqlite.order.follow import follow
@@ -64,10 +64,12 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 def enqueue_jobs(jobs: Sequence[NewJob], group: NewGroup | None, now: int) -> Steps[list[Enqueued]]:
-    """Insert the jobs. Raises `NotAllowed` for an inactive kind."""
+    """Insert the jobs. Raises `NotAllowed` for an inactive kind, `TenantSuspended`."""
     batch = yield from _number(jobs, now)
     if batch.inactive:
         yield from _refuse_inactive(jobs)
+    if batch.metered:
+        yield from refuse_suspended(job.tenant_id for job in jobs)
     return (yield from _insert(jobs, group, batch, now, {}))
 
 

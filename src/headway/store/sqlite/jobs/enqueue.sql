@@ -11,6 +11,7 @@ returning
     select 1
     from limits indexed by limits_quotas
     where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null
+      or suspended = 1
   ),
   exists (select 1 from queues indexed by queues_fair where fair = 1),
   exists (select 1 from definitions indexed by definitions_inactive where active = 0);

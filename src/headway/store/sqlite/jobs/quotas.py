@@ -21,6 +21,13 @@ def quotas_of(tenant_ids: Iterable[str]) -> Steps[dict[str, Quotas]]:
     return {row[0]: Quotas(*row) for row in rows}
 
 
+def refuse_suspended(tenant_ids: Iterable[str]) -> Steps[None]:
+    """Raises `TenantSuspended`."""
+    for quota in (yield from quotas_of(tenant_ids)).values():
+        if quota.suspended:
+            raise refusals.tenant_suspended(quota.slug)
+
+
 def check_jobs(
     new: Sequence[NewJob], quotas: Mapping[str, Quotas], parents: Mapping[str, str], replaced: Sequence[NewJob] = ()
 ) -> Steps[None]:
@@ -63,6 +70,8 @@ def check_event_quotas(new: Sequence[str]) -> Steps[None]:
     """The same for events that were put in; `new` has the tenant of each. Raises `QueueFull`."""
     many = Counter(new)
     for tenant_id, quota in sorted((yield from quotas_of(new)).items()):
+        if quota.suspended:
+            raise refusals.tenant_suspended(quota.slug)
         if quota.max_events is not None:
             ((pending,),) = yield Statement(_SQL["events"], (tenant_id, quota.max_events + many[tenant_id]))
             if pending > quota.max_events:
@@ -72,6 +81,8 @@ def check_event_quotas(new: Sequence[str]) -> Steps[None]:
 def check_schedules(tenant_id: str) -> Steps[None]:
     """Check before a schedule or trigger is inserted. Raises `QueueFull`."""
     quota = (yield from quotas_of([tenant_id])).get(tenant_id)
+    if quota is not None and quota.suspended:
+        raise refusals.tenant_suspended(quota.slug)
     if quota is not None and quota.max_schedules is not None:
         ((found,),) = yield Statement(_SQL["schedules"], (tenant_id,))
         if found >= quota.max_schedules:

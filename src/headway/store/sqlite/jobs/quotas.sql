@@ -4,7 +4,7 @@
 -- the quotas of these tenants: their own, else those of every tenant
 select
   named.value, coalesce(tenants.slug, named.value), limits.max_pending, limits.max_bytes, limits.max_events,
-  limits.max_schedules, limits.max_group, limits.max_fan_out
+  limits.max_schedules, limits.max_group, limits.max_fan_out, limits.suspended
 from json_each(?1) as named
 join limits
   on limits.scope = 'tenant'

@@ -8,6 +8,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record_setting
+from headway.store.sqlite.jobs.quotas import refuse_suspended
 from headway.store.sqlite.order.capacity import running_of
 from headway.store.sqlite.order.limit_waiters import ALL, admit, limited_keys
 from headway.store.sqlite.order.rates import set_refill
@@ -20,6 +21,8 @@ _METERED_AT_ONCE = 100_000
 class LimitVerbs(Verbs):
     def set_limit(self, limit: Limit, *, actor: str | None) -> Op[None]:
         def steps() -> Steps[None]:
+            if limit.scope == "tenant":
+                yield from refuse_suspended([limit.name])
             if limit.empty:
                 yield Statement(_SQL["remove"], (limit.scope, limit.name))
             else:

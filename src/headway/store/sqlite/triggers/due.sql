@@ -6,11 +6,15 @@ left join templates as m
 left join definitions as d
   on d.kind = coalesce(g.kind, m.kind)
 
+-- part: suspended
+(select id from tenants indexed by tenants_suspended where suspended_at is not null)
+
 -- part: fired_here
 -- a schedule whose next time the caller may fire: not another worker's code, and no kind whose keys only code can make
 g.enabled = 1
 and g.type = 'schedule'
 and g.next_fire_at is not null
+and g.tenant_id not in {suspended}
 and (g.origin <> 'code' or g.id in (select value from json_each(?2)))
 and (d.kind is null or d.computed = 0 or d.kind in (select value from json_each(?1)))
 
@@ -30,7 +34,8 @@ and not exists (
 
 -- part: handled_here
 -- not an event that only other workers can handle: those are left to them for a while
-(
+e.tenant_id not in {suspended}
+and (
   e.emitted_at <= ?3
   or coalesce(
     (

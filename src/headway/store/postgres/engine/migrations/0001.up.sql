@@ -33,12 +33,18 @@ create table headway.tenants (
   id uuid primary key,
   slug text collate "C" unique,
   created_at timestamptz not null,
+  suspended_at timestamptz,
+  suspended_by text,
+  resumed_max_running integer, -- while it is suspended: the max_running that it gets back
   constraint tenants_slug check (
     slug ~ '^[a-z0-9][a-z0-9_.-]{0,62}$'
     and replace(slug, '-', '') !~ '^[0-9a-f]{32}$')
 );
 
--- names that tenants had: they are never used again
+-- usually empty
+create index tenants_suspended on headway.tenants (id) where suspended_at is not null;
+
+-- names that tenants had, and the ids of deleted ones that had no name: they are never used again
 create table headway.retired_slugs (
   slug text collate "C" primary key,
   tenant_id uuid not null,
@@ -91,11 +97,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-  if tg_op <> 'INSERT' and (tg_op = 'DELETE' or new.slug is distinct from old.slug) and old.slug is not null then
+  if tg_op = 'DELETE' or tg_op = 'UPDATE' and new.slug is distinct from old.slug and old.slug is not null then
     if old.slug = 'default' then
       raise exception 'the default tenant keeps its name' using errcode = 'HW003';
     end if;
-    insert into headway.retired_slugs (slug, tenant_id, retired_at) values (old.slug, old.id, clock_timestamp());
+    insert into headway.retired_slugs (slug, tenant_id, retired_at)
+    values (coalesce(old.slug, old.id::text), old.id, clock_timestamp());
+  end if;
+  -- who still remembers the id of a deleted tenant brings nothing of it back
+  if tg_op = 'INSERT' and exists (select from headway.retired_slugs r where r.tenant_id = new.id) then
+    raise exception 'tenant % was deleted: its id is never used again', new.id using errcode = 'HW004';
   end if;
   -- after the row went into the unique index: who renamed that tenant at the same moment has committed
   if tg_op <> 'DELETE' and exists (select from headway.retired_slugs r where r.slug = new.slug) then
@@ -374,7 +385,10 @@ create table headway.audit (
   at timestamptz not null,
   actor text constraint audit_actor check (char_length(actor) between 1 and 255 and actor !~ '[\x01-\x1f\x7f-\x9f]'),
   action text not null,
-  detail text
+  detail text,
+  -- of a change over HTTP: the server sets these for its transaction
+  request_id text default nullif(current_setting('headway.request_id', true), ''),
+  address text default nullif(current_setting('headway.address', true), '')
 );
 create index audit_job on headway.audit (job_id, id);
 
@@ -466,8 +480,10 @@ create table headway.limits (
   max_schedules integer,
   max_group integer,
   max_fan_out integer,
+  suspended boolean not null default false, -- the tenant is, and max_running is 0
   -- whether an enqueue has to check quotas
-  has_quotas boolean not null generated always as (num_nonnulls(max_pending, max_bytes, max_group, max_fan_out) > 0) stored,
+  has_quotas boolean not null generated always as (
+    suspended or num_nonnulls(max_pending, max_bytes, max_group, max_fan_out) > 0) stored,
   primary key (scope, name),
   constraint limits_scope check (scope in ('queue', 'kind', 'tenant')),
   constraint limits_numbers check (

@@ -6,6 +6,10 @@ create table tenants (
   id text not null primary key,
   slug text unique,
   created_at integer not null,
+  suspended_at integer,
+  suspended_by text,
+  -- while it is suspended: the max_running that it gets back
+  resumed_max_running integer,
   constraint tenants_slug check (
     slug glob '[a-z0-9]*'
     and slug not glob '*[^a-z0-9_.-]*'
@@ -14,7 +18,12 @@ create table tenants (
   )
 ) strict, without rowid;
 
--- former names of tenants: never used again
+-- usually empty
+create index tenants_suspended
+on tenants (id)
+where suspended_at is not null;
+
+-- former names of tenants, and the ids of deleted ones that had no name: never used again
 create table retired_slugs (
   slug text not null primary key,
   tenant_id text not null,
@@ -40,18 +49,16 @@ end;
 
 create trigger tenants_deleted
 after delete on tenants
-when old.slug is not null
 begin
   insert into retired_slugs (slug, tenant_id, retired_at)
-  values (old.slug, old.id, unixepoch() * 1000000);
+  values (coalesce(old.slug, old.id), old.id, unixepoch() * 1000000);
 end;
 
 create trigger tenants_added
 before insert on tenants
-when new.slug is not null
 begin
-  select raise(abort, 'names of tenants are never used again')
-  where exists (select 1 from retired_slugs where slug = new.slug);
+  select raise(abort, 'names and ids of tenants are never used again')
+  where exists (select 1 from retired_slugs where slug = new.slug or tenant_id = new.id);
 end;
 
 -- an enqueue relies on this row and does not look for it
@@ -436,7 +443,10 @@ create table audit (
     and actor not glob '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
   ),
   action text not null,
-  detail text
+  detail text,
+  -- of a change over HTTP
+  request_id text,
+  address text
 ) strict;
 
 create index audit_job
@@ -514,13 +524,16 @@ create table limits (
   max_schedules integer,
   max_group integer,
   max_fan_out integer,
+  -- the tenant is, and max_running is 0
+  suspended integer not null default 0,
   primary key (scope, name)
 ) strict, without rowid;
 
 -- every enqueue asks whether there are any
 create index limits_quotas
 on limits (name)
-where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null;
+where coalesce(max_pending, max_bytes, max_group, max_fan_out) is not null
+  or suspended = 1;
 
 -- the token buckets of rates; one without a row is full
 create table buckets (

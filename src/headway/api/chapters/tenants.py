@@ -1,0 +1,111 @@
+"""Tenants: list, create, rename, suspend, resume, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.cursors import make_cursor, read_cursor
+from headway.api.problems import Refused
+from headway.api.routes import SUPERADMINS, Routes
+from headway.api.views import Listed
+from headway.model import refusals
+from headway.model.fleet import Tenant
+from headway.model.ids import is_id
+
+routes = Routes("tenants")
+
+
+class TenantIn(msgspec.Struct, forbid_unknown_fields=True):
+    slug: str
+
+
+class TenantQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    limit: int = 50
+    cursor: str | None = None
+
+
+class TenantList(msgspec.Struct):
+    items: list[Tenant]
+    next_cursor: str | None
+
+
+class TenantDeleted(msgspec.Struct):
+    """What was deleted with a tenant, or would be: how many rows of each table."""
+
+    tenant: Tenant
+    rows: Mapping[str, int]
+    dry_run: bool
+
+
+@routes.get("/admin/tenants", roles=SUPERADMINS, query=TenantQuery, answers={200: TenantList}, problems=(422,))
+async def list_tenants(call: Call[None, TenantQuery]) -> Listed:
+    """List tenants by name."""
+    query = call.query
+    if not 1 <= query.limit <= 200:
+        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
+    found = await call.app.atenants(limit=query.limit, after=read_cursor("tenants", query.cursor))
+    last = found[-1].slug or found[-1].id if len(found) == query.limit else None
+    return Listed(list(found), None if last is None else make_cursor("tenants", last))
+
+
+@routes.post("/admin/tenants", roles=SUPERADMINS, body=TenantIn, answers={201: Tenant}, problems=(422,))
+async def create_tenant(call: Call[TenantIn, None]) -> Answer:
+    """Create a tenant. A name that a tenant has or had is refused."""
+    return Answer(201, await call.app.acreate_tenant(call.body.slug, actor=call.actor))
+
+
+@routes.get("/admin/tenants/{id}", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
+async def get_tenant(call: Call[None, None]) -> Tenant:
+    """Show a tenant, by its slug or id."""
+    return await _named(call)
+
+
+@routes.patch("/admin/tenants/{id}", roles=SUPERADMINS, body=TenantIn, answers={200: Tenant}, problems=(404, 409, 422))
+async def rename_tenant(call: Call[TenantIn, None]) -> Tenant:
+    """Give a tenant another name. Nobody can ever have the old one."""
+    tenant = await _named(call)
+    return await call.app.arename_tenant(UUID(tenant.id), call.body.slug, actor=call.actor)
+
+
+@routes.post("/admin/tenants/{id}/suspend", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
+async def suspend_tenant(call: Call[None, None]) -> Tenant:
+    """Stop a tenant: none of its jobs start, and its writes are 403. Running jobs go on, and reads work."""
+    return await call.app.asuspend_tenant(UUID((await _named(call)).id), actor=call.actor)
+
+
+@routes.post("/admin/tenants/{id}/resume", roles=SUPERADMINS, answers={200: Tenant}, problems=(404,))
+async def resume_tenant(call: Call[None, None]) -> Tenant:
+    """Let a suspended tenant work again."""
+    return await call.app.aresume_tenant(UUID((await _named(call)).id), actor=call.actor)
+
+
+class DeletionQuery(msgspec.Struct, forbid_unknown_fields=True):
+    dry_run: bool = False
+
+
+@routes.delete(
+    "/admin/tenants/{id}",
+    roles=SUPERADMINS,
+    query=DeletionQuery,
+    answers={200: TenantDeleted},
+    problems=(404, 409),
+)
+async def delete_tenant(call: Call[None, DeletionQuery]) -> Any:
+    """Delete a tenant with everything that it owns; `dry_run=true` only counts. Not while its jobs run."""
+    tenant = await _named(call)
+    return await call.app.adelete_tenant(UUID(tenant.id), dry_run=call.query.dry_run, actor=call.actor)
+
+
+async def _named(call: Call[Any, Any]) -> Tenant:
+    """The tenant of the path, unless the request's header names another one."""
+    ref = call.params["id"]
+    tenant = await call.app.aget_tenant(UUID(ref) if is_id(ref) else ref)
+    seen = call.verbs._visible_tenant
+    if seen not in (None, tenant.id):
+        raise refusals.no_such_tenant(ref)
+    return tenant

@@ -1,0 +1,86 @@
+"""Generated from app/tenant_care.py by tools/async_twins.py: change that, and run this."""
+
+from __future__ import annotations
+
+import uuid
+from uuid import UUID
+
+from headway.app.aio.base import AsyncVerbBase
+from headway.app.base import page_size
+from headway.app.tenant_care import _AT_ONCE, TenantCareVerbs, TenantDeletion, _missing, _new_name
+from headway.model.fleet import Tenant
+from headway.model.ids import tenant_ref
+
+
+class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
+    """The async twins of the verbs of `TenantCareVerbs`."""
+
+    async def atenants(self, *, limit: int = 100, after: str | None = None) -> list[Tenant]:
+        """The tenants in order of their names; `after` is the last name (or id) of the page before."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.list_tenants(limit=page_size(limit), after=after))
+
+    async def aget_tenant(self, tenant: str | UUID) -> Tenant:
+        """One tenant. Raises `NotFound`."""
+        await self._aensure_known(self._own_tenant)
+        tenant_id = await self._aexisting(tenant)
+        found = await self._arun(self._store.ops.list_tenants(limit=1, only=tenant_id))
+        return found[0] if found else _missing(tenant)
+
+    async def acreate_tenant(self, name: str, *, actor: str | None = None) -> Tenant:
+        """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
+        await self._aensure_known(self._own_tenant)
+        tenant_id = str(uuid.uuid4())
+        await self._arun(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor))
+        return await self.aget_tenant(UUID(tenant_id))
+
+    async def arename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None) -> Tenant:
+        """Give a tenant another name; nobody can ever have the old one.
+
+        Raises `NotFound`, `InvalidJob` where a tenant has or had the name, `NotAllowed` for the default tenant.
+        """
+        await self._aensure_known(self._own_tenant)
+        tenant_id = await self._aexisting(tenant)
+        await self._arun(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor))
+        self._tenants.forget()
+        return await self.aget_tenant(UUID(tenant_id))
+
+    async def asuspend_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+        """Stop a tenant: none of its jobs start, its schedules and events wait, and what is written for it raises
+        `TenantSuspended`. Jobs that run go on, and reads work. Raises `NotFound`."""
+        await self._aensure_known(self._own_tenant)
+        tenant_id = await self._aexisting(tenant)
+        await self._arun(self._store.ops.suspend_tenant(tenant_id, actor=actor))
+        return await self.aget_tenant(UUID(tenant_id))
+
+    async def aresume_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+        """Let a suspended tenant work again, under the limits that it had. Raises `NotFound`."""
+        await self._aensure_known(self._own_tenant)
+        tenant_id = await self._aexisting(tenant)
+        await self._arun(self._store.ops.resume_tenant(tenant_id, actor=actor))
+        self._wake_up(None, None)
+        return await self.aget_tenant(UUID(tenant_id))
+
+    async def adelete_tenant(
+        self, tenant: str | UUID, *, dry_run: bool = False, actor: str | None = None
+    ) -> TenantDeletion:
+        """Delete a tenant with everything that it owns, in many short transactions; `dry_run` only counts.
+
+        Suspends it first. If it is interrupted, call it again. Neither its name nor its id is ever used again. Raises
+        `NotFound`, and `NotAllowed` for the default tenant and while jobs of it run.
+        """
+        await self._aensure_known(self._own_tenant)
+        tenant_id = await self._aexisting(tenant)
+        found = await self.aget_tenant(UUID(tenant_id))
+        rows = await self._arun(self._store.ops.tenant_rows(tenant_id))
+        if not dry_run:
+            while not await self._arun(self._store.ops.delete_tenant(tenant_id, limit=_AT_ONCE, actor=actor)):
+                pass
+            self._tenants.forget()
+        return TenantDeletion(found, rows, dry_run)
+
+    async def _aexisting(self, tenant: str | UUID) -> str:
+        """The id of a tenant that exists, as far as can be seen; raises `NotFound`."""
+        ref = tenant_ref(tenant)
+        found = await self._arun(self._store.ops.tenants_named([ref], create=False))
+        return found[ref] if ref in found else _missing(tenant)

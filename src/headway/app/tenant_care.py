@@ -1,0 +1,101 @@
+"""The verbs of tenants: list, create, rename, suspend, resume, delete."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import NoReturn
+from uuid import UUID
+
+import msgspec
+
+from headway.app.base import VerbBase, page_size
+from headway.errors import InvalidJob
+from headway.model import refusals
+from headway.model.fleet import Tenant
+from headway.model.ids import tenant_ref
+
+_AT_ONCE = 1_000  # jobs that one transaction deletes
+
+
+class TenantDeletion(msgspec.Struct, frozen=True):
+    """What was deleted with a tenant, or would be: how many rows of each table."""
+
+    tenant: Tenant
+    rows: Mapping[str, int]
+    dry_run: bool
+
+
+class TenantCareVerbs(VerbBase):
+    """A tenant is named by its slug or, by a `UUID`, by its id."""
+
+    def tenants(self, *, limit: int = 100, after: str | None = None) -> list[Tenant]:
+        """The tenants in order of their names; `after` is the last name (or id) of the page before."""
+        return self._run(self._store.ops.list_tenants(limit=page_size(limit), after=after))
+
+    def get_tenant(self, tenant: str | UUID) -> Tenant:
+        """One tenant. Raises `NotFound`."""
+        tenant_id = self._existing(tenant)
+        found = self._run(self._store.ops.list_tenants(limit=1, only=tenant_id))
+        return found[0] if found else _missing(tenant)
+
+    def create_tenant(self, name: str, *, actor: str | None = None) -> Tenant:
+        """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
+        tenant_id = str(uuid.uuid4())
+        self._run(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor))
+        return self.get_tenant(UUID(tenant_id))
+
+    def rename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None) -> Tenant:
+        """Give a tenant another name; nobody can ever have the old one.
+
+        Raises `NotFound`, `InvalidJob` where a tenant has or had the name, `NotAllowed` for the default tenant.
+        """
+        tenant_id = self._existing(tenant)
+        self._run(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor))
+        self._tenants.forget()
+        return self.get_tenant(UUID(tenant_id))
+
+    def suspend_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+        """Stop a tenant: none of its jobs start, its schedules and events wait, and what is written for it raises
+        `TenantSuspended`. Jobs that run go on, and reads work. Raises `NotFound`."""
+        tenant_id = self._existing(tenant)
+        self._run(self._store.ops.suspend_tenant(tenant_id, actor=actor))
+        return self.get_tenant(UUID(tenant_id))
+
+    def resume_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+        """Let a suspended tenant work again, under the limits that it had. Raises `NotFound`."""
+        tenant_id = self._existing(tenant)
+        self._run(self._store.ops.resume_tenant(tenant_id, actor=actor))
+        self._wake_up(None, None)
+        return self.get_tenant(UUID(tenant_id))
+
+    def delete_tenant(self, tenant: str | UUID, *, dry_run: bool = False, actor: str | None = None) -> TenantDeletion:
+        """Delete a tenant with everything that it owns, in many short transactions; `dry_run` only counts.
+
+        Suspends it first. If it is interrupted, call it again. Neither its name nor its id is ever used again. Raises
+        `NotFound`, and `NotAllowed` for the default tenant and while jobs of it run.
+        """
+        tenant_id = self._existing(tenant)
+        found = self.get_tenant(UUID(tenant_id))
+        rows = self._run(self._store.ops.tenant_rows(tenant_id))
+        if not dry_run:
+            while not self._run(self._store.ops.delete_tenant(tenant_id, limit=_AT_ONCE, actor=actor)):
+                pass
+            self._tenants.forget()
+        return TenantDeletion(found, rows, dry_run)
+
+    def _existing(self, tenant: str | UUID) -> str:
+        """The id of a tenant that exists, as far as can be seen; raises `NotFound`."""
+        ref = tenant_ref(tenant)
+        found = self._run(self._store.ops.tenants_named([ref], create=False))
+        return found[ref] if ref in found else _missing(tenant)
+
+
+def _new_name(name: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidJob(f"a tenant's name is a text, not {type(name).__name__}")
+    return tenant_ref(name)
+
+
+def _missing(tenant: str | UUID) -> NoReturn:
+    raise refusals.no_such_tenant(str(tenant))
