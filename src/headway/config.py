@@ -41,8 +41,21 @@ NAMES = (
     "log_level",
     "log_format",
 )
-SECTIONS = ("commands", "secrets")
-"""Sections that only the file may have; each part reads its own."""
+SECTIONS = ("commands", "secrets", "server")
+"""Sections of the file; each part reads its own."""
+SERVER_NAMES = (
+    "host",
+    "port",
+    "prefix",
+    "root_path",
+    "workers",
+    "tls_cert",
+    "tls_key",
+    "trusted_proxies",
+    "hosts",
+)
+"""The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""
+_IN_VARIABLES = {"server": SERVER_NAMES}
 
 
 def _retention() -> dict[str, int]:
@@ -84,6 +97,10 @@ def read(env: Mapping[str, str] | None = None) -> dict[str, Any]:
         # an empty variable counts as unset, except for the database: work must not go elsewhere unnoticed
         if value is not None and (value != "" or name == "url"):
             values[name] = value
+    for section, names in _IN_VARIABLES.items():
+        found = {name: env.get(f"HEADWAY_{section.upper()}_{name.upper()}") for name in names}
+        if given := {name: value for name, value in found.items() if value}:
+            values[section] = {**values.get(section, {}), **given}
     return values
 
 

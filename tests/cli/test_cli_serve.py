@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import urllib.parse
 import urllib.request
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from headway import Headway
+
+
+def ask(url: str, key: str, **headers: str) -> tuple[int, Any]:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}", **headers})
+    with urllib.request.urlopen(request, timeout=180) as answer:
+        return answer.status, json.load(answer)
 
 
 def test_it_serves_until_it_is_told_to_stop(cli: Any, start: Any, app: Headway, url: str) -> None:
@@ -15,17 +27,61 @@ def test_it_serves_until_it_is_told_to_stop(cli: Any, start: Any, app: Headway, 
     server = start("--url", url, "--log-format", "json", "serve", "--port", "0")
     lines = (json.loads(line) for line in server.stderr)
     where = next(line["url"] for line in lines if line["event"] == "serving")
-    request = urllib.request.Request(f"{where}/api/v1/queues", headers={"Authorization": f"Bearer {key}"})
-    with urllib.request.urlopen(request, timeout=180) as answer:
-        assert json.load(answer) == {"items": [], "next_cursor": None}
+    assert ask(f"{where}/api/v1/queues", key, **{"X-Forwarded-For": "203.0.113.9"})[1]["items"] == []
     logged = next(line for line in lines if line["event"] == "request")
     assert (logged["status"], logged["path"], logged["key_id"]) == (200, "/api/v1/queues", key.split("_")[2])
+    assert logged["address"] == "127.0.0.1", "X-Forwarded-For is believed only from a trusted proxy"
     server.send_signal(signal.SIGTERM)
-    assert server.wait(180) in (0, -signal.SIGTERM)
+    assert server.wait(180) == 0
     assert app.api_keys()[0].last_used_at is not None
 
 
-def test_what_it_refuses(cli: Any, app: Headway, url: str) -> None:
-    assert "there is no key yet" in cli.refused("--url", url, "serve", "--host", "0.0.0.0", "--port", "0", code=2)
-    assert "go together" in cli.refused("--url", url, "serve", "--tls-key", "shopapp.py", code=2)
-    assert "not an address" in cli.refused("--url", url, "serve", "--host", "no such host", code=2)
+def test_several_processes_behind_a_proxy_finish_what_is_under_way(
+    cli: Any, start: Any, app: Headway, url: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("HEADWAY_SERVER_TRUSTED_PROXIES", "127.0.0.0/8")
+    key = cli("--url", url, "keys", "create", "root", "--role", "superadmin").stdout.strip()
+    options = ("--port", "0", "--workers=2", "--prefix", "/work", "--root-path", "/proxied")
+    server = start("--url", url, "--log-format", "json", "serve", *options)
+    lines = (json.loads(line) for line in server.stderr)
+    where = next(line["url"] for line in lines if line["event"] == "serving")
+    assert where.endswith("/work")
+    assert len({each["pid"] for each in islice((line for line in lines if line["event"] == "ready"), 2)}) == 2
+    document = ask(f"{where}/api/v1/openapi.json", key, **{"X-Forwarded-For": "203.0.113.9"})[1]
+    assert document["servers"] == [{"url": "/proxied/work"}]
+    assert next(line for line in lines if line["event"] == "request")["address"] == "203.0.113.9"
+    with socket.create_connection(("127.0.0.1", urllib.parse.urlsplit(where).port), timeout=180) as conn:
+        body = b'{"name": "late", "role": "superadmin"}'
+        head = f"POST /work/api/v1/keys HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+        conn.sendall(f"{head}Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert b"100 Continue" in conn.recv(1_000), "the request is under way"
+        server.send_signal(signal.SIGTERM)
+        conn.sendall(body)
+        assert conn.recv(1_000).startswith(b"HTTP/1.1 201")
+    assert server.wait(180) == 0
+    assert [each.name for each in app.api_keys()] == ["root", "late"]
+
+
+def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path) -> None:
+    def refused(*options: str, code: int = 2) -> str:
+        return str(cli.refused("--url", url, "serve", "--port", "0", *options, code=code))
+
+    assert "there is no key yet" in refused("--host", "0.0.0.0")
+    assert "go together" in refused("--tls-key", "shopapp.py")
+    assert "cannot be used" in refused("--tls-key", "shopapp.py", "--tls-cert", "shopapp.py")
+    assert "not an address" in refused("--host", "no such host")
+    assert "neither an address nor a network" in refused("--trusted-proxy", "proxy.example")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = cli("--url", url, "serve", "--port", str(port))
+        assert said.exit_code == 2
+        assert f"cannot listen on 127.0.0.1, port {port}" in said.stderr
+    assert "make one: headway" in said.stderr, "nobody can ask an empty database"
+
+
+def test_an_old_schema_is_refused(cli: Any, postgres_migrated_url: str) -> None:
+    with psycopg.connect(postgres_migrated_url, autocommit=True) as conn:
+        conn.execute("drop schema headway cascade")
+    assert "has no Headway schema: run headway" in cli.refused(
+        "--url", postgres_migrated_url, "serve", "--port", "0", code=1
+    )

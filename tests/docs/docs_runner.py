@@ -91,7 +91,7 @@ def run_python(block: dict[str, Any], namespace: dict[str, Any]) -> str:
 def run_console(block: dict[str, Any], shell: Shell) -> str:
     for command, expected in commands(block["text"]):
         where = f"{block['page']}:{block['line']}: {command}"
-        found, code = shell.run(command.replace(":8420", f":{os.environ['HEADWAY_PORT']}"))
+        found, code = shell.run(command.replace(":8420", f":{os.environ['HEADWAY_SERVER_PORT']}"))
         # the shell says that a job of its own was killed whenever it comes to notice
         found = re.sub(r"^bash: line \d+: +\d+ Killed .*\n", "", found, flags=re.MULTILINE)
         if expected.strip():

@@ -74,7 +74,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
-        "HEADWAY_PORT": str(_free_port()),
+        "HEADWAY_SERVER_PORT": str(_free_port()),
     }
     if url is not None:
         env["HEADWAY_URL"] = url

@@ -17,6 +17,7 @@ import pytest
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
+from headway.api.settings import ServerSettings
 from headway.app.groups import GroupHandle
 from headway.app.settings import SettingOptions
 from headway.app.triggers import Rehearsal
@@ -196,6 +197,16 @@ def test_every_setting_is_documented_with_its_default() -> None:
     assert {row[2] for row in rows.values()} - {"–"} == arguments
     kept = _column(page, "retention", 1)
     assert {status: to_ms(age) for status, age in kept.items()} == default.retention_ms
+
+
+def test_every_setting_of_the_server_is_documented_with_its_default() -> None:
+    page = REFERENCE / "settings.md"
+    _same(_names(page, "server"), config.SERVER_NAMES)
+    default = ServerSettings()
+    for name, told in _column(page, "server", 1).items():
+        if told.strip("`") != "–":
+            here = getattr(default, name)
+            assert tomllib.loads(f"it = {told}")["it"] == (list(here) if isinstance(here, tuple) else here), name
 
 
 def test_every_key_of_a_command_is_documented_with_its_default() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,26 +13,27 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api import chapters
 from headway.api.access import Keys, check_role, verbs_for
 from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
+from headway.api.exchange import Exchange
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
+from headway.api.settings import ServerSettings, server_settings
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
-from headway.model.ids import new_id
 
 _log = get_logger("headway.api")
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}\Z", re.ASCII)
 _READ_S = 10.0  # a read that takes longer is 503
 _READY_S = 1.0
 _USES_EVERY_S = 60.0
+_PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -42,8 +41,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Api:
     """Headway over HTTP, as an ASGI application: to run behind a server, or to mount in another application."""
 
-    def __init__(self, app: Headway) -> None:
+    def __init__(self, app: Headway, settings: ServerSettings | None = None) -> None:
         self._app = app
+        self.settings = settings or server_settings(app._config.get("server", {}))
+        self.stopping = asyncio.Event()
         self.keys = Keys(app)
         self._uses: asyncio.Task[None] | None = None
         routes = [
@@ -59,9 +60,20 @@ class Api:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._uses is None and scope["type"] == "http":  # a host that mounts this may not run its lifespan
+        if scope["type"] != "http":
+            await self._starlette(scope, receive, send)
+            return
+        if self._uses is None:  # a host that mounts this may not run its lifespan
             self._uses = asyncio.create_task(self._write_uses())
-        await self._starlette(scope, receive, send)
+        root_path, prefix = scope.get("root_path", ""), self.settings.prefix
+        path = scope["path"].removeprefix(root_path)  # not every host has it there
+        exchange = Exchange({**scope, "root_path": root_path + prefix, "path": root_path + path})
+        answer: ASGIApp = self._starlette
+        if not path.startswith(f"{prefix}/"):
+            answer = self._nowhere
+        elif path.removeprefix(prefix) not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
+            answer = self._unknown_host
+        await exchange.answer(answer, receive, send)
 
     async def aclose(self) -> None:
         """Store what is still to be stored. A host that runs no lifespan calls this at its end."""
@@ -87,12 +99,10 @@ class Api:
 
     def _endpoint(self, route: Route) -> Endpoint:
         async def endpoint(request: Request) -> Response:
-            started = time.monotonic()
-            request_id = _request_id(request)
-            key_id = None
+            exchange = Exchange.of(request)
             try:
                 key = await self.keys.check(request.headers.get("authorization"))
-                key_id = key.id
+                exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
                 check_role(key, route.roles)
                 verbs = await verbs_for(self._app, key, request.headers.get("headway-tenant"))
                 body = await read_body(request, route.limit)
@@ -106,36 +116,37 @@ class Api:
                     else decode_query(request.query_params.multi_items(), route.query),
                     body=_body(body, request, route),
                     headers=request.headers,
-                    request_id=request_id,
+                    request_id=exchange.request_id,
+                    address=exchange.address,
+                    stopping=self.stopping,
                     request=request_with_key(request, body, verbs, key) if route.creates else None,
-                    address="" if request.client is None else request.client.host,
                 )
                 answer = await _within(route, call)
-                response = _response(answer)
+                return _response(answer)
             except Exception as error:
-                response = self._problem(error, request_id)
-            response.headers["X-Request-Id"] = request_id
-            _log.info(
-                "request",
-                method=request.method,
-                path=request.url.path,
-                status=response.status_code,
-                request_id=request_id,
-                key_id=key_id,
-                ms=round((time.monotonic() - started) * 1_000, 1),
-            )
-            return response
+                return self._problem(error, exchange.request_id)
 
         return endpoint
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        request_id = _request_id(request)
         said = "there is no such path" if error.status_code == 404 else "this path has no such method"
         refused = Refused(error.status_code, said, headers=dict(error.headers or {}))
-        response = self._problem(refused, request_id)
-        response.headers["X-Request-Id"] = request_id
-        return response
+        return self._problem(refused, Exchange.of(request).request_id)
+
+    async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        await (await self._no_route(request, HTTPException(404)))(scope, receive, send)
+
+    async def _unknown_host(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        refused = Refused(
+            400,
+            f"this server is not known as {request.headers.get('host', '')!r}",
+            code="UnknownHost",
+            fix="add the name to hosts in the section [server] of headway.toml, or to HEADWAY_SERVER_HOSTS",
+        )
+        await self._problem(refused, Exchange.of(request).request_id)(scope, receive, send)
 
     def _problem(self, error: Exception, request_id: str) -> Response:
         problem, headers = problem_of(error, request_id)
@@ -151,11 +162,12 @@ class Api:
             async with asyncio.timeout(_READY_S):
                 await self._app.store.arun(self._app.store.ops.tenants([]))
         except (HeadwayError, TimeoutError) as error:
-            return self._problem(StoreUnavailable(f"the database is not ready: {error}"), _request_id(request))
+            away = StoreUnavailable(f"the database is not ready: {error}")
+            return self._problem(away, Exchange.of(request).request_id)
         return _response({"status": "ready"})
 
-    async def _openapi(self, _: Request) -> Response:
-        return _response(document(chapters.ROUTES))
+    async def _openapi(self, request: Request) -> Response:
+        return _response(document(chapters.ROUTES, request.scope.get("root_path", "")))
 
 
 def _body(body: bytes, request: Request, route: Route) -> Any:
@@ -183,8 +195,3 @@ def _response(answer: Any) -> Response:
         status, headers, body = answer.status, dict(answer.headers), answer.body
     content = b"" if status == 204 else msgspec.json.encode(body)
     return Response(content, status, headers, "application/json")
-
-
-def _request_id(request: Request) -> str:
-    given = request.headers.get("x-request-id", "")
-    return given if _REQUEST_ID.match(given) else new_id()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -32,8 +33,9 @@ class Call(Generic[B, Q]):
     body: B
     headers: Mapping[str, str]
     request_id: str
+    address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
+    stopping: asyncio.Event  # set when the server is asked to end: whoever waits or streams comes to an end
     request: Request | None = None  # its Idempotency-Key, where it has one
-    address: str = ""  # of the client
 
     @property
     def actor(self) -> Caller:

@@ -16,8 +16,8 @@ _ALWAYS = (400, 401, 403, 404, 413, 422, 500, 503)  # any request can meet these
 _WITH_BODY = (415,)
 
 
-def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """OpenAPI 3.1 of these routes: every status, every problem."""
+def document(routes: Sequence[Route], root_path: str = "") -> dict[str, Any]:
+    """OpenAPI 3.1 of these routes: every status, every problem. `root_path` is where the API is mounted."""
     types = [Problem]
     for route in routes:
         types += [each for each in (route.body, *route.answers.values()) if each is not None and each not in types]
@@ -29,6 +29,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Headway", "version": version("headway")},
+        "servers": [{"url": root_path or "/"}],
         "security": [{"key": []}],
         "paths": paths,
         "components": {

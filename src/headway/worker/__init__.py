@@ -1,7 +1,7 @@
 """The worker: claims, runs and settles jobs, one asyncio process."""
 
 from headway.worker.hooks import EVENTS, Event, Hooks
-from headway.worker.os_signals import run_with_signals, run_worker
+from headway.worker.os_signals import run_with_signals, run_worker, stopped_by_signals, stopped_with_supervisor
 from headway.worker.process_supervisor import supervise_processes
 from headway.worker.run import Middleware
 from headway.worker.single_job import SingleJobWorker
@@ -20,5 +20,7 @@ __all__ = [
     "Worker",
     "run_with_signals",
     "run_worker",
+    "stopped_by_signals",
+    "stopped_with_supervisor",
     "supervise_processes",
 ]

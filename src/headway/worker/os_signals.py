@@ -43,7 +43,7 @@ def run_worker(worker: Worker, *, until_idle: bool = False) -> Summary:
 
 async def run_with_signals(worker: Worker, *, until_idle: bool = False) -> Summary:
     """Run the worker; the first signal stops it in good order, a second one at once. Main thread only."""
-    with _signals(worker.stop), _supervisor(worker.stop):
+    with stopped_by_signals(worker.stop), stopped_with_supervisor(worker.stop):
         return await worker.run(until_idle=until_idle)
 
 
@@ -77,7 +77,8 @@ def _rare_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at SIGTERM and SIGINT. Main thread only."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     for number in before:
@@ -96,7 +97,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _supervisor(stop: Callable[[], None]) -> Iterator[None]:
+def stopped_with_supervisor(stop: Callable[[], None]) -> Iterator[None]:
     """Stop when the supervisor, if there is one, dies without stopping us."""
     fd = os.environ.get(SUPERVISOR_FD)
     if fd is None:

@@ -1,4 +1,4 @@
-"""Several worker processes under one supervisor: spawns them, restarts those that crash, passes signals on."""
+"""Several processes under one supervisor: spawns them, restarts those that crash, passes signals on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from headway.logs import get_logger
@@ -23,21 +23,24 @@ _HEALTHY_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 
 
-def supervise_processes(arguments: Sequence[str], processes: int) -> int:
+def supervise_processes(arguments: Sequence[str], processes: int, *, fds: Mapping[str, int] | None = None) -> int:
     """Run `python arguments…` in this many processes until they are done; gives the exit code.
+
+    They inherit `fds`, and find the number of each in the environment under its name.
 
     A process that ends with 0 is done; one that crashes is started again after a growing pause. The first SIGTERM or
     SIGINT asks them to stop, the second to end at once, the third kills them.
     """
     with asyncio.Runner() as runner:
-        return runner.run(ProcessSupervisor(arguments, processes).run())
+        return runner.run(ProcessSupervisor(arguments, processes, fds or {}).run())
 
 
 class ProcessSupervisor:
     """Spawns, never forks: a child gets nothing from this process but its arguments and environment."""
 
-    def __init__(self, arguments: Sequence[str], processes: int) -> None:
+    def __init__(self, arguments: Sequence[str], processes: int, fds: Mapping[str, int]) -> None:
         self._arguments = arguments
+        self._fds = dict(fds)
         self._processes = processes
         self._children: set[asyncio.subprocess.Process] = set()
         self._signals = 0
@@ -76,16 +79,17 @@ class ProcessSupervisor:
                 return
             if time.monotonic() - began > _HEALTHY_S:
                 pause_s = 1.0
-            log.error(f"a worker process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s")
+            log.error(f"a process {_how(code)}; it is started again", index=index, pause=f"{pause_s:.0f}s")
             await self._pause(jittered(pause_s, random.random()))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _run_once(self, index: int) -> int:
+        fds = {**self._fds, SUPERVISOR_FD: self._given_fd}
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             *self._arguments,
-            env={**os.environ, "HEADWAY_PROCESS": str(index), SUPERVISOR_FD: str(self._given_fd)},
-            pass_fds=(self._given_fd,),
+            env={**os.environ, "HEADWAY_PROCESS": str(index), **{name: str(fd) for name, fd in fds.items()}},
+            pass_fds=tuple(fds.values()),
             # its own process group: a terminal's Ctrl-C reaches it once, through us
             start_new_session=True,
         )

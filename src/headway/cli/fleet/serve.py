@@ -2,107 +2,111 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
+import os
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, pass_invocation
+from headway.cli.program.several import run_several
 from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headway.api.settings import ServerSettings
+    from headway.app import Headway
+
+_LISTENER_FD = "HEADWAY_LISTENER_FD"
+"""The socket that the processes of --workers inherit."""
 
 
 @click.command(cls=Command, short_help="Serve the HTTP API.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8420,
-    show_default=True,
-    envvar="HEADWAY_PORT",
-    help="0: any free one.",
-)
-@click.option("--root-path", default="", help="The path under which a proxy serves this.")
+@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65_535), help="0: any free one.  [default: 8420]")
+@click.option("--prefix", metavar="PATH", help="The path to serve everything under: /work.")
+@click.option("--root-path", metavar="PATH", help="The path under which a proxy serves this, and which it takes away.")
+@click.option("--workers", type=click.IntRange(1), help="How many processes.  [default: 1]")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="The certificate, for TLS.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="The certificate's private key.")
 @click.option(
-    "--trusted-proxy", "proxies", multiple=True, help="The address of a proxy whose X-Forwarded headers to believe."
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    help="The address or network of a proxy whose X-Forwarded headers to believe; may be repeated.",
 )
+@click.option("--allow-host", "hosts", multiple=True, help="A name under which this may be asked; may be repeated.")
 @pass_invocation
-def serve(
-    cli: Invocation,
-    /,
-    host: str,
-    port: int,
-    root_path: str,
-    tls_cert: str | None,
-    tls_key: str | None,
-    proxies: tuple[str, ...],
-) -> None:
-    """Serve the HTTP API until SIGTERM or Ctrl-C.
+def serve(cli: Invocation, /, **options: Any) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C; requests that are under way finish, within `grace`.
 
     It needs none of your code: kinds are known from the definitions that workers have stored. Whoever asks needs a
-    key: headway keys create. Without any key it listens on loopback only.
+    key: headway keys create. Without any key it listens on loopback only. Each option can be a line of the section
+    [server] in headway.toml, or a variable: HEADWAY_SERVER_PORT.
 
     \b
     headway serve
-    headway --url postgresql:///work serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+    headway --url postgresql:///work serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem \\
+        --allow-host work.example
     """
     cli.configure_logs()
-    if (tls_cert is None) != (tls_key is None):
-        raise click.UsageError("--tls-cert and --tls-key go together")
+    settings = _settings(cli, options)
+    from headway.api.server import check_certificate, listen
+    from headway.api.server import serve as run
     from headway.logs import get_logger
 
-    api, uvicorn = _imported()
+    check_certificate(settings)
+    inherited = os.environ.get(_LISTENER_FD)
     app = cli.app
-    if not app.api_keys():
-        if not _is_loopback(host):
-            raise ConfigError(
-                f"nobody could ask: there is no key yet, so this does not listen on {host}. "
-                f"Make one first: {cli.typed('keys', 'create', 'NAME', '--role', 'superadmin')}"
-            )
-        cli.warn(f"there is no key yet; make one: {cli.typed('keys', 'create', 'NAME', '--role', 'superadmin')}")
-    listener = _listener(host, port)
-    config = uvicorn.Config(
-        api(app),
-        root_path=root_path,
-        ssl_certfile=tls_cert,
-        ssl_keyfile=tls_key,
-        proxy_headers=bool(proxies),
-        forwarded_allow_ips=list(proxies) or None,
-        log_config=None,
-        access_log=False,  # the API writes its own, with key and request id
-        server_header=False,
-        timeout_graceful_shutdown=30,
-        h11_max_incomplete_event_size=65_536,
-    )
+    if inherited is not None:
+        run(_api(app, settings), socket.socket(fileno=int(inherited)), grace_s=app.settings.grace_ms / 1_000)
+        return
+    _check_reach(cli, app, settings.host)
+    listener = listen(settings.host, settings.port)
     address, bound, *_ = listener.getsockname()
     shown = f"[{address}]" if ":" in address else address
     get_logger("headway.api").info(
         "serving",
-        url=f"{'http' if tls_cert is None else 'https'}://{shown}:{bound}{root_path}",
+        url=f"{'http' if settings.tls_cert is None else 'https'}://{shown}:{bound}{settings.prefix}",
         database=app.store.describe(),
+        processes=settings.workers,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    if settings.workers > 1:
+        app.close()
+        run_several(settings.workers, cli, "--workers", fds={_LISTENER_FD: listener.fileno()})
+    run(_api(app, settings), listener, grace_s=app.settings.grace_ms / 1_000)
 
 
-def _imported() -> Any:
+def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
 
-        from headway.api import Api
+        from headway.api.settings import server_settings
     except ImportError as error:
         raise ConfigError(f"the server's packages are not installed ({error}): pip install 'headway[server]'") from None
-    return Api, uvicorn
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    found = server_settings({**cli.settings.get("server", {}), **given})
+    return dataclasses.replace(found, hosts=(*found.hosts, found.host.lower()))
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise ConfigError(f"cannot listen on {host}, port {port}: {error}") from None
+def _api(app: Headway, settings: ServerSettings) -> Any:
+    from headway.api import Api
+
+    return Api(app, settings)
+
+
+def _check_reach(cli: Invocation, app: Headway, host: str) -> None:
+    """Say how to make the first key; raise `ConfigError` where others could reach a server that nobody may ask."""
+    if app.api_keys():
+        return
+    make = cli.typed("keys", "create", "NAME", "--role", "superadmin")
+    if not _is_loopback(host):
+        raise ConfigError(
+            f"nobody could ask: there is no key yet, so this does not listen on {host}. Make one first: {make}"
+        )
+    cli.warn(f"there is no key yet; make one: {make}")
 
 
 def _is_loopback(host: str) -> bool:

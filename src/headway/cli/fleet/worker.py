@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from headway.cli.program.click_classes import Command
 from headway.cli.program.invocation import Invocation, override, pass_invocation
 from headway.cli.program.output import emit
 from headway.cli.program.params import Duration
+from headway.cli.program.several import run_several
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -73,8 +73,7 @@ def worker(
     slots = found.settings.concurrency if concurrency is None and not isinstance(chosen, dict) else concurrency
     if processes > 1:
         found.close()
-        _several(processes, cli)
-        return
+        run_several(processes, cli, "--processes")
     _warn_of_colons(chosen)
     summary = found.run(
         chosen, concurrency=slots, order=parse_order(order or cli.settings.get("order")), until_idle=until_idle
@@ -167,26 +166,3 @@ def _warn_of_colons(chosen: Chosen) -> None:
             get_logger("headway.worker").warning(
                 f"queue {name} is taken as a name: for slots write {name.replace(':', '=')}"
             )
-
-
-def _several(processes: int, cli: Invocation) -> None:
-    """Run the same command, without --processes, in this many processes."""
-    from headway.worker import supervise_processes
-
-    arguments = _without_processes(sys.argv[1:])
-    flags = ["--config", cli.config] if cli.config else []
-    code = supervise_processes(["-m", "headway", *flags, *arguments], processes)
-    raise click.exceptions.Exit(code if code >= 0 else 128 - code)
-
-
-def _without_processes(arguments: list[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument == "--processes":
-            skip = True
-        elif not argument.startswith("--processes="):
-            kept.append(argument)
-    return kept

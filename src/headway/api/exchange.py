@@ -1,0 +1,75 @@
+"""One request as the server sees it: its id and address, who asks, how it ended; one line of the log at its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from headway.api.settings import LOOPBACK
+from headway.logs import get_logger
+from headway.model.ids import new_id
+
+_log = get_logger("headway.api")
+_REQUEST_ID = re.compile(rb"[\w.:-]{1,128}\Z")
+_SCOPE = "headway"
+
+
+class Exchange:
+    """What is known of a request while it is answered. `key_id` and `tenant_id` are filled in when it is allowed."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._started = time.monotonic()
+        self._scope = scope
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = self._headers.get(b"x-request-id", b"")
+        self.request_id = given.decode() if _REQUEST_ID.match(given) else new_id()
+        client = scope.get("client")
+        self.address: str = client[0] if client else ""
+        self.key_id: str | None = None
+        self.tenant_id: str | None = None
+        self._status = 0
+        scope[_SCOPE] = self
+
+    @staticmethod
+    def of(request: Any) -> Exchange:
+        found: Exchange = request.scope[_SCOPE]
+        return found
+
+    def asks_one_of(self, hosts: tuple[str, ...]) -> bool:
+        """Whether the Host header names this server. A page whose name was pointed at this address (DNS rebinding)
+        sends its own name."""
+        host = self._headers.get(b"host", b"").decode("latin-1").lower()
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        return any(
+            each in ("*", name) or (each.startswith("*.") and name.endswith(each[1:])) for each in (*LOOPBACK, *hosts)
+        )
+
+    async def answer(self, app: Any, receive: Receive, send: Send) -> None:
+        """Let the application answer, give the answer the request's id, and log it."""
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._status = message["status"]
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())],
+                }
+            await send(message)
+
+        try:
+            await app(self._scope, receive, noted)
+        finally:
+            _log.info(
+                "request",
+                method=self._scope["method"],
+                path=self._scope["path"],
+                status=self._status,
+                request_id=self.request_id,
+                key_id=self.key_id,
+                tenant_id=self.tenant_id,
+                address=self.address,
+                ms=round((time.monotonic() - self._started) * 1_000, 1),
+            )

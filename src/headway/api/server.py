@@ -1,0 +1,91 @@
+"""Runs the API behind uvicorn: on a socket, until a signal; then what is under way may finish."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from math import ceil
+
+import uvicorn
+
+from headway.api.application import Api
+from headway.api.settings import ServerSettings
+from headway.errors import ConfigError
+from headway.logs import get_logger
+from headway.worker import stopped_by_signals, stopped_with_supervisor
+
+_log = get_logger("headway.api")
+_LARGEST_HEAD = 65_536  # bytes of a request's line and headers
+_BACKLOG = 2_048
+
+
+def serve(api: Api, listener: socket.socket, *, grace_s: float) -> None:
+    """Serve until SIGTERM or SIGINT; requests that are under way then have `grace_s` to finish."""
+    settings = api.settings
+    config = uvicorn.Config(
+        api,
+        root_path=settings.root_path,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        log_config=None,
+        access_log=False,  # the API writes its own, with key and request id
+        server_header=False,
+        timeout_graceful_shutdown=ceil(grace_s),
+        h11_max_incomplete_event_size=_LARGEST_HEAD,
+    )
+    _Server(config, api).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; raises `ConfigError`."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}, port {port}: {error}") from None
+
+
+def check_certificate(settings: ServerSettings) -> None:
+    """Raise `ConfigError` for a certificate that cannot be used."""
+    if settings.tls_cert is None and settings.tls_key is None:
+        return
+    if settings.tls_cert is None or settings.tls_key is None:
+        raise ConfigError("tls_cert and tls_key go together")
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            settings.tls_cert, settings.tls_key, password=_no_password
+        )
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"the certificate {settings.tls_cert} and its key {settings.tls_key} cannot be used: {error}"
+        ) from None
+
+
+def _no_password() -> str:
+    return ""  # else OpenSSL would ask on the terminal
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, api: Api) -> None:
+        super().__init__(config)
+        self._api = api
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        with stopped_by_signals(self._stop), stopped_with_supervisor(self._stop):
+            await self._serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        _log.info("ready", pid=os.getpid())
+
+    async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        self._api.stopping.set()
+        await super().shutdown(list(sockets or ()))
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit  # a second signal ends it at once
+        self.should_exit = True

@@ -1,0 +1,139 @@
+"""The settings of the server: the section [server] of headway.toml, and HEADWAY_SERVER_* variables."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from headway.config import SERVER_NAMES
+from headway.errors import ConfigError, InvalidJob
+from headway.model.duration import Duration, to_ms
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?)\Z")
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*\Z")
+
+
+class ServerOptions(TypedDict, total=False):
+    """What `headway.asgi(app, …)` takes. None: as the environment or headway.toml say."""
+
+    hosts: Sequence[str] | None
+    prefix: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How the HTTP API answers, and where `headway serve` listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    prefix: str = ""
+    root_path: str = ""
+    workers: int = 1
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # beside loopback: the names under which the server may be asked
+
+
+def server_settings(given: Mapping[str, Any]) -> ServerSettings:
+    """Checked settings from raw values by their public names; raises `ConfigError`."""
+    if not isinstance(given, Mapping):
+        raise ConfigError("[server] is a table of settings")
+    for name in given:
+        if name not in SERVER_NAMES:
+            close = difflib.get_close_matches(name, SERVER_NAMES, 1)
+            hint = f": did you mean {close[0]!r}?" if close else f": its settings are {', '.join(SERVER_NAMES)}"
+            raise ConfigError(f"[server] has no setting {name!r}{hint}")
+    return ServerSettings(**{name: _READ[name](name, value) for name, value in given.items() if value is not None})
+
+
+def url_path(name: str, value: Any) -> str:
+    """A path to put before others: "" or "/work", without a slash at its end."""
+    path = str(value).rstrip("/")
+    path = path if path.startswith("/") or not path else f"/{path}"
+    if not _PATH.match(path):
+        raise ConfigError(f"server.{name}={value!r} is not a path like /work")
+    return path
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"server.{name}={value!r} must be a text")
+    return value
+
+
+def _whole(least: int, most: int) -> Callable[[str, Any], int]:
+    def read(name: str, value: Any) -> int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            number = least - 1
+        if isinstance(value, bool) or not least <= number <= most:
+            raise ConfigError(f"server.{name}={value!r} must be a whole number from {least} to {most:,}")
+        return number
+
+    return read
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list; in a variable the texts are separated by commas."""
+    texts = [each.strip() for each in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(texts, Sequence) or not all(isinstance(each, str) and each for each in texts):
+        raise ConfigError(f"server.{name}={value!r} must be a list of texts")
+    return tuple(texts)
+
+
+def _hosts(name: str, value: Any) -> tuple[str, ...]:
+    hosts = tuple(each.lower().strip("[]") for each in _texts(name, value))
+    for each in hosts:
+        if not _HOST.match(each) and not _is_address(each):
+            raise ConfigError(f"server.{name}: {each!r} is neither a name like work.example, nor *.example, nor *")
+    return hosts
+
+
+def _proxies(name: str, value: Any) -> tuple[str, ...]:
+    proxies = _texts(name, value)
+    for each in proxies:
+        try:
+            ipaddress.ip_network(each, strict=False)
+        except ValueError:
+            raise ConfigError(f"server.{name}: {each!r} is neither an address nor a network like 10.0.0.0/8") from None
+    return proxies
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _duration(name: str, value: Duration) -> int:
+    if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+        value = float(value)  # environment variables are text
+    try:
+        ms = to_ms(value, f"server.{name}")
+    except InvalidJob as error:
+        raise ConfigError(str(error)) from None
+    if ms == 0:
+        raise ConfigError(f"server.{name}={value!r} must be longer than nothing")
+    return ms
+
+
+_READ: dict[str, Callable[[str, Any], Any]] = {
+    "host": _text,
+    "port": _whole(0, 65_535),
+    "prefix": url_path,
+    "root_path": url_path,
+    "workers": _whole(1, 1_000),
+    "tls_cert": _text,
+    "tls_key": _text,
+    "trusted_proxies": _proxies,
+    "hosts": _hosts,
+}
