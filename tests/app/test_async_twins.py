@@ -19,6 +19,8 @@ NAMES = {"wait": "await_"}
 ONE_COLOUR = {
     "build_event",
     "build_signal",
+    "build_job",
+    "known_definition",
     "configure",
     "include",
     "machine",

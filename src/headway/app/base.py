@@ -101,6 +101,11 @@ class VerbBase(TenantLookup):
             found = self._run(op, conn)
             self._definitions.replace(found)
 
+    def learn_again(self, conn: Any) -> None:
+        """Read it now: a kind that is not known may have been declared a moment ago."""
+        self._definitions.expire()
+        self.learn(conn)
+
     def _get(self, job_id: str | UUID, *, raw: bool = False) -> Op[Job]:
         key = as_id(job_id)
         return then(

@@ -32,6 +32,10 @@ class DefinitionVerbs(VerbBase):
         """What is stored about a kind; raises `NotFound`."""
         return self._run(self._definition(kind))
 
+    def known_definition(self, kind: str) -> Definition | None:
+        """What is stored about a kind, as this app last read it, some seconds ago; None if it has none."""
+        return self._definitions.get(kind)
+
     def change_definition(
         self,
         kind: str,

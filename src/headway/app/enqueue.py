@@ -35,9 +35,8 @@ class EnqueueVerbs(VerbBase):
         `StoreUnavailable`.
         """
         self.learn(options.get("conn"))
-        if self._is_unknown(kind):  # it may have been declared a moment ago
-            self._definitions.expire()
-            self.learn(options.get("conn"))
+        if self._is_unknown(kind):
+            self.learn_again(options.get("conn"))
         return self.enqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     def enqueue_many(
@@ -50,6 +49,13 @@ class EnqueueVerbs(VerbBase):
         """
         self.learn(conn)
         return self._store_jobs([self._for_own_tenant(job) for job in jobs], None, conn, request)
+
+    def build_job(
+        self, kind: str, payload: Mapping[str, Any] | msgspec.Raw | None = None, **options: Unpack[UsingOptions]
+    ) -> NewJob:
+        """What `enqueue` would store, for `enqueue_many`, from the kind's definition as this app last read it; nothing
+        is read or written. A `msgspec.Raw` payload is stored as it is. Raises as `enqueue` does."""
+        return self._built(kind, payload, options)
 
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
@@ -85,20 +91,24 @@ class EnqueueVerbs(VerbBase):
                 break
         return self._store.ops.enqueue(batch) if group is None else self._store.ops.enqueue(batch, group)
 
-    def _built(self, kind: str | NewJob, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
+    def _built(
+        self, kind: str | NewJob, payload: Mapping[str, Any] | msgspec.Raw | None, options: UsingOptions
+    ) -> NewJob:
         given: Any = {name: value for name, value in options.items() if name != "conn"}
         if isinstance(kind, NewJob):
             if payload is not None or given:
                 raise InvalidJob("a job made by build() is complete: give its options to using(), before build()")
             return kind
-        if payload is not None and not isinstance(payload, Mapping):
+        if payload is not None and not isinstance(payload, Mapping | msgspec.Raw):
             raise InvalidJob(f"the payload of {kind!r} is a mapping of its parameters, not {type(payload).__name__}")
         if self._is_unknown(checks.name(kind, "kind")):
             raise UnknownKind(
                 f"{self._registry.unknown(kind, self._definitions.names)}. One that the worker of another app has "
                 "declared is known, too; strict_kinds=False takes any"
             )
-        return self._definitions.build(kind, payload or {}, given, now=self.clock.now(), limit=self.payload_limit)
+        return self._definitions.build(
+            kind, {} if payload is None else payload, given, now=self.clock.now(), limit=self.payload_limit
+        )
 
     def _is_unknown(self, kind: object) -> bool:
         """Whether this app refuses it: neither the code here nor any worker has defined such a kind."""

@@ -82,11 +82,18 @@ class TemplateVerbs(EnqueueVerbs):
 
         The job keeps the template's id and revision; later changes of the template do not affect it.
         """
+        conn = options.get("conn")
+        job = self.build_from_template(name, payload, **options)
+        return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
+
+    def build_from_template(
+        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> NewJob:
+        """What `run_template` would store, for `enqueue_many`."""
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         self.learn(conn)
-        job = self._template_job(self._run(self._template(name, tenant), conn), payload, options)
-        return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
+        return self._template_job(self._run(self._template(name, tenant), conn), payload, options)
 
     def _template_job(self, template: Template, payload: Mapping[str, Any] | None, options: UsingOptions) -> NewJob:
         if payload is not None and not isinstance(payload, Mapping):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headway.api.chapters import events, fleet, job_actions, jobs, keys, tenants
+from headway.api.chapters import enqueue, events, fleet, job_actions, jobs, keys, tenants
 from headway.api.routes import Route
 
 ROUTES: list[Route] = [
-    route for chapter in (jobs, job_actions, events, fleet, keys, tenants) for route in chapter.routes.all
+    route for chapter in (enqueue, jobs, job_actions, events, fleet, keys, tenants) for route in chapter.routes.all
 ]
 """Every route; where two paths fit a request, the earlier one answers it."""

@@ -73,7 +73,7 @@ async def change_job(call: Call[JobChange, None]) -> dict[str, Any]:
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
     if "queue" in changes:
         await call.verbs.alearn(None)
-        call.check_bounds(job.kind, call.verbs._definitions.get(job.kind), {"queue": changes["queue"]})
+        call.check_bounds(job.kind, call.verbs.known_definition(job.kind), {"queue": changes["queue"]})
     await call.verbs.achange(job.id, actor=call.actor, **changes)
     return job_view(await call.verbs.aget(job.id, raw=True))
 

@@ -31,3 +31,8 @@ class AsyncVerbBase(VerbBase, AsyncTenantLookup):
             op = self._store.ops.definitions(None)
             found = await self._arun(op, conn)
             self._definitions.replace(found)
+
+    async def alearn_again(self, conn: Any) -> None:
+        """Read it now: a kind that is not known may have been declared a moment ago."""
+        self._definitions.expire()
+        await self.alearn(conn)

@@ -27,8 +27,7 @@ class AsyncEnqueueVerbs(EnqueueVerbs, AsyncVerbBase):
         """
         await self.alearn(options.get("conn"))
         if self._is_unknown(kind):
-            self._definitions.expire()
-            await self.alearn(options.get("conn"))
+            await self.alearn_again(options.get("conn"))
         return await self.aenqueue_new(self._built(kind, payload, options), options.get("conn"))
 
     async def aenqueue_many(

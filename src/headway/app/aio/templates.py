@@ -9,7 +9,7 @@ from uuid import UUID
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.templates import TemplateVerbs
 from headway.define.option_types import TemplateChanges, UsingOptions
-from headway.model.job import Enqueued
+from headway.model.job import Enqueued, NewJob
 from headway.model.template import Template
 
 
@@ -75,8 +75,16 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         The job keeps the template's id and revision; later changes of the template do not affect it.
         """
         await self._aensure_known(self._own_tenant, options.get("tenant"))
+        conn = options.get("conn")
+        job = await self.abuild_from_template(name, payload, **options)
+        return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
+
+    async def abuild_from_template(
+        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+    ) -> NewJob:
+        """What `run_template` would store, for `enqueue_many`."""
+        await self._aensure_known(self._own_tenant, options.get("tenant"))
         conn = options.pop("conn", None)
         tenant = options.pop("tenant", None)
         await self.alearn(conn)
-        job = self._template_job(await self._arun(self._template(name, tenant), conn), payload, options)
-        return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
+        return self._template_job(await self._arun(self._template(name, tenant), conn), payload, options)

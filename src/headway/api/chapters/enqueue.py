@@ -1,0 +1,229 @@
+"""Jobs: enqueue one, or many at once."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.problems import Refused
+from headway.api.replays import REPLAYED
+from headway.api.routes import PRODUCERS, Routes
+from headway.api.views import JsonObject
+from headway.errors import Replayed
+from headway.model.definition import Definition
+from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
+from headway.model.status import Status
+
+routes = Routes("enqueue")
+
+U = msgspec.UnsetType
+
+_LONGEST_BATCH = 1_000
+_ALIASES = {"definition_key": "kind", "dedupe_key": "unique_key"}
+# the options that a definition bounds, and the fields of a job that they set
+_BOUNDED = {
+    "queue": ("queue",),
+    "timeout": ("timeout_ms",),
+    "partition": ("partition",),
+    "concurrency": ("concurrency",),
+    "concurrency_key": ("concurrency_key",),
+    "rate": ("rate_count", "rate_period_ms"),
+    "burst": ("rate_burst",),
+    "rate_key": ("rate_key",),
+}
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[\x21-\x7e]*)?\Z"
+)
+
+
+class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A job to enqueue: a kind or a template, a payload, and options. `definition_key` is `kind`, `dedupe_key` is
+    `unique_key`; durations are texts such as "30s", or seconds."""
+
+    kind: str | None = None
+    definition_key: str | None = None
+    template: str | None = None
+    payload: JsonObject | U = msgspec.UNSET
+    queue: str | U = msgspec.UNSET
+    priority: int | U = msgspec.UNSET
+    scheduled_for: datetime | U | None = msgspec.UNSET
+    delay: str | float | U | None = msgspec.UNSET
+    expires_at: datetime | U | None = msgspec.UNSET
+    max_attempts: int | U = msgspec.UNSET
+    max_losses: int | U = msgspec.UNSET
+    timeout: str | float | U | None = msgspec.UNSET
+    delivery: Delivery | U = msgspec.UNSET
+    idempotency_key: str | U | None = msgspec.UNSET
+    unique_key: str | U | None = msgspec.UNSET
+    dedupe_key: str | U | None = msgspec.UNSET
+    unique_by: list[str] | U | None = msgspec.UNSET
+    unique_scope: list[str] | U | None = msgspec.UNSET
+    unique_group: str | U | None = msgspec.UNSET
+    unique_for: str | float | U | None = msgspec.UNSET
+    on_conflict: OnConflict | U = msgspec.UNSET
+    replace: list[Replaceable] | U | None = msgspec.UNSET
+    debounce: str | float | U | None = msgspec.UNSET
+    debounce_max: str | float | U | None = msgspec.UNSET
+    train: str | U | None = msgspec.UNSET
+    on_canceled: OnEnd | U = msgspec.UNSET
+    on_dead: OnEnd | U = msgspec.UNSET
+    partition: str | U | None = msgspec.UNSET
+    concurrency: int | U | None = msgspec.UNSET
+    concurrency_key: str | U | None = msgspec.UNSET
+    rate: str | U | None = msgspec.UNSET
+    burst: int | U | None = msgspec.UNSET
+    rate_key: str | U | None = msgspec.UNSET
+    group: str | U | None = msgspec.UNSET
+    after: list[str] | str | U | None = msgspec.UNSET
+    on_failure: OnFailure | U = msgspec.UNSET
+    correlation_id: str | U | None = msgspec.UNSET
+    tags: list[str] | U | None = msgspec.UNSET
+    meta: dict[str, Any] | U | None = msgspec.UNSET
+
+
+class JobMade(msgspec.Struct, kw_only=True):
+    """An enqueued job; `created` is false for one that was there already."""
+
+    id: str
+    tenant_id: str
+    status: Status
+    kind: str
+    definition_key: str
+    queue: str
+    queued_at: datetime | None
+    scheduled_for: datetime | None
+    created: bool
+
+
+class BatchIn(msgspec.Struct, forbid_unknown_fields=True):
+    jobs: list[JobIn]
+
+
+class BatchMade(msgspec.Struct):
+    jobs: list[JobMade]
+
+
+@routes.post(
+    "/jobs",
+    roles=PRODUCERS,
+    body=JobIn,
+    answers={201: JobMade, 200: JobMade},
+    problems=(404, 409, 422, 429),
+    creates=True,
+)
+async def create_job(call: Call[JobIn, None]) -> Answer:
+    """Enqueue a job; 200 with the existing one where its key is taken."""
+    (made,), headers = await _enqueue(call, [call.body])
+    return Answer(201 if made.created else 200, made, headers)
+
+
+@routes.post(
+    "/jobs/batch",
+    roles=PRODUCERS,
+    body=BatchIn,
+    answers={201: BatchMade},
+    problems=(404, 409, 422, 429),
+    limit=16 * 2**20,
+    creates=True,
+)
+async def create_jobs(call: Call[BatchIn, None]) -> Answer:
+    """Enqueue up to 1,000 jobs in one transaction: all of them, or none."""
+    if not 1 <= len(call.body.jobs) <= _LONGEST_BATCH:
+        raise Refused(422, f"a batch has 1 to {_LONGEST_BATCH:,} jobs, not {len(call.body.jobs):,}")
+    made, headers = await _enqueue(call, call.body.jobs)
+    return Answer(201, BatchMade(made), headers)
+
+
+async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMade], dict[str, str]]:
+    """The jobs, and the headers of a repeated request."""
+    verbs = call.verbs
+    await verbs.alearn(None)
+    trace = call.headers.get("traceparent", "")
+    made_by: dict[str, Any] = {"created_by": call.actor} | ({"trace_id": trace} if _TRACEPARENT.match(trace) else {})
+    built = [await _built(call, job, made_by) for job in jobs]
+    try:
+        done = [(each.id, each.created) for each in await verbs.aenqueue_many(built, request=call.request)]
+    except Replayed as again:
+        return await _stored(call, again.created), REPLAYED
+    return await _stored(call, done), {}
+
+
+async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> NewJob:
+    verbs = call.verbs
+    kind, template, options = _options(job)
+    if template is None:
+        definition = await _active(call, kind)
+        payload = None if isinstance(job.payload, msgspec.UnsetType) else msgspec.Raw(bytes(job.payload))
+        new = verbs.build_job(kind, payload, **options, **made_by)
+    else:
+        values = {} if isinstance(job.payload, msgspec.UnsetType) else msgspec.json.decode(job.payload)
+        new = await verbs.abuild_from_template(template, values, **options, **made_by)
+        definition = await _active(call, new.kind)
+        if kind and kind != new.kind:
+            raise Refused(422, f"template {template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
+    call.check_touch(queue=new.queue, kind=new.kind)
+    fields = [field for option in options for field in _BOUNDED.get(option, ())]
+    call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
+    return new
+
+
+async def _active(call: Call[Any, None], kind: str) -> Definition:
+    """The kind's definition: without the code, nothing else says what its jobs are like."""
+    definition = call.verbs.known_definition(kind)
+    if definition is None:
+        await call.verbs.alearn_again(None)
+        definition = call.verbs.known_definition(kind)
+    if definition is None or not definition.active:
+        raise Refused(
+            422,
+            f"kind {kind!r} has no {'active ' if definition else ''}definition",
+            code="UnknownKind",
+            fix="start a worker that has it, which declares it; or create the definition",
+        )
+    return definition
+
+
+async def _stored(call: Call[Any, None], enqueued: list[tuple[str, bool]]) -> list[JobMade]:
+    ids = [job_id for job_id, _ in enqueued]
+    found = {job.id: job for job in await call.app.store.arun(call.app.store.ops.get(ids, tenant_id=None, raw=True))}
+    gone = next((job_id for job_id in ids if job_id not in found), "")
+    if gone:
+        raise Refused(409, f"job {gone}, which this request enqueued, was deleted meanwhile", job_id=gone)
+    return [_made(found[job_id], created) for job_id, created in enqueued]
+
+
+def _options(job: JobIn) -> tuple[str, str | None, dict[str, Any]]:
+    """The kind, the template and the options, each under its own name."""
+    given = {name: getattr(job, name) for name in job.__struct_fields__}
+    given = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    for alias, name in _ALIASES.items():
+        value = given.pop(alias, None)
+        if value is not None:
+            if given.get(name) not in (None, value):
+                raise Refused(422, f"{alias} and {name} mean the same, and differ")
+            given[name] = value
+    kind, template = given.pop("kind") or "", given.pop("template") or None
+    given.pop("payload", None)
+    if not kind and template is None:
+        raise Refused(422, "which kind? Give kind (or definition_key), or template")
+    if isinstance(given.get("unique_scope"), list):
+        given["unique_scope"] = ["dead" if each == "dead_letter" else each for each in given["unique_scope"]]
+    return kind, template, given
+
+
+def _made(job: Job, created: bool) -> JobMade:
+    return JobMade(
+        id=job.id,
+        tenant_id=job.tenant_id,
+        status=job.status,
+        kind=job.kind,
+        definition_key=job.kind,
+        queue=job.queue,
+        queued_at=job.queued_at,
+        scheduled_for=job.scheduled_for,
+        created=created,
+    )
