@@ -12,7 +12,7 @@ from headway import Headway
 from tests.postgres_databases import ReusedDatabases
 
 CHANGES = {
-    "table": "create table public.orders (id bigint)",
+    "view": "create view public.dead as select * from headway.jobs where status = 'dead'",
     "column": "alter table headway.jobs add column note text",
     "index": "create index on headway.jobs (created_at)",
     "dropped index": "do $$ begin execute (select format('drop index headway.%I', min(relname::text)) from pg_class"
@@ -87,6 +87,35 @@ def test_a_database_of_which_more_than_rows_changed_is_not_lent_again(reused: Re
 
     url, again = lent_twice(reused, use)
     assert again != url
+
+
+def test_tables_of_the_test_are_dropped(reused: ReusedDatabases):
+    def use(url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("create table public.orders (id bigint primary key, job_id uuid references headway.jobs)")
+
+    url, again = lent_twice(reused, use)
+    assert again == url
+    with psycopg.connect(url) as conn:
+        assert conn.execute("select to_regclass('public.orders')").fetchone() == (None,)
+
+
+def test_an_app_leaves_its_sessions_to_the_next_unless_they_ended(reused: ReusedDatabases):
+    url = reused.lend()
+
+    def session() -> int:
+        app = Headway(url)
+        app.counts()
+        conn = app.store._pool.acquire()  # type: ignore[attr-defined]
+        app.store._pool.release(conn)  # type: ignore[attr-defined]
+        app.close()
+        return int(conn.info.backend_pid)
+
+    first = session()
+    assert session() == first
+    reused.side(url).execute("select pg_terminate_backend(%s, 10000)", (first,))
+    assert session() != first
+    reused.give_back(url)
 
 
 def test_a_database_in_which_somebody_is_still_at_work_is_not_lent_again(reused: ReusedDatabases):
