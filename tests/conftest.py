@@ -44,6 +44,7 @@ class _Options:
 
 def pytest_configure(config: pytest.Config) -> None:
     warm_sessions.install()
+    gc.disable()  # until the tests are collected
     sizes_and_seeds.choose(config)
     _Options.sqlite_prefix = config.getoption("--sqlite-prefix")
 
@@ -74,6 +75,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_finish() -> None:
     """The collected tests are here to stay: the garbage collector need not look at a quarter of a million objects
     each time that a worker starts, nor at new ones as often as by default."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

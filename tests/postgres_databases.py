@@ -90,6 +90,7 @@ class ReusedDatabases:
     def _drop(self, database: _Reused) -> None:
         database.sessions.close()
         database.conn.close()
+        database.eraser.close()
         self._databases.drop(database.name)
 
 
@@ -102,6 +103,8 @@ class _Reused:
         self.loans = 0
         self.sessions = Sessions()
         self.conn = psycopg.connect(url, autocommit=True, application_name="test fixtures", prepare_threshold=1)
+        # a session forgets its plans when it turns triggers off, and those of self.conn take 2 ms
+        self.eraser = psycopg.connect(url, autocommit=True, application_name="test fixtures")
         tables = [table for (table,) in self.conn.execute(_TABLES)]
         self._seeds = {table: rows for table in tables if (rows := self._copied(table))}
         self._signatures = sql.SQL("select {}").format(sql.SQL(", ").join(map(_signature, self._seeds)))
@@ -135,7 +138,7 @@ class _Reused:
                 return False
         if now != self._now:
             self.conn.execute(self._now)
-        self.conn.execute(self._empty, prepare=False)  # several statements cannot be prepared
+        self.eraser.execute(self._empty, prepare=False)  # several statements cannot be prepared
         if self._row(self._signatures) != self._seeded:
             self._seed()
         return True
@@ -147,7 +150,7 @@ class _Reused:
 
     def _state(self) -> tuple[str, int, list[str]]:
         """`headway.now()`, which tests replace; how many sessions others have; the versions of all that was defined."""
-        ours = [self.conn.info.backend_pid, *self.sessions.backends()]
+        ours = [self.conn.info.backend_pid, self.eraser.info.backend_pid, *self.sessions.backends()]
         return cast("tuple[str, int, list[str]]", self._row(_STATE, ours))
 
     def _row(self, query: sql.Composed | str, *params: Any) -> tuple[Any, ...]:
@@ -160,15 +163,15 @@ class _Reused:
             return b"".join(copy)
 
     def _seed(self) -> None:
-        with self.conn.transaction():
-            self.conn.execute("set local session_replication_role = replica")
+        with self.eraser.transaction():
+            self.eraser.execute("set local session_replication_role = replica")
             for (table, rows), signature, wanted in zip(
                 self._seeds.items(), self._row(self._signatures), self._seeded, strict=True
             ):
                 if signature != wanted:
-                    self.conn.execute(_delete(table))
+                    self.eraser.execute(_delete(table))
                     into = sql.SQL("copy headway.{} from stdin").format(sql.Identifier(table))
-                    with self.conn.cursor().copy(into) as copy:
+                    with self.eraser.cursor().copy(into) as copy:
                         copy.write(rows)
         self._seeded = self._row(self._signatures)
 
