@@ -468,7 +468,7 @@ def machine(both_stores, clock, make_db):
 
 
 def test_machines_are_what_plain_objects_say(machine, random_walk):
-    random_walk(machine, examples=12, full=200)
+    random_walk(machine, examples=6, full=200)
 
 
 def test_the_model_itself_wakes_and_stops():

@@ -118,4 +118,4 @@ def machine(both_stores, clock, make_db):
 
 
 def test_both_stores_treat_groups_the_same(machine, random_walk):
-    random_walk(machine, examples=8, full=200)
+    random_walk(machine, examples=4, full=200)

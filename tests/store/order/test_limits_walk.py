@@ -171,4 +171,4 @@ class Limits(RuleBasedStateMachine):
 
 
 def test_a_claim_takes_what_a_look_at_every_row_would_take(db, random_walk):
-    random_walk(lambda: Limits(db), examples=12, full=200)
+    random_walk(lambda: Limits(db), examples=6, full=200)

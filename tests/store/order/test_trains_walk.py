@@ -386,7 +386,7 @@ class Yard(RuleBasedStateMachine):
 
 
 def test_trains_are_what_plain_lists_say(db, random_walk):
-    random_walk(lambda: Yard(db), examples=12, full=200)
+    random_walk(lambda: Yard(db), examples=6, full=200)
 
 
 def test_the_model_itself_lets_the_next_car_go_and_holds(clock):

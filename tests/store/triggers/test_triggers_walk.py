@@ -421,7 +421,7 @@ def machine(both_stores: Any, clock: Any, make_db: Any) -> Any:
 
 
 def test_both_stores_fire_what_a_plain_model_says(machine: Any, random_walk: Any) -> None:
-    random_walk(machine, examples=20, full=400)
+    random_walk(machine, examples=10, full=400)
 
 
 def test_the_model_knows_a_duplicate(make: Any) -> None:
