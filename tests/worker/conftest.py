@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
+from tests.worker.ledger import Ledger
 from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
 def harness(live_store: Any) -> WorkerHarness:
     return WorkerHarness(live_store)
+
+
+@pytest.fixture
+def ledger(live_store: Any) -> Ledger:
+    return Ledger(live_store)
 
 
 @pytest.fixture

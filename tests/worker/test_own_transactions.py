@@ -4,66 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import psycopg
 import pytest
 
-from headway import Await, Call, Cancel, Context, Done, Machine, Next, Retry, Snooze, Spawn, step
+from headway import Cancel, Context, Done, Machine, Next, Retry, Snooze, step
 from headway.app.why import why
-from headway.errors import HeadwayError, InvalidJob, InvalidOutcome, InvalidPayload, LeaseLost, NotAllowed, StoreFailed
-from headway.model.job import NewJob
+from headway.errors import HeadwayError, InvalidOutcome, InvalidPayload, LeaseLost, NotAllowed
 from headway.testing import context
 from headway.worker import Summary
-from tests.store.db import connect, new_job, new_worker
-from tests.worker_harness import FaultyStore, WorkerHarness
+from tests.store.db import new_job
+from tests.worker.ledger import Ledger
+from tests.worker_harness import WorkerHarness
 
 Lines = Callable[[str], list[Any]]
-
-
-class Ledger:
-    """The application's own table, in the same database, and its transactions."""
-
-    def __init__(self, store: Any) -> None:
-        self.store = store
-        with closing(connect(store)) as conn:
-            conn.execute("create table ledger (job text, note text)")
-
-    @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """Commits, or rolls back if the block raises."""
-        with closing(connect(self.store)) as conn:
-            conn.execute("begin immediate" if self.store.dialect == "sqlite" else "begin")
-            try:
-                yield conn
-            except BaseException:
-                conn.execute("rollback")
-                raise
-            conn.execute("commit")
-
-    def write(self, conn: Any, ctx: Context, note: str = "done") -> None:
-        conn.execute(
-            f"insert into ledger values ({', '.join(['%s' if self.store.dialect == 'postgres' else '?'] * 2)})",
-            (ctx.job_id, note),
-        )
-
-    def notes(self) -> list[str]:
-        with closing(connect(self.store)) as conn:
-            return sorted(note for (note,) in conn.execute("select note from ledger"))
-
-    def settle(self, ctx: Context, outcome: Any = None, note: str = "done") -> None:
-        """A whole transaction: a row, and the outcome."""
-        with self.transaction() as conn:
-            self.write(conn, ctx, note)
-            ctx.settle(outcome, conn=conn)
-
-
-@pytest.fixture
-def ledger(live_store: Any) -> Ledger:
-    return Ledger(live_store)
 
 
 def test_a_plain_function_commits_its_result_with_its_rows(
@@ -393,173 +350,6 @@ def test_the_next_car_and_the_next_of_a_limit_wait_for_the_handler(harness: Work
     assert [harness.get(each).result for each in ids] == list(range(5))
     starts = [(harness.last(each).started_at, harness.last(each).finished_at) for each in ids]
     assert all(end <= begin for (_, end), (begin, _) in pairwise(starts) if end is not None)
-
-
-def test_the_calls_of_a_batch_are_settled_in_one_transaction_each_by_its_own_outcome(
-    harness: WorkerHarness, ledger: Ledger
-) -> None:
-    @harness.job(batch=10, batch_wait="20s", max_attempts=1)
-    def pay(calls: list[Call]) -> None:
-        with ledger.transaction() as conn:
-            for call in calls:
-                ledger.write(conn, call.ctx, str(call.args["n"]))
-                call.ctx.settle(Snooze("1h") if call.args["n"] == 3 else call.args["n"], conn=conn)
-        raise ConnectionError("after the commit")
-
-    ids = harness.enqueue(*(pay.build(n=n) for n in range(10)))
-    assert harness.drain() == Summary(succeeded=9, snoozed=1)
-    assert [harness.get(each).result for each in ids] == [None if n == 3 else n for n in range(10)]
-    assert harness.get(ids[3]).status == "scheduled"
-    assert ledger.notes() == [str(n) for n in range(10)]
-
-
-def test_machines_commit_their_turns(harness: WorkerHarness, ledger: Ledger) -> None:
-    @harness.job
-    def part(n: int) -> int:
-        return n * n
-
-    handled: list[BaseException] = []
-
-    @harness.machine
-    class Order(Machine):
-        @step
-        async def start(self, ctx: Any) -> Any:
-            with ledger.transaction() as conn:
-                ledger.write(conn, ctx, "1 start")
-                await ctx.asettle(Next("ask"), conn=conn)
-
-        @step
-        def ask(self, ctx: Any) -> Any:
-            ledger.settle(ctx, Await("paid", then="ship"), "2 ask")
-            raise RuntimeError("after the commit")
-
-        @step
-        def ship(self, ctx: Any) -> Any:
-            assert [signal.name for signal in ctx.signals] == ["paid"]
-            ledger.settle(ctx, Spawn([part.build(3), part.build(4)], then="done"), "3 ship")
-
-        @step
-        def done(self, ctx: Any) -> Any:
-            ledger.settle(ctx, Done(sum(child.result for child in ctx.children)), "4 done")
-
-        def handle(self, error: BaseException, _ctx: Any) -> Any:
-            handled.append(error)
-            return Done("handled")
-
-    (job_id,) = harness.enqueue(Order.build())
-    harness.drain()
-    assert harness.get(job_id).status == "waiting"
-    harness.signal(job_id, "paid")
-    harness.drain()
-    assert (harness.get(job_id).result, handled) == (25, [])
-    assert ledger.notes() == ["1 start", "2 ask", "3 ship", "4 done"]
-    assert harness.outcomes(job_id) == [("start", "next"), ("ask", "await"), ("ship", "spawn"), ("done", "done")]
-    assert [signal.status for signal in harness.signals(job_id)] == ["consumed"]
-
-
-def test_children_that_the_store_refuses_end_the_job_and_do_not_repeat_the_step(
-    harness: WorkerHarness, ledger: Ledger
-) -> None:
-    @harness.machine
-    class Order(Machine):
-        @step
-        def start(self, ctx: Any) -> Any:
-            child = NewJob(id=new_job().id, kind="part", after=(new_job().id,))
-            ledger.settle(ctx, Spawn([child]))
-
-    (job_id,) = harness.enqueue(Order.build())
-    summary = harness.drain()
-    job = harness.get(job_id)
-    assert (job.status, len(harness.attempts(job_id)), summary) == ("dead", 1, Summary(dead=1))
-    assert f"could not be applied: {InvalidJob.__name__}" in (job.error or "")
-    assert ledger.notes() == ["done"]
-
-
-class ForeignFaulty(FaultyStore):
-    def run_in(self, conn: Any, op: Any) -> Any:
-        return self._store.run_in(conn, op)
-
-
-def is_settling_committed(op: Any) -> bool:
-    return "settle_committed" in op.steps.__qualname__
-
-
-def test_a_lost_answer_to_the_settle_is_no_second_settle(harness: WorkerHarness, ledger: Ledger) -> None:
-    @harness.job
-    def pay(ctx: Context) -> None:
-        ledger.settle(ctx, "paid")
-
-    store = ForeignFaulty(harness.store)
-    asked = 0
-
-    def loses(op: Any) -> bool:
-        nonlocal asked
-        if not is_settling_committed(op):
-            return False
-        asked += 1
-        return asked == 1
-
-    store.loses_answer = loses
-    (job_id,) = harness.enqueue(pay.build())
-    assert harness.drain(store=store) == Summary(succeeded=1)
-    assert (asked, harness.get(job_id).result, len(harness.attempts(job_id))) == (1, "paid", 1)
-
-
-def test_one_that_the_database_fails_at_is_settled_later_and_holds_up_no_other(
-    harness: WorkerHarness, ledger: Ledger
-) -> None:
-    fails = True
-
-    @harness.job
-    def pay(ctx: Context) -> None:
-        ledger.settle(ctx, "paid")
-
-    @harness.job
-    async def other() -> None: ...
-
-    store = ForeignFaulty(harness.store)
-    store.refuses = lambda op: StoreFailed("out of memory") if fails and is_settling_committed(op) else None
-
-    async def story() -> str:
-        nonlocal fails
-        (job_id,) = harness.enqueue(pay.build())
-        await harness.until(lambda: worker._settler.backlog > 0)
-        (second,) = harness.enqueue(other.build())
-        await harness.until_status(second, "succeeded")
-        fails = False
-        await harness.until_status(job_id, "succeeded")
-        return job_id
-
-    worker = harness.worker(store=store)
-    job_id, summary = harness.while_working(worker, story)
-    assert (harness.get(job_id).result, summary) == ("paid", Summary(succeeded=2))
-
-
-def test_a_worker_that_dies_after_the_commit_leaves_nothing_to_run_again(
-    harness: WorkerHarness, ledger: Ledger
-) -> None:
-    runs: list[int] = []
-
-    @harness.job(train="t")
-    def pay(ctx: Context) -> None:
-        runs.append(ctx.fence)
-
-    first, second = harness.enqueue(pay.build(), pay.build())
-    dead = registered(harness)
-    (claim,) = harness.store.run(harness.store.ops.claim(dead, "default", 1))
-    with ledger.transaction() as conn:
-        settled = pay.settlement_of(Context(claim), "by the dead", result_limit=100)
-        harness.store.run_in(conn, harness.store.ops.commit_outcome(settled))
-    harness.store.run(harness.store.ops.unregister(dead))
-    harness.while_working(harness.worker(), lambda: harness.until_status(second, "succeeded"))
-    assert (harness.get(first).result, harness.get(first).losses, runs) == ("by the dead", 0, [1])
-    assert [attempt.status for attempt in harness.attempts(first)] == ["succeeded"]
-
-
-def registered(harness: WorkerHarness) -> str:
-    worker = new_worker()
-    harness.store.run(harness.store.ops.register(worker))
-    return worker.id
 
 
 def test_on_sqlite_a_write_beside_the_open_transaction_fails_at_once(harness: WorkerHarness, ledger: Ledger) -> None:

@@ -13,7 +13,8 @@ from headway.model.ids import new_id
 from headway.model.job import NewJob
 from headway.model.status import FINISHED, UNFINISHED
 from tests.store.compared_stores import Side, moment
-from tests.store.jobs.test_jobs_walk import Stores, jobs
+from tests.store.jobs.drawn_jobs import jobs
+from tests.store.jobs.test_jobs_walk import Stores
 from tests.tenant_ids import tenant_id
 
 PLAIN = {"unique_key": None, "idempotency_key": None, "on_conflict": "return", "expires_ms": None, "after": None}
