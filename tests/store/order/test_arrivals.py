@@ -162,3 +162,21 @@ def test_promote_goes_on_with_the_rest(db, make):
         db.promote()
     assert count(db, "canceled") == 31
     assert db.promote().next_due_ms is None
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+def test_a_round_reads_one_piece_of_something_large_and_does_what_is_small_first(db, make):
+    parent = db.enqueue().id
+    db.enqueue_all([make.job(after=(parent,)) for _ in range(30)])
+    ended = db.enqueue().id
+    small = db.enqueue(after=(ended,)).id
+    db.run(db.ops.cancel([ended], tenant_id=None, reason=None, actor=None))
+    side = db.store.side
+    with side.transaction():
+        side.execute("select headway.process_round(500)")
+        assert side.execute("select current_setting('headway.rest_left')").fetchone() == ("on",)
+    left = side.execute("select cardinality(jobs) from headway.arrivals where jobs is not null").fetchall()
+    assert max(left) == (PIECE,)
+    assert len(left) > 5
+    side.execute("select headway.process_round(500)")
+    assert db.job(small).status == "canceled"

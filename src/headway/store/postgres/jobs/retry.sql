@@ -317,6 +317,7 @@ begin
         from headway.jobs j
        where j.id = any (v_parents || v_back)
        group by j.tenant_id;
+      perform headway.note_rest();
       return;
     end if;
     v_parents := v_back;

@@ -149,6 +149,7 @@ begin
   end if;
   if cardinality(v_doomed) = headway.piece() or cardinality(v_ids) is distinct from cardinality(v_doomed) then
     insert into headway.arrivals (orphaned) values (p_machines);
+    perform headway.note_rest();
   end if;
 end
 $$;

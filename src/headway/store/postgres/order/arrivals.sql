@@ -32,12 +32,19 @@ begin
     v_round := headway.process_round(p_limit);
     v_taken := v_taken + v_round;
     -- a claim waits for this, so it ends after 50 ms; but not before the third round, so that a chain settled just now
-    -- moves on even where the first round of a session takes long
-    exit when v_round = 0 or (i >= 3 and clock_timestamp() > v_until);
+    -- moves on even where the first round of a session takes long. Of what is done in pieces, the next claims do more
+    exit when v_round = 0
+           or clock_timestamp() > v_until and (i >= 3 or current_setting('headway.rest_left', true) = 'on');
   end loop;
   return v_taken;
 end
 $$;
+
+-- Note, until this transaction ends, that one piece of something large was done and its rest left as an arrival.
+create function headway.note_rest() returns void
+language sql
+set search_path = pg_catalog, pg_temp
+as $$ select set_config('headway.rest_left', 'on', true) $$;
 
 -- One round of process_arrivals, under gate 0.
 create function headway.process_round(p_limit integer) returns integer
@@ -64,6 +71,7 @@ begin
   if cardinality(v_rows) = p_limit then
     v_rows := headway.arrivals_in_turn(p_limit);
   end if;
+  v_rows := headway.arrivals_of_a_piece(v_rows);
   with taken as materialized (
     delete from headway.arrivals a
      where a.ctid = any (array(select o.ctid from headway.arrivals o where o.ctid = any (v_rows) for update skip locked))
@@ -96,9 +104,14 @@ begin
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
 
   if greatest(cardinality(v_jobs), cardinality(v_ended), cardinality(v_signaled)) > headway.piece() then
+    -- in pieces, of which later rounds read no more than they process
     insert into headway.arrivals (jobs, ended, signaled)
-    values (nullif(v_jobs[headway.piece() + 1 :], '{}'), nullif(v_ended[headway.piece() + 1 :], '{}'),
-            nullif(v_signaled[headway.piece() + 1 :], '{}'));
+    select nullif(v_jobs[n : n + headway.piece() - 1], '{}'), nullif(v_ended[n : n + headway.piece() - 1], '{}'),
+           nullif(v_signaled[n : n + headway.piece() - 1], '{}')
+      from generate_series(
+        headway.piece() + 1, greatest(cardinality(v_jobs), cardinality(v_ended), cardinality(v_signaled)),
+        headway.piece()) as n;
+    perform headway.note_rest();
     v_jobs := v_jobs[: headway.piece()];
     v_ended := v_ended[: headway.piece()];
     v_signaled := v_signaled[: headway.piece()];
@@ -182,6 +195,23 @@ begin
          limit (p_limit + cardinality(v_tenants) - 1) / cardinality(v_tenants)
            for update skip locked) s);
 end
+$$;
+
+-- Those of these arrivals that make up about one piece: the oldest, and the smallest before the large ones, so that an
+-- arrival of one job does not wait behind one of thousands.
+create function headway.arrivals_of_a_piece(p_rows tid[]) returns tid[]
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select array_agg(w.ctid)
+    from (select s.ctid, s.id = min(s.id) over () as oldest, sum(s.size) over (order by s.size, s.id) - s.size as before
+            from (select a.ctid, a.id,
+                         coalesce(cardinality(a.jobs), 0) + coalesce(cardinality(a.ended), 0)
+                           + coalesce(cardinality(a.signaled), 0) as size
+                    from headway.arrivals a
+                   where a.ctid = any (p_rows)) s) w
+   where w.oldest
+      or w.before < headway.piece()
 $$;
 
 -- Process arrivals of one sort: groups to be stopped (groups), and to be stopped further (stopping); machines that

@@ -156,6 +156,9 @@ begin
              and j.cancel_requested_at is null
            limit 1) is not null
   having count(*) > 0;
+  if found then
+    perform headway.note_rest();
+  end if;
 end
 $$;
 

@@ -130,6 +130,9 @@ begin
    where p.status in ('succeeded', 'dead', 'canceled', 'failed')
      and (select 1 from headway.edges e where e.parent_id = p.id and e.state = 'pending' limit 1) is not null
   having count(*) > 0;
+  if found then
+    perform headway.note_rest();
+  end if;
 
   -- parents that somebody has locked, or that another job replaced meanwhile: process them again
   insert into headway.arrivals (ended)

@@ -362,5 +362,6 @@ begin
     delete from headway.holds o where o.tenant_id = p_tenant and o.train = p_train;
   end if;
   insert into headway.arrivals (tenant_id, trains) values (p_tenant, array[p_train]);
+  perform headway.note_rest();
 end
 $$;
