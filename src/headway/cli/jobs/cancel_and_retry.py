@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.cli.jobs.several_jobs import Done, by_filter, by_id, each_by_id, is_wanted, told
 from headway.cli.program.click_classes import Command
-from headway.cli.program.confirm import confirm
-from headway.cli.program.failure import FAILED, WRONG, Refused, describe
+from headway.cli.program.failure import FAILED, describe
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import console, emit, many, note, say
-from headway.cli.program.params import JobId, bulk_limit_option, filter_options, given
+from headway.cli.program.params import JobId, bulk_options, filter_options
 
 if TYPE_CHECKING:
     from headway.app import Headway
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 
-Done = dict[str, Any]  # the result for one job, as in the JSON
 Act = Callable[["Headway", Sequence[str]], list[Done]]
 
 
@@ -28,9 +27,7 @@ Act = Callable[["Headway", Sequence[str]], list[Done]]
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--reason", help="Why, for the job's error and the audit trail.")
-@bulk_limit_option
-@click.option("--dry-run", is_flag=True, help="Only count them.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@bulk_options
 @pass_invocation
 def cancel(
     cli: Invocation,
@@ -54,8 +51,8 @@ def cancel(
         return [{"id": job_id, "status": now} for job_id, now in app.store.run(op).items()]
 
     if ids:
-        app = _by_id(cli, filters)
-        _each(cli, ids, dry_run, lambda job_id: {
+        app = by_id(cli, filters)
+        each_by_id(cli, ids, dry_run, lambda job_id: {
             "id": job_id, "status": app.cancel(job_id, reason=reason, actor=actor())
         })  # fmt: skip
     else:
@@ -68,9 +65,7 @@ def cancel(
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--keep-place", is_flag=True, help="Give each its old place in the line, ahead of what waits now.")
-@bulk_limit_option
-@click.option("--dry-run", is_flag=True, help="Only count them.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@bulk_options
 @pass_invocation
 def retry(
     cli: Invocation,
@@ -106,13 +101,13 @@ def retry(
             return act(app, some[:half]) + act(app, some[half:])
 
     if len(ids) == 1 or (ids and dry_run):
-        app = _by_id(cli, filters)
-        _each(cli, ids, dry_run, lambda job_id: _retried(app, job_id))
+        app = by_id(cli, filters)
+        each_by_id(cli, ids, dry_run, lambda job_id: _retried(app, job_id))
     elif ids:
-        app = _by_id(cli, filters)
+        app = by_id(cli, filters)
         # in one batch, so that those that wait for each other do so again
         done = _together(app, ids, act)
-        _each(cli, ids, dry_run, lambda job_id: done[job_id])
+        each_by_id(cli, ids, dry_run, lambda job_id: done[job_id])
     else:
         from headway.model.status import FINISHED
 
@@ -147,33 +142,6 @@ def _together(app: Headway, ids: Sequence[str], act: Act) -> dict[str, Done]:
     return done
 
 
-def _by_id(cli: Invocation, filters: dict[str, Any]) -> Headway:
-    if given(filters):
-        raise Refused("ids and filters exclude each other: give ids, or filters such as --status", WRONG)
-    return cli.existing
-
-
-def _each(cli: Invocation, ids: tuple[str, ...], dry_run: bool, act: Callable[[str], Done]) -> None:
-    """One by one, so that each gets its own answer; exits with 1 if one failed."""
-    from headway.errors import HeadwayError
-
-    done: list[Done] = []
-    for job_id in ids:
-        try:
-            done.append({"id": job_id, "status": cli.app.get(job_id).status} if dry_run else act(job_id))
-        except HeadwayError as error:
-            if len(ids) == 1:
-                raise
-            done.append({"id": job_id, "error": describe(error)})
-    if cli.json:
-        emit(done)
-    else:
-        for each in done:
-            say(("would touch: " if dry_run else "") + _told(each))
-    if any("error" in each for each in done):
-        raise click.exceptions.Exit(FAILED)
-
-
 def _bulk(
     cli: Invocation,
     verb: str,
@@ -185,18 +153,10 @@ def _bulk(
     act: Act,
 ) -> None:
     """Count the matching jobs, ask, and go through them page by page."""
-    if not given(filters):
-        raise Refused(f"which jobs? Give their ids, or filters such as: headway jobs {verb} --status dead", WRONG)
-    app = cli.existing
+    app = by_filter(cli, verb, filters)
     matching = sum(1 for _ in _first(app, filters, limit, wanted))
-    if dry_run:
-        if cli.json:
-            emit({"dry_run": True, "jobs": matching})
-        else:
-            say(f"would {verb} {many(matching)}")
+    if not is_wanted(cli, verb, matching, dry_run=dry_run, yes=yes):
         return
-    if matching and not yes:
-        confirm(f"{verb} {many(matching)}", ", or look with --dry-run")
     # the oldest first: what waits for another comes after it
     ids = sorted(_first(app, filters, limit, wanted))
     done: list[Done] = []
@@ -213,7 +173,7 @@ def _bulk(
         count = len(done) - len(refused)
         say(f"{many(count)} {past}")
         for each in refused[:20]:
-            note(_told(each))
+            note(told(each))
         if len(refused) > 20:
             note(f"… and {len(refused) - 20:,} more were refused")
     if refused:
@@ -257,14 +217,3 @@ class _progress:  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-
-
-def _told(each: Done) -> str:
-    if "error" in each:
-        return f"{each['id']}  not done: {each['error']}"
-    if each.get("runs_as", each["id"]) != each["id"]:
-        return f"{each['id']}  is retried by the new job {each['runs_as']}"
-    now = each["status"]
-    if "runs_as" in each:
-        return f"{each['id']}  {'held until its turn comes' if now == 'held' else now}"
-    return f"{each['id']}  {'running, asked to stop' if now == 'running' else now}"

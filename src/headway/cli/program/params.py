@@ -283,9 +283,13 @@ def filter_options(fn: F) -> F:
     return fn
 
 
-bulk_limit_option = click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Only the oldest N of those that match."
-)
+def bulk_options(fn: F) -> F:
+    """Add what a command takes that does something to many jobs: limit, dry_run and yes."""
+    fn = click.option("--yes", "-y", is_flag=True, help="Do not ask.")(fn)
+    fn = click.option("--dry-run", is_flag=True, help="Only count them.")(fn)
+    return click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the oldest N of those that match.")(
+        fn
+    )
 
 
 def _several(*names: str, **options: Any) -> Callable[[F], F]:

@@ -5,16 +5,7 @@ select
   id,
   case
     when finished_at is null then status
-    when exists (
-      select 1
-      from edges
-      join jobs as machine
-        on machine.id = edges.child_id
-        and machine.joining = edges.fence
-        and machine.finished_at is null
-      where edges.parent_id = jobs.id
-        and edges.fence > 0
-    ) then 'awaited'
+    when not {jobs/prune.not_joined} then 'awaited'
     when exists (
       select 1
       from edges indexed by edges_pending
