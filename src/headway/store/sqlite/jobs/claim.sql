@@ -67,6 +67,15 @@ where exists (
       and paused_at is not null
   );
 
+-- part: first
+-- the first ?3 jobs of the queue ?1 that may start at ?2
+status = 'queued'
+and limited_by is null
+and queue = ?1
+and (expires_at is null or expires_at > ?2)
+order by priority, position, id
+limit ?3
+
 -- name: any_limited
 -- whether one of the first jobs is of a kind or tenant that has a limit
 select exists (
@@ -74,12 +83,7 @@ select exists (
   from (
     select kind, tenant_id
     from jobs
-    where status = 'queued'
-      and limited_by is null
-      and queue = ?1
-      and (expires_at is null or expires_at > ?2)
-    order by priority, position, id
-    limit ?3
+    where {first}
   )
   where kind in (
       select name
@@ -116,12 +120,7 @@ select rowid
 from (
   select rowid, unique_key, unique_scope
   from jobs
-  where status = 'queued'
-    and limited_by is null
-    and queue = ?1
-    and (expires_at is null or expires_at > ?2)
-  order by priority, position, id
-  limit ?3
+  where {first}
 )
 where unique_key is not null
   and instr(unique_scope, '"running"') > 0
@@ -181,9 +180,9 @@ where status = 'running'
 -- part: started
 status = 'running',
 fence = fence + 1,
-worker_id = ?1,
-started_at = coalesce(started_at, ?3),
-attempt_started_at = ?3,
+worker_id = ?4,
+started_at = coalesce(started_at, ?2),
+attempt_started_at = ?2,
 progress = null,
 progress_note = null,
 log_tail = null,
@@ -205,19 +204,14 @@ set {started},
 where rowid in (
   select rowid
   from jobs
-  where status = 'queued'
-    and limited_by is null
-    and queue = ?2
-    and (expires_at is null or expires_at > ?3)
-  order by priority, position, id
-  limit ?4
+  where {first}
 )
 returning priority, position, {claim};
 
 -- name: start_these
 update or ignore jobs
 set {started},
-  limited = ?4,
+  limited = ?3,
   limited_by = null
-where rowid in (select value from json_each(?2))
+where rowid in (select value from json_each(?1))
 returning rowid, {claim};

@@ -15,14 +15,14 @@ _SQL = statements("jobs/claim")
 
 def start_first(worker_id: str, queue: str, limit: int, now: int) -> Steps[list[Claim]]:
     """Start the first jobs of a queue, in order. One that would enter a taken unique scope stays queued."""
-    rows = yield Statement(_SQL["start_first"], (worker_id, queue, now, limit))
+    rows = yield Statement(_SQL["start_first"], (queue, now, limit, worker_id))
     rows.sort()  # by priority, position, id: returning has no order
     return (yield from _claims(rows, 2))
 
 
 def start_these(worker_id: str, rowids: Sequence[int], now: int, *, limited: int) -> Steps[dict[int, Claim]]:
     """Start exactly these jobs, which count under limits as `limited` says; gives their claims by rowid."""
-    rows = yield Statement(_SQL["start_these"], (worker_id, json_list(rowids), now, limited))
+    rows = yield Statement(_SQL["start_these"], (json_list(rowids), now, limited, worker_id))
     claims = yield from _claims(rows, 1)
     return {row[0]: claim for row, claim in zip(rows, claims, strict=True)}
 
