@@ -2,7 +2,7 @@
 
 -- part: tables
 'schema_version', 'tenants', 'retired_slugs', 'queues', 'counters', 'jobs', 'job_tags', 'unique_windows', 'attempts',
-'workers', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals',
+'workers', 'worker_claims', 'arrivals', 'audit', 'holds', 'edges', 'groups', 'limits', 'buckets', 'reservations', 'signals',
 'definitions', 'templates', 'triggers', 'fires', 'events', 'api_keys', 'requests', 'job_lists'
 
 -- name: table
