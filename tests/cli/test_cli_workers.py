@@ -18,7 +18,7 @@ def test_a_worker_is_declared_dead(cli: Cli, either: Headway, hand: Any) -> None
     worker.claim()
     either.store.run(either.store.ops.heartbeat(worker.id, running=2, busy=()))
     said = cli.refused("workers", "dead", worker.id, code=2)
-    assert "take 2 jobs from worker elsewhere:77, last heard of" in said
+    assert "take 2 jobs from worker elsewhere:77, last heartbeat" in said
     with pytest.raises(NotAllowed, match="workers are shared by all tenants: declare a worker dead with"):
         either.tenant("acme").declare_dead(worker.id)
     assert {each["job_id"] for each in cli.json("workers", "dead", worker.id, "--yes")} == ids

@@ -105,7 +105,7 @@ def _full(queue: Queue) -> str:
     return "yellow" if queue.max_running is not None and queue.counts.get("running", 0) >= queue.max_running else ""
 
 
-_all_option = click.option("--all", "all_", is_flag=True, help="All queues that there are now; later ones are open.")
+_all_option = click.option("--all", "all_", is_flag=True, help="All queues that exist now; new ones are not paused.")
 
 
 @queues.command()

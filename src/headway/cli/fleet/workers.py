@@ -99,7 +99,7 @@ def dead(cli: Invocation, worker_id: str, yes: bool) -> None:
     worker = next((worker for worker in app.workers() if worker.id == worker_id), None)
     if worker is not None and not yes:
         last = ago(worker.heartbeat_at, app.store.run(app.store.ops.now()))
-        confirm(f"take {many(worker.running)} from worker {worker.hostname}:{worker.pid}, last heard of {last}")
+        confirm(f"take {many(worker.running)} from worker {worker.hostname}:{worker.pid}, last heartbeat {last}")
     reaped = app.declare_dead(worker_id, actor=actor())
     if cli.json:
         emit(reaped)

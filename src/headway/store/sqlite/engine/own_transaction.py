@@ -1,4 +1,4 @@
-"""Refuses writes of code that has a transaction of its own open on the file, for whose lock they would wait in vain."""
+"""Refuses a write that would wait for its own caller: for the lock of a transaction that the caller has open."""
 
 from __future__ import annotations
 

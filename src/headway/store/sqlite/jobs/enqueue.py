@@ -59,7 +59,7 @@ class _Batch(msgspec.Struct, frozen=True):
     positions: list[int | None]  # of those that are in a line from the start
     metered: int  # some tenant has quotas
     fair: int  # some queue is fair
-    inactive: int  # some kind is
+    inactive: int  # some kind is inactive
     met: dict[int, Enqueued] = {}  # the answers of those that are not inserted, by their place in the call
 
 

@@ -31,8 +31,8 @@ class WindowVerbs(Verbs):
 
 
 def meet_windows(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]:
-    """Before the insert: the job whose window each of these meets, by their place in the call. The first of a key whose
-    window is over is to be made, and the others of the same call meet it."""
+    """Before the insert: the job whose window each of these meets, by their place in the call. Of several with
+    a key whose window is over, the first is inserted, and the others meet it."""
     asked = {n: job for n, job in enumerate(jobs) if job.unique_for_ms is not None}
     known = {job_id for job_id, _ in (yield from present([job.id for job in asked.values()]))}
     asked = {n: job for n, job in asked.items() if job.id not in known}
@@ -52,7 +52,7 @@ def meet_windows(jobs: Sequence[NewJob], now: int) -> Steps[dict[int, Enqueued]]
 
 
 def answer_by_window(jobs: Sequence[NewJob], given: list[Enqueued], met: dict[int, Enqueued]) -> list[Enqueued]:
-    """The answers: whoever met an earlier job of the same call gets what that one got. Raises `Duplicate`."""
+    """The answers; a job that met an earlier one of the same call gets the same answer. Raises `Duplicate`."""
     answers = {job.id: answer for job, answer in zip(jobs, given, strict=True)}
     for n, owner in met.items():
         first, job = answers.get(owner.id, owner), jobs[n]

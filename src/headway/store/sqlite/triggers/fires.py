@@ -235,7 +235,7 @@ def _fire_once(fire: NewFire, trigger: _Firer, event_id: str, now: int) -> Steps
 
 
 def _send(fire: NewFire, signal: NewSignal, trigger: _Firer, event_id: str, now: int) -> Steps[Fire]:
-    """Send the signal of an event; that nobody is there to get it is noted, and no fault of the event's."""
+    """Send the signal of an event. If there is no machine to get it, the fire says so, and the event does not fail."""
     try:
         (sent,) = yield from send_signals([signal], now)
     except (NotFound, NotAllowed) as error:
