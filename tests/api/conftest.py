@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+import uvicorn
 
 from headway import Headway
 from headway.api import Api
@@ -55,6 +58,9 @@ def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
     @code.job
     async def report() -> None: ...
 
+    @code.job
+    async def order(n: int) -> None: ...
+
     code.run(until_idle=True)  # a worker declares its kinds when it starts
     code.close()
     app = Headway(url)
@@ -79,6 +85,20 @@ def api(app: Headway) -> Api:
 @pytest.fixture
 def client(api: Api, loop: asyncio.AbstractEventLoop) -> Callable[[str | None], Client]:
     return lambda key: Client(api, loop, key)
+
+
+@pytest.fixture
+def served(app: Headway) -> Iterator[str]:
+    """The address of a server of this app's database, in a thread of this process."""
+    own = Headway(app.url)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(Api(own), log_config=None, access_log=False, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+    own.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -20,6 +21,9 @@ PRODUCE: tuple[Role, ...] = ("producer", "operator", "admin", "superadmin")
 OPERATE: tuple[Role, ...] = ("operator", "admin", "superadmin")
 ADMIN: tuple[Role, ...] = ("admin", "superadmin")
 ROOT: tuple[Role, ...] = ("superadmin",)
+WORK: tuple[Role, ...] = ("worker", "superadmin")
+
+WORKER = "01900000-0000-4000-8000-0000000000aa"  # that is not registered
 
 # the contract, written out: method and path, who may, a body that fits, what it answers for a queued job of the tenant
 MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
@@ -51,6 +55,13 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /queues/{name}/pause": (ROOT, None, (200,)),
     "POST /queues/{name}/resume": (ROOT, None, (200,)),
     "GET /workers": (ROOT, None, (200,)),
+    "POST /worker/jobs/claim": (WORK, {"queues": ["none"]}, (200,)),  # with a worker_id of its own
+    "POST /worker/jobs/{id}/heartbeat": (WORK, {"worker_id": WORKER, "fence": 1}, (409,)),  # it does not run the job
+    "POST /worker/jobs/{id}/complete": (WORK, {"worker_id": WORKER, "fence": 1}, (409,)),
+    "POST /worker/jobs/{id}/fail": (WORK, {"worker_id": WORKER, "fence": 1, "error": "boom"}, (409,)),
+    "POST /worker/heartbeat": (WORK, {"worker_id": WORKER, "jobs": []}, (409,)),
+    "POST /worker/settle": (WORK, {"worker_id": WORKER, "jobs": [{"id": WORKER, "fence": 1}]}, (409,)),
+    "POST /worker/release": (WORK, {"worker_id": WORKER}, (409,)),
     "POST /keys": (ADMIN, {"name": "new", "role": "viewer"}, (201,)),
     "GET /keys": (ADMIN, None, (200,)),
     "DELETE /keys/{id}": (ADMIN, None, (200,)),
@@ -78,7 +89,7 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
         """The status of a request by acme's key of this role about something that the tenant `of` has."""
         owner = app.tenant(of)
         params = {"name": "mail"}
-        if route.path.startswith("/jobs/{id}"):
+        if route.path.startswith(("/jobs/{id}", "/worker/jobs/{id}")):
             params["id"] = owner.enqueue("welcome", {"user_id": 7}).id
         elif route.path.startswith("/events/{id}"):
             params["id"] = owner.emit("sold")
@@ -90,6 +101,8 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
                 named = params["id"]
         headers = {} if named is None else {"Headway-Tenant": named}
         body = MATRIX[_name(route)][1]
+        if route.path == "/worker/jobs/claim":
+            body = body | {"worker_id": str(uuid4())}
         said = client(keys[role])(route.method, route.path.format(**params), json=body, headers=headers)
         assert said.headers["x-request-id"]
         return int(said.status_code)

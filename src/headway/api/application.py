@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -25,6 +27,7 @@ from headway.api.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
 from headway.api.settings import ServerSettings, server_settings
+from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
@@ -46,6 +49,7 @@ class Api:
         self.settings = settings or server_settings(app._config.get("server", {}))
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
+        self._workers = Gateway(app, version("headway"))
         self._uses: asyncio.Task[None] | None = None
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
@@ -80,6 +84,7 @@ class Api:
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None
+        await self._workers.aclose()
         await self.keys.write_uses()
 
     @asynccontextmanager
@@ -119,6 +124,8 @@ class Api:
                     request_id=exchange.request_id,
                     address=exchange.address,
                     stopping=self.stopping,
+                    workers=self._workers,
+                    gone=partial(_gone, request),
                     request=request_with_key(request, body, verbs, key) if route.creates else None,
                 )
                 answer = await _within(route, call)
@@ -176,6 +183,12 @@ def _body(body: bytes, request: Request, route: Route) -> Any:
     if body.strip() not in (b"", b"{}"):
         raise Refused(422, "this takes no body")
     return None
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has gone away; its body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _within(route: Route, call: Call[Any, Any]) -> Any:

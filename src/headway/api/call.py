@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from headway.api.problems import Refused
+from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.errors import NotAllowed
@@ -35,6 +36,8 @@ class Call(Generic[B, Q]):
     request_id: str
     address: str  # of the client, for the audit; from X-Forwarded-For only where the proxy is trusted
     stopping: asyncio.Event  # set when the server is asked to end: whoever waits or streams comes to an end
+    workers: Gateway  # the workers that work through this server
+    gone: Callable[[], Awaitable[None]]  # returns when the client has gone away
     request: Request | None = None  # its Idempotency-Key, where it has one
 
     @property

@@ -17,6 +17,17 @@ Backoff = Callable[[int], float | timedelta]
 _STOPPED_BY_CANCEL: tuple[Status, ...] = ("scheduled", "queued", "waiting", "running", "failed", "canceled")
 
 
+class Execution(Protocol):
+    """A claim, or what a store gives of one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def fence(self) -> int: ...
+    @property
+    def delivery(self) -> Delivery: ...
+
+
 class Budget(Protocol):
     """An execution with the policy of its job's row: a `Claim`, or what a store reads of a running job."""
 
@@ -111,7 +122,7 @@ def canceled(claim: Claim, reason: str | None) -> Settlement:
     return Settlement(id=claim.id, fence=claim.fence, status="canceled", to="canceled", error=reason)
 
 
-def released(claim: Claim, reason: str) -> Settlement:
+def released(claim: Execution, reason: str) -> Settlement:
     """Given back by a worker that must stop; an at_most_once job that had started may not run again."""
     at_most_once = claim.delivery == "at_most_once"
     return Settlement(

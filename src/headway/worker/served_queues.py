@@ -60,6 +60,11 @@ class ServedQueues:
         self._apply()
         return True
 
+    def serve(self, served: Served) -> None:
+        """Serve this instead."""
+        self.served = served
+        self._apply()
+
     def change(self, wanted: str | None) -> None:
         """Take what an operator set for this worker; what it says once is not repeated."""
         if wanted is None or wanted == self._wanted:

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from headway.api.chapters import enqueue, events, fleet, job_actions, jobs, keys, tenants
+from headway.api.chapters import (
+    enqueue,
+    events,
+    fleet,
+    job_actions,
+    jobs,
+    keys,
+    tenants,
+    worker,
+    worker_ends,
+)
 from headway.api.routes import Route
 
-ROUTES: list[Route] = [
-    route for chapter in (enqueue, jobs, job_actions, events, fleet, keys, tenants) for route in chapter.routes.all
-]
+_CHAPTERS = (
+    enqueue,
+    jobs,
+    job_actions,
+    events,
+    fleet,
+    keys,
+    tenants,
+    worker,
+    worker_ends,
+)
+
+ROUTES: list[Route] = [route for chapter in _CHAPTERS for route in chapter.routes.all]
 """Every route; where two paths fit a request, the earlier one answers it."""

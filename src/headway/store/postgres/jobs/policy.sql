@@ -64,12 +64,12 @@ begin
        p_worker, g.ids, g.fences, g.statuses, g.nexts, g.charges, g.delays, null, g.errors, g.exit_codes,
        g.stdout_tails, g.stderr_tails) s
     where g.ids is not null;
-  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences) v;
+  return query select v.* from headway.verdicts(p_worker, p_ids, p_fences, 'failed') v;
 end
 $$;
 
--- Where jobs are whose executions this worker has ended; `lost` where it has not.
-create function headway.verdicts(p_worker uuid, p_ids uuid[], p_fences integer[])
+-- Where jobs are whose executions this worker has ended in that status; `lost` where it has not.
+create function headway.verdicts(p_worker uuid, p_ids uuid[], p_fences integer[], p_status text)
 returns table (id uuid, fence integer, verdict text)
 language sql stable
 set search_path = pg_catalog, pg_temp
@@ -77,7 +77,7 @@ as $$
   select u.id, u.fence, coalesce(j.status, 'lost')
     from unnest(p_ids, p_fences) as u (id, fence)
     left join headway.attempts a
-      on a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status <> 'lost'
+      on a.job_id = u.id and a.fence = u.fence and a.worker_id = p_worker and a.status = p_status
     left join headway.jobs j on j.id = a.job_id
 $$;
 
@@ -120,7 +120,7 @@ begin
   end if;
   return query
     select v.id, v.fence, case when v.id = any (v_machines) then 'machine' else v.verdict end
-      from headway.verdicts(p_worker, p_ids, p_fences) v;
+      from headway.verdicts(p_worker, p_ids, p_fences, 'succeeded') v;
 end
 $$;
 

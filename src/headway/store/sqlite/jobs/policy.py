@@ -9,6 +9,7 @@ import msgspec
 from headway.model.job import Delivery, Settlement
 from headway.model.reported import Completion, Ended, Failure
 from headway.model.retry import dead, failed, succeeded
+from headway.model.status import AttemptStatus
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, json_list
@@ -39,7 +40,7 @@ class PolicyVerbs(SettleVerbs):
             own = [(running.get((each.id, each.fence)), each) for each in completions]
             machines = [(each.id, each.fence) for job, each in own if job is not None and job.machine]
             plain = [succeeded(job, each.result) for job, each in own if job is not None and not job.machine]
-            ended = yield from self._end(worker_id, completions, plain)
+            ended = yield from self._end(worker_id, completions, plain, "succeeded")
             lost = [claim for claim in ended.lost if claim not in machines]
             return Ended(ended.statuses, lost, machines)
 
@@ -51,18 +52,22 @@ class PolicyVerbs(SettleVerbs):
             own = [(running.get((each.id, each.fence)), each) for each in failures]
             return (
                 yield from self._end(
-                    worker_id, failures, [_settlement(job, each) for job, each in own if job is not None]
+                    worker_id, failures, [_settlement(job, each) for job, each in own if job is not None], "failed"
                 )
             )
 
         return SqliteOp(steps, writes=True)
 
     def _end(
-        self, worker_id: str, ends: Sequence[Completion] | Sequence[Failure], settlements: Sequence[Settlement]
+        self,
+        worker_id: str,
+        ends: Sequence[Completion] | Sequence[Failure],
+        settlements: Sequence[Settlement],
+        status: AttemptStatus,
     ) -> Steps[Ended]:
         if settlements:
             yield from self.settle(worker_id, settlements).steps()
-        rows = yield Statement(_SQL["verdicts"], (json_list([each.id for each in ends]), worker_id))
+        rows = yield Statement(_SQL["verdicts"], (json_list([each.id for each in ends]), worker_id, status))
         found = {(job_id, fence): status for job_id, fence, status in rows}
         claims = [(each.id, each.fence) for each in ends]
         return Ended(

@@ -1,0 +1,286 @@
+"""Workers in any language: claim jobs, and say which are held."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Call
+from headway.api.problems import Refused
+from headway.api.routes import WORKERS, Routes
+from headway.api.workers.requests import (
+    Key,
+    check_many,
+    fence_of,
+    job_id_of,
+    keys_of,
+    queues_of,
+    refuse_lost,
+    valid_id,
+    valid_worker_id,
+)
+from headway.api.workers.views import ClaimedJob, claimed
+from headway.clock import from_micros
+from headway.define.context import TAIL_LIMIT
+from headway.errors import LeaseLost
+from headway.model.codec import check_text
+from headway.model.duration import to_ms
+from headway.model.ids import new_id
+from headway.model.job import Claim, Report
+from headway.model.refusals import not_registered
+from headway.model.retry import released
+from headway.worker.intervals import jittered
+
+routes = Routes("worker")
+
+_LONGEST_WAIT_S = 30.0
+_MOST_JOBS = 1_000
+_MOST_BYTES = 32 * 2**20  # of payloads in one answer
+_UNKNOWN_KIND_MS = 30_000  # how long a job of a kind that a worker does not know is put off
+_BATCH_LIMIT = 16 * 2**20
+_FORGOTTEN = "its worker did not name it any more"
+
+
+class ClaimIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a worker can run. `worker_id` is a UUID, new at each start; `claim_id` names this claim."""
+
+    worker_id: str
+    claim_id: str | None = None
+    queues: list[str] = []
+    kinds: list[str] = []  # none: all of them
+    limit: int = 1
+    wait: float | str = 0
+    hostname: str = ""
+    version: str = ""
+
+
+class Claimed(msgspec.Struct):
+    jobs: list[ClaimedJob]
+    lease_expires_at: datetime
+
+
+@routes.post("/worker/jobs/claim", roles=WORKERS, body=ClaimIn, answers={200: Claimed}, problems=(409,), waits=True)
+async def claim_jobs(call: Call[ClaimIn, None]) -> Claimed:
+    """Take jobs to run, and wait up to 30 seconds for some; the first claim registers the worker."""
+    body = call.body
+    worker_id = valid_worker_id(body.worker_id)
+    if not 1 <= body.limit <= _MOST_JOBS:
+        raise Refused(422, f"limit={body.limit} must be from 1 to {_MOST_JOBS:,}")
+    if body.claim_id is not None:
+        check_text(body.claim_id, "claim_id")
+    queues = queues_of(call, body.queues)
+    until = time.monotonic() + min(to_ms(body.wait, "wait") / 1_000, _LONGEST_WAIT_S)
+    claim_id = body.claim_id or new_id()
+    waiting = await call.workers.waiting()
+    gone = asyncio.ensure_future(call.gone())
+    stopping = asyncio.ensure_future(call.stopping.wait())
+    try:
+        while True:
+            claims = await _claim(call, worker_id, claim_id, queues)
+            if len(claims) >= body.limit:
+                for queue in queues:
+                    waiting.wake(queue)  # there may be more, for the next in line
+            if gone.done() and claims:
+                await call.app.store.arun(call.app.store.ops.release(keys_of(claims), delay_ms=0))
+                for queue in queues:
+                    waiting.wake(queue)
+                claims = []
+            kept = await _known(call, claims)
+            if kept or not await waiting.wait(queues, until=until, unless=(gone, stopping)):
+                break
+    finally:
+        gone.cancel()
+        stopping.cancel()
+    worker = await call.app.store.arun(call.app.store.ops.worker(worker_id))
+    if worker is None:
+        raise not_registered(worker_id)
+    return Claimed(await _shown(call, kept), worker.lease_expires_at)
+
+
+async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queues: list[str]) -> list[Claim]:
+    body, store = call.body, call.app.store
+    # those of several queues in turn: a backlog of the first must not keep the others waiting
+    first = random.randrange(len(queues))
+    op = store.ops.claim_once(
+        worker_id, claim_id, queues[first:] + queues[:first], body.limit, tenant_id=call.verbs._visible_tenant
+    )
+
+    async def register() -> None:
+        await call.workers.register(
+            worker_id,
+            call.key.id,
+            queues=queues,
+            kinds=body.kinds,
+            slots=body.limit,
+            hostname=body.hostname[:255],
+            version=body.version[:255],
+        )
+
+    await register()
+    try:
+        return await store.arun(op)
+    except LeaseLost:
+        # reaped since its last request: what it ran is lost, and it begins anew
+        call.workers.forget(worker_id)
+        await register()
+        return await store.arun(op)
+
+
+async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
+    """Those that the worker and its key know, and that fit into an answer; the others are given back."""
+    known = set(call.body.kinds) & set(call.key.kinds) if call.body.kinds and call.key.kinds else None
+    known = known if known is not None else set(call.body.kinds) or set(call.key.kinds)
+    if known:
+        unknown = [claim for claim in claims if claim.kind not in known]
+        if unknown:
+            delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))
+            await call.app.store.arun(call.app.store.ops.release(keys_of(unknown), delay_ms=delay_ms))
+            claims = [claim for claim in claims if claim.kind in known]
+    size = 0
+    for place, claim in enumerate(claims):
+        size += claim.size
+        if size > _MOST_BYTES and place:
+            await call.app.store.arun(call.app.store.ops.release(keys_of(claims[place:]), delay_ms=0))
+            return claims[:place]
+    return claims
+
+
+async def _shown(call: Call[Any, None], claims: list[Claim]) -> list[ClaimedJob]:
+    jobs: list[ClaimedJob] = []
+    for claim in claims:
+        job, place = claimed(claim)
+        if place is not None and place.joining is not None:
+            op = call.app.store.ops.children(job.id, fence=None, tenant_id=None)
+            job.children = await call.app.store.arun(op)
+        jobs.append(job)
+    return jobs
+
+
+class HeldIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A claim that a worker holds, and what is to be shown of it."""
+
+    id: str
+    fence: int | None = None
+    attempt_no: int | None = None
+    progress: float | None = None  # from 0 to 1
+    note: str | None = None
+    log: str | None = None  # text that is new
+
+
+class HeartbeatIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    worker_id: str
+    fence: int | None = None
+    attempt_no: int | None = None
+    progress: float | None = None
+    note: str | None = None
+    log: str | None = None
+
+
+class Beat(msgspec.Struct):
+    lease_expires_at: datetime
+    cancel_requested: bool
+
+
+@routes.post(
+    "/worker/jobs/{id}/heartbeat", roles=WORKERS, body=HeartbeatIn, answers={200: Beat}, problems=(404, 409, 422)
+)
+async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
+    """Show a job's progress; renews the lease of a worker that runs nothing else."""
+    body = call.body
+    worker_id = valid_worker_id(body.worker_id)
+    job_id = job_id_of(call)
+    held = HeldIn(
+        id=job_id,
+        fence=body.fence,
+        attempt_no=body.attempt_no,
+        progress=body.progress,
+        note=body.note,
+        log=body.log,
+    )
+    claim = (job_id, fence_of(held))
+    store = call.app.store
+    reply = None
+    if await call.workers.check(worker_id, call.key.id):
+        reply = await store.arun(store.ops.heartbeat_held(worker_id, [claim], complete=False))
+    if reply is None or claim in reply.lost:
+        raise await refuse_lost(call, claim)
+    await _report(call, worker_id, [held])
+    return Beat(from_micros(reply.lease_expires_at), claim in reply.canceling)
+
+
+class HeartbeatsIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Every claim that the worker holds."""
+
+    worker_id: str
+    jobs: list[HeldIn]
+
+
+class Beats(msgspec.Struct):
+    lease_expires_at: datetime
+    cancel_requested: list[Key]
+    lost: list[Key]  # not its own (any more): stop them, nothing that they say is written
+    released: list[Key]  # claimed before its last heartbeat, and not named
+
+
+@routes.post(
+    "/worker/heartbeat",
+    roles=WORKERS,
+    body=HeartbeatsIn,
+    answers={200: Beats},
+    problems=(409, 422),
+    limit=_BATCH_LIMIT,
+)
+async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
+    """Renew the lease, naming every job that the worker holds; what it has forgotten is released, uncharged."""
+    worker_id = valid_worker_id(call.body.worker_id)
+    held = call.body.jobs
+    check_many(held, least=0)
+    claims = [(valid_id(each.id), fence_of(each)) for each in held]
+    store = call.app.store
+    reply = None
+    if await call.workers.check(worker_id, call.key.id):
+        reply = await store.arun(store.ops.heartbeat_held(worker_id, claims, complete=True))
+    if reply is None:
+        call.workers.forget(worker_id)
+        raise not_registered(worker_id)
+    lost = set(reply.lost)
+    await _report(call, worker_id, [each for each in held if (each.id, fence_of(each)) not in lost])
+    if reply.forgotten:
+        # it may have begun them: an at_most_once job is not run again under its id
+        ends = [released(each, _FORGOTTEN) for each in reply.forgotten]
+        await store.arun(store.ops.settle(worker_id, ends))
+        (await call.workers.waiting()).wake_all()
+    return Beats(
+        from_micros(reply.lease_expires_at),
+        [Key(*each) for each in reply.canceling],
+        [Key(*each) for each in reply.lost],
+        [Key(each.id, each.fence) for each in reply.forgotten],
+    )
+
+
+async def _report(call: Call[Any, None], worker_id: str, held: Sequence[HeldIn]) -> None:
+    store = call.app.store
+    said = [each for each in held if each.progress is not None or each.note is not None or each.log]
+    if not said:
+        return
+    logged = [each.id for each in said if each.log]
+    found = {}
+    if logged:
+        found = {job.id: job for job in await store.arun(store.ops.get(logged, tenant_id=None))}
+    reports = []
+    for each in said:
+        if each.progress is not None and not 0 <= each.progress <= 1:
+            raise Refused(422, f"progress={each.progress} must be from 0 to 1")
+        tail, end = None, 0
+        if each.log and each.id in found:
+            job = found[each.id]
+            tail = ((job.log_tail or "") + each.log.replace("\0", "")).encode()[-TAIL_LIMIT:].decode(errors="ignore")
+            end = (job.log_end or 0) + len(each.log)
+        reports.append(Report(each.id, fence_of(each), each.progress, each.note, tail, end))
+    await store.arun(store.ops.report(worker_id, reports))

@@ -1,0 +1,1 @@
+"""Workers over HTTP: who they are, their claims, and how their jobs end."""

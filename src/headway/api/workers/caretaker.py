@@ -1,0 +1,88 @@
+"""What a server does for the fleet once workers claim through it: promote, reap, prune, sweep, fire."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+
+from headway.app import Headway
+from headway.model.fleet import NewWorker
+from headway.model.lease import call_timeout_ms, late_ms
+from headway.model.served import Entry, Served
+from headway.model.trigger import Declaration
+from headway.worker import host
+from headway.worker.database import Database
+from headway.worker.lease import Lease
+from headway.worker.loop import Loop
+from headway.worker.maintenance import Maintenance
+from headway.worker.served_queues import ServedQueues
+from headway.worker.trigger_runner import TriggerRunner
+
+
+class Caretaker:
+    """A registered worker that runs no jobs; where all workers are over HTTP, nobody else takes care. It counts as one
+    worker of the queues that claims wait for."""
+
+    def __init__(self, app: Headway, version: str, on_work: Callable[[], None]) -> None:
+        self._store = app.store.with_own_connections()
+        self._settings = settings = app.settings
+        self._version = version
+        timeout_ms = call_timeout_ms(lease_ms=settings.lease_ms, database_timeout_ms=settings.database_timeout_ms)
+        self._database = database = Database(self._store, timeout_s=timeout_ms / 1_000)
+        self._served = ServedQueues(Served(entries=(), total=1), lambda: None)
+        self._lease = Lease(
+            database, self._served, settings, self._describe, on_cancel=lambda _: None, on_lost=lambda: 0
+        )
+        self._maintenance = Maintenance(database, self._lease, app._hooks, settings, on_promoted=on_work)
+        self._triggers = TriggerRunner(
+            database,
+            self._lease,
+            settings,
+            app._definitions,
+            kinds=list,
+            declare=lambda _: Declaration(),
+            on_fired=on_work,
+        )
+        self._running: tuple[Loop, ...] = ()
+
+    async def start(self) -> None:
+        """Raises what the store raises if it cannot be reached."""
+        await self._lease.begin()
+        await self._triggers.begin()
+        self._running = (self._lease.loop, *self._maintenance.loops, self._triggers.loop)
+        for loop in self._running:
+            loop.start()
+
+    async def stop(self) -> None:
+        for loop in self._running:
+            await loop.stop(1.0)
+        if self._running:
+            self._running = ()
+            await self._lease.end()
+        await self._store.leave_loop()
+
+    def fleet(self, queue: str) -> int:
+        """How many workers share the polls of this queue."""
+        return self._lease.fleet.get(queue, 1)
+
+    def serve(self, queues: Sequence[str]) -> None:
+        """Count as a worker of these queues from the next heartbeat on."""
+        self._served.serve(Served(entries=tuple(Entry(queue, 1) for queue in queues), total=1))
+
+    def _describe(self, worker_id: str) -> NewWorker:
+        pid = os.getpid()
+        return NewWorker(
+            id=worker_id,
+            hostname=host.hostname(),
+            pid=pid,
+            machine=host.machine(),
+            process_started=host.process_started(pid),
+            version=self._version,
+            queues=self._served.caps,
+            kinds=(),
+            concurrency=0,
+            lease_ms=self._settings.lease_ms,
+            late_ms=late_ms(lease_ms=self._settings.lease_ms, heartbeat_ms=self._settings.heartbeat_ms),
+            metadata={"python": platform.python_version(), "serves": "http"},
+        )

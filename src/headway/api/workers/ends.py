@@ -1,0 +1,161 @@
+"""How executions ended, as workers over HTTP say it, and what is written of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Call
+from headway.api.problems import Refused
+from headway.api.views import Json
+from headway.api.workers.outcomes import OutcomeIn, StepEnd, outcome_name, result_text
+from headway.api.workers.requests import fence_of, valid_id
+from headway.api.workers.views import ClaimedJob, continued
+from headway.define.context import TAIL_LIMIT
+from headway.errors import StoreBusy
+from headway.model.duration import to_ms
+from headway.model.job import Job, NewJob, Settlement
+from headway.model.reported import Completion, Ended, Failure
+from headway.model.status import Status
+from headway.worker.error_text import storable
+
+U = msgspec.UnsetType
+_LONGEST_ERROR = 65_536
+_NULL = msgspec.Raw(b"null")
+
+
+class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How one execution ended: with an `error` it failed, with an `outcome` a machine's step is over, else it succeeded
+    with `result`. `attempt_no` is `fence`, `error_text` is `error`."""
+
+    id: str
+    fence: int | None = None
+    attempt_no: int | None = None
+    result: Json | U = msgspec.UNSET
+    outcome: OutcomeIn | None = None
+    goes_on: bool = msgspec.field(default=False, name="continue")  # run the next step at once, if that may be
+    error: str | None = None
+    error_text: str | None = None
+    retry: bool = True
+    delay: str | float | None = None
+    exit_code: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
+class Ends(msgspec.Struct):
+    """What was written."""
+
+    statuses: dict[str, Status]
+    lost: list[tuple[str, int]]
+    continued: list[ClaimedJob]
+
+
+async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]) -> Ends:
+    """Write them. Those that are not the worker's own are `lost`."""
+    store = call.app.store
+    result_limit = call.app.settings.result_limit
+    completions: list[Completion] = []
+    failures: list[Failure] = []
+    steps: list[tuple[EndIn, OutcomeIn]] = []
+    given: dict[str, EndIn] = {}
+    for end in ends:
+        job_id = valid_id(end.id)
+        given[job_id] = end
+        error = end.error_text if end.error is None else end.error
+        if error is not None:
+            failures.append(_failure(job_id, end, error))
+        elif end.outcome is not None:
+            outcome_name(end.outcome)
+            steps.append((end, end.outcome))
+        else:
+            completions.append(Completion(job_id, fence_of(end), result_text(end.result, result_limit)))
+    found: list[Ended] = []
+    if completions:
+        found.append(await store.arun(store.ops.complete(worker_id, completions)))
+        steps += [(given[job_id], OutcomeIn(done=given[job_id].result or _NULL)) for job_id, _ in found[-1].machines]
+    if failures:
+        found.append(await store.arun(store.ops.fail(worker_id, failures)))
+    written = Ends({}, [], [])
+    for each in found:
+        written.statuses |= each.statuses
+        written.lost += each.lost
+    if steps:
+        await _write_steps(call, worker_id, steps, written)
+    return written
+
+
+async def _write_steps(
+    call: Call[Any, Any], worker_id: str, steps: Sequence[tuple[EndIn, OutcomeIn]], written: Ends
+) -> None:
+    store = call.app.store
+    ids = [valid_id(end.id) for end, _ in steps]
+    jobs: dict[str, Job] = {job.id: job for job in await store.arun(store.ops.get(ids, tenant_id=None))}
+    settlements: dict[str, Settlement] = {}
+    for (end, outcome), job_id in zip(steps, ids, strict=True):
+        fence = fence_of(end)
+        job = jobs.get(job_id)
+        # (id, fence) names one execution by one worker: what is read here still holds when the settle writes
+        if job is None or (job.status == "running" and job.fence == fence and job.worker_id != worker_id):
+            written.lost.append((job_id, fence))
+            continue
+        step = StepEnd(
+            job,
+            fence,
+            outcome,
+            continues=end.goes_on,
+            result_limit=call.app.settings.result_limit,
+            state_limit=call.app.payload_limit,
+        )
+        settlements[job_id] = step.settlement(await _children(call, outcome))
+    if not settlements:
+        return
+    settled = await store.arun(store.ops.settle(worker_id, list(settlements.values())))
+    if settled.busy:
+        raise StoreBusy("another transaction holds what this outcome needs: nothing of it was written; try again")
+    written.lost += settled.lost
+    for job_id, settlement in settlements.items():
+        if (job_id, settlement.fence) in settled.lost:
+            continue
+        turn = settlement.turn
+        if job_id in settled.continued and turn is not None:
+            written.continued.append(continued(jobs[job_id], settlement.fence + 1, turn, settled.continued[job_id]))
+    left = [job_id for job_id in settlements if (job_id, settlements[job_id].fence) not in settled.lost]
+    written.statuses |= {job.id: job.status for job in await store.arun(store.ops.get(left, tenant_id=None))}
+
+
+async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
+    if isinstance(outcome.spawn, msgspec.UnsetType):
+        return []
+    app = call.app
+    await app.alearn(None)
+    children = []
+    for child in outcome.spawn:
+        options = {name: getattr(child, name) for name in ("queue", "priority", "delay", "max_attempts", "timeout")}
+        options = {name: value for name, value in options.items() if value is not msgspec.UNSET}
+        definition = app._definitions.get(child.kind)
+        if definition is None or not definition.active:
+            raise Refused(422, f"kind {child.kind!r} has no active definition", code="UnknownKind")
+        options["created_by"] = call.actor
+        now, limit = app.clock.now(), app.payload_limit
+        children.append(app._definitions.build(child.kind, child.payload, options, now=now, limit=limit))
+    return children
+
+
+def _failure(job_id: str, end: EndIn, error: str) -> Failure:
+    return Failure(
+        job_id,
+        fence_of(end),
+        storable(error[:_LONGEST_ERROR]),
+        end.retry,
+        None if end.delay is None else to_ms(end.delay, "delay"),
+        end.exit_code,
+        _tail(end.stdout_tail),
+        _tail(end.stderr_tail),
+    )
+
+
+def _tail(text: str | None) -> str | None:
+    return None if text is None else text.replace("\0", "").encode()[-TAIL_LIMIT:].decode(errors="ignore")

@@ -1,0 +1,117 @@
+"""The workers over HTTP of one server: which key each belongs to, and the claims that they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+
+from headway.api.problems import Refused
+from headway.api.workers.caretaker import Caretaker
+from headway.api.workers.waiting import WaitingClaims
+from headway.app import Headway
+from headway.errors import HeadwayError
+from headway.model.fleet import NewWorker, Worker
+
+_KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
+_MOST = 10_000
+
+
+class Gateway:
+    """Starts with the first claim, so a server without workers does nothing for the fleet."""
+
+    def __init__(self, app: Headway, version: str) -> None:
+        self._app = app
+        self._version = version
+        self._known: OrderedDict[str, tuple[str | None, set[str], float]] = OrderedDict()
+        self._starting = asyncio.Lock()
+        self._caretaker: Caretaker | None = None
+        self._waiting: WaitingClaims | None = None
+
+    async def waiting(self) -> WaitingClaims:
+        if self._waiting is None:
+            async with self._starting:
+                if self._waiting is None:
+                    await self._start()
+        assert self._waiting is not None
+        return self._waiting
+
+    async def _start(self) -> None:
+        caretaker = Caretaker(self._app, self._version, lambda: waiting.wake_all())
+        waiting = WaitingClaims(self._app, caretaker.fleet, caretaker.serve)
+        await caretaker.start()
+        waiting.start()
+        self._caretaker, self._waiting = caretaker, waiting
+
+    async def aclose(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        caretaker, self._caretaker = self._caretaker, None
+        if waiting is not None:
+            await waiting.stop()
+        if caretaker is not None:
+            with suppress(HeadwayError):  # its lease runs out by itself
+                await caretaker.stop()
+
+    async def check(self, worker_id: str, key_id: str) -> bool:
+        """Whether this worker is registered; raises `Refused` if it belongs to another key."""
+        owner, _, until = self._known.get(worker_id, (None, set(), 0.0))
+        if time.monotonic() >= until:
+            found = await self._app.store.arun(self._app.store.ops.worker(worker_id))
+            if found is None:
+                return False
+            owner = self._remember(found)
+        if owner != key_id:
+            raise Refused(
+                403, f"worker {worker_id} belongs to another key", fix="make a new UUID at each start of a worker"
+            )
+        return True
+
+    async def register(
+        self, worker_id: str, key_id: str, *, queues: Sequence[str], kinds: Sequence[str], slots: int, **said: str
+    ) -> None:
+        """Register the worker, or note queues that are new to it; raises `Refused` if it belongs to another key."""
+        if not await self.check(worker_id, key_id):
+            await self._add(worker_id, key_id, queues, kinds, slots, said)
+            await self.check(worker_id, key_id)
+        _, known, _ = self._known[worker_id]
+        if not known.issuperset(queues):
+            known.update(queues)
+            store = self._app.store
+            # all of them busy: the server polls for it, and counts in the fleet's pace itself
+            served = (dict.fromkeys(sorted(known), slots), slots)
+            held: list[tuple[str, int]] = await store.arun(store.ops.running(worker_id))
+            await store.arun(store.ops.heartbeat(worker_id, running=len(held), busy=sorted(known), serves=served))
+
+    async def _add(
+        self, worker_id: str, key_id: str, queues: Sequence[str], kinds: Sequence[str], slots: int, said: dict[str, str]
+    ) -> None:
+        store = self._app.store
+        worker = NewWorker(
+            id=worker_id,
+            hostname=said.get("hostname") or "unknown",
+            pid=0,
+            machine=None,
+            process_started=None,
+            version=said.get("version") or "",
+            queues=dict.fromkeys(queues, slots),
+            kinds=tuple(sorted(kinds)),
+            concurrency=slots,
+            lease_ms=self._app.settings.lease_ms,
+            metadata={"key": key_id},
+        )
+        await store.arun(store.ops.register(worker))
+        await store.arun(store.ops.heartbeat(worker_id, running=0, busy=list(queues)))
+
+    def forget(self, worker_id: str) -> None:
+        """Look at the database at its next request."""
+        self._known.pop(worker_id, None)
+
+    def _remember(self, worker: Worker) -> str | None:
+        owner = worker.metadata.get("key") if isinstance(worker.metadata, dict) else None
+        self._known[worker.id] = (owner, set(worker.queues), time.monotonic() + _KNOWN_S)
+        self._known.move_to_end(worker.id)
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return owner

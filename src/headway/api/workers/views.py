@@ -1,0 +1,115 @@
+"""What a worker over HTTP gets of a job that it may run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from headway.api.views import Json
+from headway.clock import from_micros
+from headway.model.job import Claim, Delivery, Job
+from headway.model.machine import Checkpoint, Child, Turn
+from headway.model.signal import Received
+
+_checkpoint = msgspec.json.Decoder(Checkpoint).decode
+_received = msgspec.json.Decoder(tuple[Received, ...]).decode
+_encode = msgspec.json.encode
+_NULL = msgspec.Raw(b"null")
+
+
+class SignalReceived(msgspec.Struct):
+    id: str
+    name: str
+    payload: Any
+    sent_at: datetime
+
+
+class ClaimedJob(msgspec.Struct, kw_only=True):
+    """A job to run now. Show (id, fence) with whatever you say of it; `attempt_no` is `fence`, `definition_key` is
+    `kind`. A machine has `step`, `state` (null: the payload is its state), `signals` and `children`."""
+
+    id: str
+    fence: int
+    attempt_no: int
+    tenant_id: str
+    kind: str
+    definition_key: str
+    queue: str
+    payload: Json
+    tries: int
+    losses: int
+    max_attempts: int
+    timeout_ms: int | None
+    delivery: Delivery
+    correlation_id: str | None
+    trace_id: str | None
+    meta: Json
+    state: Json
+    version: int | None = None
+    step: str | None = None
+    signals: list[SignalReceived] = []
+    children: list[Child] = []
+    timed_out: bool = False  # its await ended without the signals
+
+
+def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
+    job = ClaimedJob(
+        id=claim.id,
+        fence=claim.fence,
+        attempt_no=claim.fence,
+        tenant_id=claim.tenant_id,
+        kind=claim.kind,
+        definition_key=claim.kind,
+        queue=claim.queue,
+        payload=msgspec.Raw(claim.payload.encode()),
+        tries=claim.tries,
+        losses=claim.losses,
+        max_attempts=claim.max_attempts,
+        timeout_ms=claim.timeout_ms,
+        delivery=claim.delivery,
+        correlation_id=claim.correlation_id,
+        trace_id=claim.trace_id,
+        meta=_NULL if claim.meta is None else msgspec.Raw(claim.meta.encode()),
+        state=_NULL,
+    )
+    if claim.checkpoint is None:
+        return job, None
+    place = _checkpoint(claim.checkpoint)
+    job.version, job.step = place.version, place.step
+    if place.state:
+        job.state = place.state
+    job.signals = list(map(_signal, place.signals))
+    job.timed_out = place.woken == "timeout"
+    return job, place
+
+
+def continued(job: Job, fence: int, turn: Turn, signals: str | None) -> ClaimedJob:
+    """The next step of a machine, which goes on at once."""
+    return ClaimedJob(
+        id=job.id,
+        fence=fence,
+        attempt_no=fence,
+        tenant_id=job.tenant_id,
+        kind=job.kind,
+        definition_key=job.kind,
+        queue=job.queue,
+        payload=msgspec.Raw(_encode(job.payload)),
+        tries=0,
+        losses=0,
+        max_attempts=job.max_attempts,
+        timeout_ms=job.timeout_ms,
+        delivery=job.delivery,
+        correlation_id=job.correlation_id,
+        trace_id=job.trace_id,
+        meta=msgspec.Raw(_encode(job.meta)),
+        version=turn.version,
+        step=turn.step,
+        state=msgspec.Raw(_encode(job.state) if turn.state is None else turn.state.encode()),
+        signals=[] if signals is None else list(map(_signal, _received(signals))),
+    )
+
+
+def _signal(signal: Received) -> SignalReceived:
+    return SignalReceived(signal.id, signal.name, signal.payload, from_micros(signal.sent_at))

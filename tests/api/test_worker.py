@@ -1,0 +1,292 @@
+"""Workers over HTTP: claims, heartbeats, ends; as the workers of any language see them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from headway import Headway
+from headway.api import Api
+
+
+@pytest.fixture
+def work(app: Headway, client: Any) -> Any:
+    """Asks as a worker of all tenants: `work("claim", queues=["mail"])`, `work("complete", job, result=1)`."""
+    return Worker(client(app.create_api_key("worker", "worker", tenant=None).text))
+
+
+class Worker:
+    def __init__(self, ask: Any) -> None:
+        self.ask, self.id = ask, str(uuid4())
+
+    def claim(self, *queues: str, limit: int = 10, **more: Any) -> list[dict[str, Any]]:
+        said = self.ask.post(
+            "/worker/jobs/claim", json={"worker_id": self.id, "queues": queues or ["mail"], "limit": limit, **more}
+        )
+        assert said.status_code == 200, said.text
+        return said.json()["jobs"]
+
+    def say(self, what: str, job: dict[str, Any], **more: Any) -> Any:
+        body = {"worker_id": self.id, "fence": job["fence"], **more}
+        return self.ask.post(f"/worker/jobs/{job['id']}/{what}", json=body)
+
+    def many(self, what: str, **more: Any) -> Any:
+        return self.ask.post(f"/worker/{what}", json={"worker_id": self.id, **more})
+
+
+def _welcome(app: Headway, count: int = 1, **options: Any) -> list[str]:
+    return [app.enqueue("welcome", {"user_id": n}, **options).id for n in range(count)]
+
+
+def test_a_job_is_claimed_shown_and_completed(app: Headway, work: Any) -> None:
+    assert work.claim() == []
+    (job_id,) = _welcome(app)
+    (job,) = work.claim()
+    assert (job["id"], job["fence"], job["attempt_no"], job["kind"]) == (job_id, 1, 1, "welcome")
+    assert (job["payload"], job["tries"], job["queue"], job["step"]) == ({"user_id": 0}, 0, "mail", None)
+    (worker,) = [each for each in app.workers() if each.id == work.id]
+    assert worker.queues == {"mail": 10}
+    said = work.say("heartbeat", job, progress=0.5, note="half", log="one\n")
+    assert (said.status_code, said.json()["cancel_requested"]) == (200, False), said.text
+    work.say("heartbeat", job, log="two\n")
+    shown = app.get(job_id)
+    assert (shown.progress, shown.progress_note, shown.log_tail, shown.log_end) == (0.5, "half", "one\ntwo\n", 8)
+    app.cancel(job_id)
+    assert work.say("heartbeat", job).json()["cancel_requested"] is True
+    said = work.say("complete", job, result={"big": 10**30})
+    assert said.json() == {"id": job_id, "fence": 1, "status": "succeeded", "job": None}
+    assert app.result(job_id).value == {"big": 10**30}
+    # the same again: its answer may have been lost
+    assert work.say("complete", job, result=2).json()["status"] == "succeeded"
+    assert work.say("heartbeat", job).status_code == 409
+
+
+def test_a_failure_follows_the_rows_own_policy(app: Headway, work: Any) -> None:
+    (job_id,) = _welcome(app, max_attempts=2)
+    (job,) = work.claim()
+    body = {"worker_id": work.id, "attempt_no": 1, "error_text": "boom", "delay": 0, "exit_code": 3}
+    said = work.ask.post(f"/worker/jobs/{job_id}/fail", json=body)
+    assert (said.status_code, said.json()["status"]) == (200, "queued"), said.text
+    assert app.attempts(job_id)[0].exit_code == 3
+    (again,) = work.claim()
+    assert (again["fence"], again["tries"]) == (2, 1)
+    # a stale fence is refused and changes nothing
+    for what, more in (("complete", {"result": 1}), ("fail", {"error": "late", "delay": 0, "retry": False})):
+        said = work.say(what, job | {"fence": 3}, **more)
+        assert (said.status_code, said.json()["code"]) == (409, "LeaseLost"), said.text
+    assert app.get(job_id).status == "running"
+    assert work.say("fail", again, error="boom").json()["status"] == "dead"
+    (job_id,) = _welcome(app)
+    assert work.say("fail", work.claim()[0], error="no use", retry=False).json()["status"] == "dead"
+
+
+def test_a_repeated_claim_gives_the_same_jobs(app: Headway, work: Any) -> None:
+    _welcome(app, 3)
+    first = work.claim(limit=2, claim_id="a")
+    assert work.claim(limit=2, claim_id="a") == first
+    assert len(work.claim(limit=2, claim_id="b")) == 1
+
+
+def test_a_worker_id_belongs_to_the_key_that_first_used_it(app: Headway, client: Any, work: Any) -> None:
+    _welcome(app)
+    (job,) = work.claim()
+    other = Worker(client(app.create_api_key("other", "worker", tenant=None).text))
+    other.id = work.id
+    for said in (
+        other.ask.post("/worker/jobs/claim", json={"worker_id": work.id}),
+        other.say("complete", job),
+        other.many("heartbeat", jobs=[]),
+    ):
+        assert said.status_code == 403, said.text
+    thief = Worker(other.ask)
+    thief.claim("none")
+    for what, more in (
+        ("complete", {}),
+        ("fail", {"error": "x"}),
+        ("heartbeat", {}),
+        ("complete", {"outcome": {"done": 1}}),
+    ):
+        assert thief.say(what, job, **more).status_code == 409
+    assert thief.many("release", jobs=[{"id": job["id"], "fence": 1}]).json()["lost"] == [{"id": job["id"], "fence": 1}]
+    assert app.get(job["id"]).status == "running"
+
+
+def test_keys_claim_for_their_tenant_queues_and_kinds(app: Headway, client: Any) -> None:
+    acme = app.tenant("acme")
+    mine = Worker(client(acme.create_api_key("w", "worker", queues=["mail"], kinds=["welcome"]).text))
+    _welcome(app)
+    (job_id,) = _welcome(acme)
+    report = acme.enqueue("report", queue="mail").id
+    (job,) = mine.claim()
+    assert job["id"] == job_id
+    assert app.get(report).status == "scheduled"  # put off: this worker does not know it
+    said = mine.ask.post("/worker/jobs/claim", json={"worker_id": mine.id, "queues": ["default"]})
+    assert said.status_code == 403
+    other = app.tenant("other").enqueue("welcome", {"user_id": 1}).id
+    assert mine.say("complete", {"id": other, "fence": 1}).status_code == 404
+
+
+def test_many_at_once(app: Headway, work: Any) -> None:
+    _welcome(app, 5)
+    one, two, three, four, five = work.claim()
+    keys = [{"id": job["id"], "fence": job["fence"]} for job in (one, two, three, four, five)]
+    said = work.many("heartbeat", jobs=[keys[0] | {"note": "begun"}])
+    assert said.json()["released"] == []  # their claim's answer may be under way
+    app.cancel(one["id"])
+    said = work.many("heartbeat", jobs=[*keys[:4], {"id": one["id"].replace(one["id"][:8], "0" * 8), "fence": 1}])
+    body = said.json()
+    assert (body["cancel_requested"], len(body["lost"])) == ([keys[0]], 1)
+    assert body["released"] == [keys[4]]
+    assert (app.get(five["id"]).status, app.get(five["id"]).tries) == ("queued", 0)
+    ends = [keys[0] | {"result": 7}, keys[1] | {"error": "boom", "retry": False}, keys[2], keys[4]]
+    body = work.many("settle", jobs=ends).json()
+    assert [each["status"] for each in body["settled"]] == ["succeeded", "dead", "succeeded"]
+    assert body["lost"] == [keys[4]]
+    assert work.many("release", jobs=[keys[3], keys[0]]).json() == {"released": [keys[3]], "lost": [keys[0]]}
+    assert (app.get(four["id"]).status, app.attempts(four["id"])) == ("queued", [])
+    assert len(work.claim()) == 2
+    assert work.many("release", leave=True).status_code == 200
+    assert work.id not in [worker.id for worker in app.workers()]
+    assert work.many("heartbeat", jobs=[]).status_code == 409
+
+
+def test_a_machine_runs_step_by_step(app: Headway, work: Any) -> None:
+    app.change_definition("order", queue="mail")
+    job_id = app.enqueue("order", {"n": 1}).id
+    (job,) = work.claim()
+    said = work.say("complete", job, outcome={"next": "pay", "state": {"n": 2}}, **{"continue": True}).json()
+    assert (said["status"], said["job"]["fence"], said["job"]["step"]) == ("running", 2, "pay")
+    assert said["job"]["state"] == {"n": 2}
+    # its answer was lost: the same again
+    again = work.say("complete", job, outcome={"next": "pay", "state": {"n": 2}}, **{"continue": True}).json()
+    assert again["job"] == said["job"]
+    job = said["job"]
+    said = work.say("complete", job, outcome={"await": "paid", "then": "ship", "timeout": "1h"}).json()
+    assert (said["status"], said["job"]) == ("waiting", None)
+    app.signal(job_id, "paid", {"sum": 5})
+    (job,) = work.claim()
+    assert (job["step"], job["signals"][0]["payload"], job["state"]) == ("ship", {"sum": 5}, {"n": 2})
+    children = [{"kind": "welcome", "payload": {"user_id": n}} for n in range(2)]
+    read = {"signals": [job["signals"][0]["id"]]}
+    said = work.say("complete", job, outcome={"spawn": children, "then": "end"} | read)
+    assert said.json()["status"] == "waiting", said.text
+    assert [each.status for each in app.signals(job_id)] == ["consumed"]
+    for child in work.claim():
+        work.say("complete", child, result=child["payload"]["user_id"])
+    (job,) = work.claim()
+    assert (job["step"], [child["result"] for child in job["children"]]) == ("end", [0, 1])
+    assert work.say("complete", job, outcome={"sleep": 0, "then": "last"}).json()["status"] == "queued"
+    (job,) = work.claim()
+    assert work.say("complete", job, outcome={"replay": True, "state": {"n": 3}}).json()["status"] == "queued"
+    (job,) = work.claim()
+    assert (job["step"], job["state"]) == ("last", {"n": 3})
+    # a result ends the machine
+    assert work.say("complete", job, result="over").json()["status"] == "succeeded"
+    assert [each.outcome for each in app.history(job_id)] == ["next", "await", "spawn", "sleep", "replay", "done"]
+    app.enqueue("order", {"n": 1})
+    (job,) = work.claim()
+    assert work.say("complete", job, outcome={"stop": "enough"}).json()["status"] == "failed"
+
+
+def test_what_is_not_valid_is_refused(app: Headway, work: Any) -> None:
+    _welcome(app)
+    (job,) = work.claim()
+    for what, more in (
+        ("complete", {"outcome": {}}),
+        ("complete", {"outcome": {"next": "a", "stop": "b"}}),
+        ("complete", {"outcome": {"next": "a", "timeout": "1h"}}),
+        ("complete", {"outcome": {"await": []}}),
+        ("complete", {"outcome": {"spawn": [{"kind": "none"}]}}),
+        ("complete", {"outcome": {"next": "no name!"}}),
+        ("complete", {"fence": 0}),
+        ("complete", {"attempt_no": 2}),
+        ("complete", {"result": "x" * (2**20 + 1)}),
+        ("fail", {}),
+        ("fail", {"error": "x", "delay": -1}),
+        ("heartbeat", {"progress": 2}),
+    ):
+        said = work.say(what, job, **more)
+        assert said.status_code == 422, (what, said.text)
+    for body in (
+        {"worker_id": "me"},
+        {"worker_id": work.id, "limit": 0},
+        {"worker_id": work.id, "queues": ["no name!"]},
+        {"worker_id": work.id, "wait": "soon"},
+        {"worker_id": work.id, "claim_id": ""},
+    ):
+        assert work.ask.post("/worker/jobs/claim", json=body).status_code == 422
+    for body in ({"jobs": []}, {"jobs": [{"id": "x", "fence": 1}]}, {"jobs": [{"id": job["id"], "fence": 1}] * 2}):
+        assert work.many("settle", **body).status_code == 422
+    assert work.say("complete", {"id": "nonsense", "fence": 1}).status_code == 404
+    assert app.get(job["id"]).status == "running"
+
+
+def test_a_worker_that_was_reaped_begins_anew(app: Headway, work: Any) -> None:
+    _welcome(app)
+    (job,) = work.claim()
+    app.declare_dead(work.id)
+    assert work.say("complete", job).status_code == 409
+    assert work.many("heartbeat", jobs=[{"id": job["id"], "fence": 1}]).status_code == 409
+    assert work.claim("none") == []
+    assert work.id in [worker.id for worker in app.workers()]
+
+
+def test_pauses_and_limits_hold(app: Headway, work: Any) -> None:
+    _welcome(app, 3)
+    app.pause("mail")
+    assert work.claim() == []
+    app.resume("mail")
+    app.limit(kind="welcome", max_running=1)
+    assert len(work.claim()) == 1
+
+
+def test_a_waiting_claim_gets_what_is_enqueued(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    body = {"worker_id": work.id, "queues": ["mail"], "wait": 20}
+
+    async def ask() -> Any:
+        waiting = asyncio.create_task(
+            work.ask._ask("POST", "/api/v1/worker/jobs/claim", work.ask._headers, {"json": body})
+        )
+        gateway = api._workers
+        while gateway._waiting is None or not gateway._waiting._waiting:
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(_welcome, app)
+        return await waiting
+
+    said = loop.run_until_complete(ask())
+    assert len(said.json()["jobs"]) == 1
+
+
+def test_a_client_that_goes_away_gives_its_jobs_back(
+    app: Headway, api: Api, work: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    _welcome(app)
+    body = b'{"worker_id": "%s", "queues": ["mail"]}' % work.id.encode()
+    headers = [(b"host", b"127.0.0.1")]
+    headers += [(name.lower().encode(), value.encode()) for name, value in work.ask._headers.items()]
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/worker/jobs/claim",
+        "headers": headers,
+        "query_string": b"",
+        "http_version": "1.1",
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "root_path": "",
+    }
+    said = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> Any:
+        return said.pop(0) if said else {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None: ...
+
+    loop.run_until_complete(api(scope, receive, send))
+    (job,) = app.jobs()
+    assert (job.status, job.fence, app.attempts(job.id)) == ("queued", 1, [])

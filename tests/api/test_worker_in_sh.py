@@ -1,0 +1,64 @@
+"""The worker in sh and curl of the examples: it runs a job, loses its lease, and is told so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway import Headway
+
+WORKER = Path(__file__).parents[2] / "examples" / "worker.sh"
+COMMAND = r"""#!/bin/sh
+read payload
+case $payload in
+  *hang*) exec sleep 60;;
+  *bad*) echo 'no "good"' >&2; exit 3;;
+esac
+echo "{\"got\":$payload}"
+"""
+
+
+def _until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, condition
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("app", ["sqlite"], indirect=True)
+def test_a_worker_in_sh(app: Headway, served: str, tmp_path: Path) -> None:
+    lines = [line for line in WORKER.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    assert len(lines) <= 40
+    command = tmp_path / "work"
+    command.write_text(COMMAND)
+    command.chmod(0o700)
+    key = app.create_api_key("sh", "worker", tenant=None).text
+    good = app.enqueue("report", {"fence": 7, "of": ["a", {"tries": 1}]}, queue="mail").id
+    bad = app.enqueue("report", {"what": "bad"}, queue="mail", max_attempts=1).id
+    slow = app.enqueue("report", {"what": "hang"}, queue="mail").id
+    env = os.environ | {"HEADWAY_API": served, "HEADWAY_KEY": key, "HEADWAY_BEAT": "0.1"}
+    errors = tmp_path / "errors"
+    with errors.open("w") as stderr:
+        worker = subprocess.Popen(
+            ["sh", str(WORKER), "mail", str(command)], cwd=tmp_path, env=env, stderr=stderr, start_new_session=True
+        )
+    try:
+        _until(lambda: app.get(slow).status == "running")
+        assert app.result(good).value == {"got": {"fence": 7, "of": ["a", {"tries": 1}]}}
+        assert (app.get(bad).status, app.get(bad).error) == ("dead", "no good")
+        # somebody declares it dead: its next heartbeat is refused, it stops the command and drops the job
+        app.declare_dead(app.get(slow).worker_id or "")
+        _until(lambda: f"not this worker's job any more: {slow}" in errors.read_text())
+        assert (app.get(slow).status, app.attempts(slow)[0].status) == ("scheduled", "lost")
+        again = app.enqueue("report", {"n": 2}, queue="mail").id
+        _until(lambda: app.get(again).status == "succeeded")
+    finally:
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
