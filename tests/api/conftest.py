@@ -15,6 +15,7 @@ import uvicorn
 from headway import Headway
 from headway.api import Api
 from headway.model.access import ROLES
+from headway.store import migrate
 
 
 class Client:
@@ -64,6 +65,8 @@ def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
     code.run(until_idle=True)  # a worker declares its kinds when it starts
     code.close()
     app = Headway(url)
+    if app.store.dialect == "postgres":
+        migrate.roles(app.store)  # the second wall
     yield app
     app.close()
 

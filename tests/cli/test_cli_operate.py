@@ -239,11 +239,12 @@ def test_migrate_makes_roles(cli: Cli, postgres_migrated_url: str) -> None:
     at = ("--url", postgres_migrated_url, "migrate", "--roles")
     assert "create role %I nologin" in cli.ok(*at, "--sql")
     assert "would make the roles" in cli.ok(*at, "--dry-run")
+    assert "one wall between tenants" in cli.ok("--url", postgres_migrated_url, "doctor")
     database = urlsplit(postgres_migrated_url).path[1:]
     assert cli.json(*at)["roles"] == [f"headway_worker_{database}", f"headway_app_{database}"]
-    assert f"headway_worker_{database} and headway_app_{database} exist" in cli.ok(
-        "--url", postgres_migrated_url, "doctor"
-    )
+    said = cli.ok("--url", postgres_migrated_url, "doctor")
+    assert f"headway_worker_{database} and headway_app_{database} exist" in said
+    assert "two walls between tenants" in " ".join(said.split())
 
 
 def test_migrate_of_a_file(cli: Cli, folder: Path) -> None:

@@ -79,7 +79,12 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path) -> None
     assert "make one: headway" in said.stderr, "nobody can ask an empty database"
 
 
-def test_an_old_schema_is_refused(cli: Any, postgres_migrated_url: str) -> None:
+def test_it_says_that_there_is_one_wall_and_refuses_an_old_schema(cli: Any, postgres_migrated_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ask = ("--url", postgres_migrated_url, "serve", "--port", str(taken.getsockname()[1]))
+        assert "one wall between tenants" in cli(*ask).stderr
+        cli.ok("--url", postgres_migrated_url, "migrate", "--roles")
+        assert "wall" not in cli(*ask).stderr
     with psycopg.connect(postgres_migrated_url, autocommit=True) as conn:
         conn.execute("drop schema headway cascade")
     assert "has no Headway schema: run headway" in cli.refused(

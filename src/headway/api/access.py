@@ -91,19 +91,34 @@ def check_role(key: ApiKey, roles: tuple[Role, ...]) -> None:
         )
 
 
-async def verbs_for(app: Headway, key: ApiKey, named: str | None) -> Verbs:
-    """The verbs for what the key sees; `named` is the tenant of the request's header."""
-    if key.tenant_id is not None:
-        own = app.tenant(UUID(key.tenant_id))
-        if named is not None and named != key.tenant_id and await _tenant_id(app, named) != key.tenant_id:
+class Tenants:
+    """The verbs for what a key sees: its own tenant, or what a super admin names."""
+
+    def __init__(self, app: Headway) -> None:
+        self._app = app
+        self._walled: OrderedDict[str, Verbs] = OrderedDict()
+
+    async def verbs(self, key: ApiKey, named: str | None) -> Verbs:
+        """`named` is the tenant of the request's header. Raises `Refused` with 404 for any but the key's own."""
+        if key.tenant_id is not None:
+            if named is not None and named != key.tenant_id and await _tenant_id(self._app, named) != key.tenant_id:
+                raise _no_tenant(named)
+            # workers claim and settle, which an application's role may not
+            return self._app.tenant(UUID(key.tenant_id)) if key.role == "worker" else self._of(key.tenant_id)
+        if named is None:
+            return self._app
+        tenant_id = await _tenant_id(self._app, named)
+        if tenant_id is None:
             raise _no_tenant(named)
-        return own
-    if named is None:
-        return app
-    tenant_id = await _tenant_id(app, named)
-    if tenant_id is None:
-        raise _no_tenant(named)
-    return app.tenant(UUID(tenant_id))
+        return self._app.tenant(UUID(tenant_id))
+
+    def _of(self, tenant_id: str) -> Verbs:
+        found = self._walled.get(tenant_id)
+        if found is None:
+            found = self._walled[tenant_id] = self._app._walled_tenant(tenant_id)
+            if len(self._walled) > _MOST:
+                self._walled.popitem(last=False)
+        return found
 
 
 async def _tenant_id(app: Headway, named: str) -> str | None:

@@ -18,7 +18,7 @@ from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api import chapters
-from headway.api.access import Keys, check_role, verbs_for
+from headway.api.access import Keys, Tenants, check_role
 from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
 from headway.api.exchange import Exchange
@@ -50,6 +50,7 @@ class Api:
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
         self._workers = Gateway(app, version("headway"))
+        self._tenants = Tenants(app)
         self._uses: asyncio.Task[None] | None = None
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
@@ -109,7 +110,7 @@ class Api:
                 key = await self.keys.check(request.headers.get("authorization"))
                 exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
                 check_role(key, route.roles)
-                verbs = await verbs_for(self._app, key, request.headers.get("headway-tenant"))
+                verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
                 body = await read_body(request, route.limit)
                 call = Call(
                     app=self._app,

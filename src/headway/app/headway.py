@@ -153,6 +153,11 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
         """The same verbs, seeing and writing only that tenant."""
         return TenantView(self, tenant_ref(tenant))
 
+    def _walled_tenant(self, tenant_id: str) -> Verbs:
+        """The same for callers that nobody vouches for: on PostgreSQL with roles, the database itself shows them that
+        tenant alone."""
+        return TenantView(self, tenant_id, walled=True)
+
     # run
 
     def run(

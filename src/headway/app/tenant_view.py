@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class TenantView(Verbs):
     """An app's verbs, for one tenant only."""
 
-    def __init__(self, app: Headway, tenant: str) -> None:
+    def __init__(self, app: Headway, tenant: str, *, walled: bool = False) -> None:
         self._app = app
+        self._walled = walled
         self._registry = app.kinds
         self._enqueue_middleware = app._enqueue_middleware
         self._wake = app._wake
@@ -81,8 +82,8 @@ class TenantView(Verbs):
         return self._app._single_job_worker(job, reservation_id)
 
     def _opened(self) -> tuple[Store, str, Store, Results]:
-        store, seen = self._app.store, self._visible_tenant
+        store, seen = self._app.store, self._id_of(self._own_tenant)
         if self._bound is None or self._bound[0] is not store or self._bound[1] != seen:
-            mine = store.for_tenant(seen)
+            mine = store.walled_for(seen) if self._walled else store.for_tenant(seen)
             self._bound = (store, seen, mine, Results(mine))
         return self._bound

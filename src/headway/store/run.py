@@ -82,6 +82,15 @@ class Store(Protocol):
         """The same store in sessions that act for this tenant only (sets `headway.tenant_id` on PostgreSQL)."""
         ...
 
+    def walled_for(self, tenant_id: str) -> Store:
+        """The same for callers that nobody vouches for, on connections of their own: with the rights of an application
+        of this tenant and no others, where PostgreSQL has roles. Elsewhere, as `for_tenant`."""
+        ...
+
+    def walls(self) -> int:
+        """How many walls stand between tenants for `walled_for`: the verbs' own filter, and the database's."""
+        ...
+
     def with_own_connections(self) -> Store:
         """The same database on separate connections, so that a worker's heartbeat never waits for its handlers."""
         ...

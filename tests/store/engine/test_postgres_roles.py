@@ -195,7 +195,8 @@ def test_a_role_may_call_the_functions_that_the_reference_gives_it_and_no_others
         }
     everybody, operators = _documented("For applications"), _documented("For operators")
     assert may["worker"] == everybody | _documented("For workers") | operators - {"grant_worker", "grant_app"}
-    assert may["app"] == everybody | {"queue_settings", "usage"}  # which answer for the caller's tenant
+    for_own_tenant = {"queue_settings", "usage", "create_key", "list_keys", "revoke_key"}
+    assert may["app"] == everybody | for_own_tenant
     assert may["nobody"] == set()
 
 

@@ -28,7 +28,11 @@ select c.relname, c.relrowsecurity,
  order by 1
 """
 _ROLES = r"""
-select r.rolname::text
+select r.rolname::text,
+       pg_has_role(
+         session_user, r.oid,
+         case when current_setting('server_version_num')::integer < 160000 then 'member' else 'set' end),
+       session_user::text
   from pg_namespace n
  cross join aclexplode(n.nspacl) a
   join pg_roles r on r.oid = a.grantee
@@ -76,7 +80,7 @@ def examine(store: Store) -> Iterator[Finding]:
     yield _clock(asked["skew_s"])
     if asked["rls"]:
         yield _row_security(asked["rls"])
-        yield _roles([name for (name,) in asked["roles"]])
+        yield _roles(asked["roles"])
         yield _bloat(asked["bloat"])
     yield from _horizon(asked["horizon"])
 
@@ -148,10 +152,22 @@ def _row_security(rows: list[tuple[str, bool, int]]) -> Finding:
     )
 
 
-def _roles(names: list[str]) -> Finding:
-    if len(names) == 2:
-        return ok("roles", f"{' and '.join(names)} exist")
-    return note("roles", "not made: everything runs as one trusted role (headway migrate --roles makes them)")
+def _roles(rows: list[tuple[str, bool, str]]) -> Finding:
+    if len(rows) < 2:
+        return note(
+            "roles",
+            "not made: everything runs as one trusted role, and the HTTP API has one wall between tenants, its own "
+            "(headway migrate --roles makes them)",
+        )
+    _, (app, may_take_on, login) = rows  # in reverse order of names
+    exist = f"{' and '.join(name for name, _, _ in rows)} exist"
+    if may_take_on:
+        return ok("roles", f"{exist}; the HTTP API of {login} has two walls between tenants")
+    return note(
+        "roles",
+        f"{exist}, but {login} may not take on the latter: its HTTP API has one wall between tenants "
+        f'(grant "{app}" to "{login}";)',
+    )
 
 
 def _bloat(rows: list[tuple[str, int, int, datetime | None]]) -> Finding:

@@ -64,6 +64,11 @@ def serve(cli: Invocation, /, **options: Any) -> None:
         run(_api(app, settings), socket.socket(fileno=int(inherited)), grace_s=app.settings.grace_ms / 1_000)
         return
     _check_reach(cli, app, settings.host)
+    if app.store.walls() == 1 and app.store.dialect == "postgres":
+        cli.warn(
+            "there is one wall between tenants, the server's own: with roles the database is a second one "
+            f"({cli.typed('migrate', '--roles')})"
+        )
     listener = listen(settings.host, settings.port)
     address, bound, *_ = listener.getsockname()
     shown = f"[{address}]" if ":" in address else address

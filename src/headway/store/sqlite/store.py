@@ -80,6 +80,12 @@ class SqliteStore:
     def for_tenant(self, tenant_id: str) -> Store:  # noqa: ARG002 - a file has no sessions: verbs filter by tenant
         return self
 
+    def walled_for(self, tenant_id: str) -> Store:  # noqa: ARG002
+        return self
+
+    def walls(self) -> int:
+        return 1
+
     def with_own_connections(self) -> Store:
         """The same store: a process has one writer, and a second would gain nothing."""
         return self

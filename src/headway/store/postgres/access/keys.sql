@@ -11,8 +11,8 @@ as $$
           k.last_used_at, k.revoked_at, k.revoked_by)::headway.api_key
 $$;
 
--- Store a key; repeated, it is the same one. The caller has checked it (model/access.py). Raises HW004 where another
--- key has its id.
+-- Store a key; repeated, it is the same one. The caller has checked it (model/access.py). Raises HW003 for a key of
+-- another tenant than the caller's, HW004 where another key has its id.
 create function headway.create_key(
   p_id text, p_secret_hash bytea, p_name text, p_role text, p_mode text, p_tenant uuid, p_queues text[], p_kinds text[],
   p_expires_at timestamptz, p_actor text, p_detail text)
@@ -22,7 +22,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
+  v_tenant uuid := headway.acting_tenant(p_tenant);
 begin
+  if v_tenant is distinct from p_tenant then
+    raise exception 'this session may make keys of tenant % only', v_tenant using errcode = 'HW003';
+  end if;
   insert into headway.api_keys (
     id, secret_hash, name, role, mode, tenant_id, queues, kinds, expires_at, created_at, created_by)
   values (p_id, p_secret_hash, p_name, p_role, p_mode, p_tenant, p_queues, p_kinds, p_expires_at, v_now, p_actor)
@@ -30,7 +34,9 @@ begin
   if found then
     insert into headway.audit (at, tenant_id, actor, action, detail)
     values (v_now, p_tenant, p_actor, 'key.created', p_detail);
-  elsif not exists (select from headway.api_keys k where k.id = p_id and k.secret_hash = p_secret_hash) then
+  elsif not exists (select
+                      from headway.api_keys k
+                     where k.id = p_id and k.secret_hash = p_secret_hash and k.tenant_id is not distinct from p_tenant) then
     raise exception 'key id % is taken: give a new key an id of its own', p_id using errcode = 'HW004';
   end if;
   return query select (headway.read_key(k)).* from headway.api_keys k where k.id = p_id;
@@ -44,7 +50,8 @@ set search_path = pg_catalog, pg_temp
 as $$
   select (headway.read_key(k)).*
     from headway.api_keys k
-   where p_tenant is null or k.tenant_id = p_tenant
+   cross join headway.acting_tenant(p_tenant, true) as a (tenant_id)
+   where a.tenant_id is null or k.tenant_id = a.tenant_id
    order by k.created_at, k.id
 $$;
 
@@ -63,12 +70,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_now timestamptz := headway.now();
+  v_tenant uuid := headway.acting_tenant(p_tenant);
 begin
   with revoked as (
     update headway.api_keys k
        set revoked_at = v_now, revoked_by = p_actor
      where k.id = p_id
-       and (p_tenant is null or k.tenant_id = p_tenant)
+       and (v_tenant is null or k.tenant_id = v_tenant)
        and k.revoked_at is null
     returning k.id, k.tenant_id, k.name
   )
@@ -78,7 +86,7 @@ begin
     select (headway.read_key(k)).*
       from headway.api_keys k
      where k.id = p_id
-       and (p_tenant is null or k.tenant_id = p_tenant);
+       and (v_tenant is null or k.tenant_id = v_tenant);
 end
 $$;
 

@@ -12,6 +12,20 @@ as $$
              end)::name
 $$;
 
+-- The role that the HTTP server takes on for requests of tenants; null where there are no roles, or where this login may
+-- not take it on. For the owner.
+create function headway.wall_role() returns text
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select r.rolname::text
+    from headway.install i
+    join pg_roles r on r.rolname = headway.role_name('app')
+   where i.has_roles
+     and pg_has_role(
+           session_user, r.oid, case when current_setting('server_version_num')::integer < 160000 then 'member' else 'set' end)
+$$;
+
 -- Whether the caller may act for every tenant: the owner, and members of the worker's role if it exists.
 -- For security definer functions, in which current_user is the owner; one expression, so that it is inlined there.
 create function headway.trusted() returns boolean

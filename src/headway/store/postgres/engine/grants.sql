@@ -148,5 +148,12 @@ begin
       headway.finish_request,
       headway.tenants_named
       to %I, %I', v_app, v_worker);
+  -- not for workers, who are trusted: they could make keys of super admins
+  execute format(
+    'grant execute on function
+      headway.create_key,
+      headway.list_keys,
+      headway.revoke_key
+      to %I', v_app);
 end
 $$;

@@ -10,6 +10,12 @@ begin
       execute format('create role %I nologin', v_role);
     end if;
   end loop;
+  -- so that the HTTP server can take it on; whoever made the role before may have reserved that right
+  begin
+    execute format('grant %I to %I', headway.role_name('app'), current_user);
+  exception when insufficient_privilege then
+    raise warning 'this login may not take on the role %: the HTTP server will have one wall only', headway.role_name('app');
+  end;
 end
 $$;
 

@@ -2,7 +2,7 @@
 
 -- The tenants of these names, with their ids; an id counts as a name, too. With p_create, a trusted caller makes
 -- tenants of new names; call it in a transaction of its own, for others who name the same tenant wait until it ends. A
--- login that is mapped to one tenant finds only that one. Raises HW004 for a name that is not valid, or that a tenant
+-- session that has a tenant, and is not trusted, finds only that one. Raises HW004 for a name that is not valid, or that a tenant
 -- had before.
 create function headway.tenants_named(p_names text[], p_create boolean default false)
 returns table (name text, id uuid)
@@ -21,12 +21,7 @@ begin
      order by u.name
     on conflict do nothing;
   elsif not headway.trusted() then
-    v_own := (select m.tenant_id
-                from headway.tenant_roles m
-               where m.role in (to_regrole(quote_ident(session_user)),
-                                to_regrole(quote_ident(nullif(current_setting('role'), 'none'))))
-               order by m.role = to_regrole(quote_ident(session_user)) desc
-               limit 1);
+    v_own := headway.tenant();
   end if;
   return query
     select u.name, coalesce(s.id, i.id)
