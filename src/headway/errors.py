@@ -89,6 +89,10 @@ class TenantSuspended(NotAllowed):
     """An operator suspended the tenant: nothing is written for it, and none of its jobs start, until it is resumed."""
 
 
+class ChangedMeanwhile(HeadwayError):
+    """The job is not as the caller last saw it; nothing was changed."""
+
+
 class JobFailed(HeadwayError):
     """The job whose result was asked for did not succeed; `status` is how it ended, `error` its error."""
 

@@ -42,6 +42,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /jobs/{id}/fork": (OPERATE, {}, (409,)),
     "GET /jobs/{id}/attempts": (NAMED, None, (200,)),
     "GET /jobs/{id}/result": (NAMED, None, (202,)),
+    "GET /jobs/{id}/chain": (READ, None, (200,)),
     "GET /jobs/{id}/why": (READ, None, (200,)),
     "GET /jobs/{id}/history": (READ, None, (200,)),
     "GET /jobs/{id}/signals": (READ, None, (200,)),

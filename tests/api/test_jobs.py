@@ -66,3 +66,31 @@ def test_a_result_passes_through_as_text(app: Headway, client: Any, keys: dict[s
     ask = client(keys["producer"])
     assert f'"result":{TEXT},' in ask.get(f"/jobs/{made}").text
     assert f'"result":{TEXT},' in ask.get(f"/jobs/{made}/result?wait=1").text
+
+
+def test_if_match_is_compared_with_the_job_as_it_is(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["admin"])
+    job_id = acme.enqueue("report").id
+    path = f"/jobs/{job_id}"
+    etag = ask.get(path).headers["etag"]
+    assert ask.get(path).headers["etag"] == etag
+    fields = {"priority": 3, "tags": ["a"], "meta": {"b": 1}, "max_losses": 9, "timeout": None, "expires_at": None}
+    changed = ask("PATCH", path, json=fields, headers={"If-Match": etag})
+    assert changed.status_code == 200, changed.text
+    assert (changed.json()["tags"], changed.json()["meta"], changed.json()["max_losses"]) == (["a"], {"b": 1}, 9)
+    assert changed.headers["etag"] == ask.get(path).headers["etag"] != etag
+    stale = {"If-Match": f'"other", {etag}'}
+    for method, action, body in (
+        ("PATCH", "", {"priority": 1}),
+        ("POST", "/cancel", {}),
+        ("POST", "/run", None),
+        ("POST", "/retry", None),
+        ("POST", "/move", {"first": True}),
+        ("DELETE", "", None),
+    ):
+        said = ask(method, path + action, json=body, headers=stale)
+        assert (said.status_code, said.json()["code"]) == (412, "ChangedMeanwhile"), (action, said.text)
+    assert acme.get(job_id).priority == 3
+    fresh = {"If-Match": f'"other", {changed.headers["etag"]}'}
+    assert ask.post(f"{path}/cancel", json={}, headers=fresh).json()["status"] == "canceled"
+    assert ask("DELETE", path, headers={"If-Match": "*"}).status_code == 204

@@ -44,6 +44,12 @@ def test_bad_bodies(app: Headway, client: Any, keys: dict[str, str]) -> None:
 PATHS = [
     ("/jobs?limit=0", 422),
     ("/jobs?limit=201", 422),
+    ("/jobs?offset=10001", 422),
+    ("/jobs?order=random", 422),
+    ("/jobs?order=run", 422),
+    ("/jobs?group=nonsense", 422),
+    ("/jobs?unique_key=a&dedupe_key=b", 422),
+    ("/jobs/summary?by=colour", 422),
     ("/jobs?limit=ten", 422),
     ("/jobs?colour=red", 422),
     ("/jobs?status=lost", 422),

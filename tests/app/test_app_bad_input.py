@@ -119,7 +119,7 @@ CASES: list[tuple[str, Callable[[Headway], Any], type[HeadwayError], str]] = [
     ("nobody", lambda app: app.get(NOBODY), NotFound, f"there is no job {NOBODY}"),
     ("limit", lambda app: app.jobs(limit=0), InvalidJob, "limit=0 must be a whole number from 1 to 10,000"),
     ("status", lambda app: app.jobs(status="done"), InvalidJob, "status='done' does not exist"),
-    ("filter", lambda app: app.jobs(color="red"), InvalidJob, "'color' is not a filter: use tenant, status"),
+    ("filter", lambda app: app.jobs(color="red"), InvalidJob, "'color' is not a filter: use status, kind"),
     ("naive filter", lambda app: app.jobs(created_after=NAIVE), InvalidJob, "must be a datetime with a zone"),
     ("no change", lambda app: app.change(NOBODY), InvalidJob, "there is nothing to change"),
     ("change", lambda app: app.change(NOBODY, color=1), InvalidJob, r"change\(\) has no option color"),

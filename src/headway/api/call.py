@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -44,6 +45,14 @@ class Call(Generic[B, Q]):
     def actor(self) -> Caller:
         """Who the audit says it was, with the request."""
         return Caller.of(f"key:{self.key.id}", request_id=self.request_id, address=self.address)
+
+    @property
+    def if_match(self) -> tuple[str, ...] | None:
+        """The versions of a job that the request is about; None: any."""
+        given = self.headers.get("if-match")
+        if given is None or given.strip() == "*":
+            return None
+        return tuple(re.findall(r'"([^"]*)"', given)) or (given.strip(),)
 
     def may_touch(self, *, queue: str, kind: str) -> bool:
         """Whether the key is for this queue and kind."""

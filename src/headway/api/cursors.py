@@ -30,8 +30,15 @@ def read_cursor(of: str, cursor: str | None) -> str | None:
     except (msgspec.MsgspecError, binascii.Error, ValueError):
         raise _not_a_cursor("it was not made here") from None
     if found.of != of:
-        raise _not_a_cursor(f"it belongs to the list of {found.of[:20]!r}")
+        raise _not_a_cursor(f"it belongs to the list of {found.of[:40]!r}")
     return found.after
+
+
+def is_cursor_of(of: str, cursor: str) -> bool:
+    try:
+        return read_cursor(of, cursor) is not None
+    except Refused:
+        return False
 
 
 def _not_a_cursor(why: str) -> Refused:

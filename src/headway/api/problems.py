@@ -34,6 +34,7 @@ _STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
     (errors.TenantSuspended, 403),
     (errors.NotAllowed, 409),
     (errors.NotFinished, 409),
+    (errors.ChangedMeanwhile, 412),
     (errors.LeaseLost, 409),
     (errors.ReservationBusy, 409),
     (errors.QueueFull, 429),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from headway.clock import Clock
 from headway.define.definitions import Definitions
 from headway.define.enqueuer import EnqueueMiddleware
 from headway.define.registry import Registry
-from headway.errors import InvalidJob, NotAllowed, NotFound
+from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound
 from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Job
 from headway.model.request import Request
@@ -81,6 +81,21 @@ class VerbBase(TenantLookup):
             return (yield from op.steps())
 
         return msgspec.structs.replace(op, steps=steps, alone=None)
+
+    def _if_matching(self, job_id: str | UUID, etags: Collection[str] | None, op: Op[T]) -> Op[T]:
+        """The op, unless the job has changed: none of these is its `etag` any more, while its row is locked."""
+        if etags is None:
+            return op
+        key = as_id(job_id)
+
+        def steps() -> Steps[T]:
+            yield from self._store.ops.lock_job(key, tenant_id=self._visible_tenant).steps()
+            job = yield from self._get(key, raw=True).steps()
+            if job.etag not in etags:
+                raise ChangedMeanwhile(f"job {key} has changed meanwhile, it is {job.status} now: look at it again")
+            return (yield from op.steps())
+
+        return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
 
     def _read(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
         """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -25,13 +25,19 @@ class DeleteVerbs(JobVerbs):
     """What belongs to a job goes with it, as when it is pruned. What others still need stays."""
 
     def delete(
-        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+        self,
+        job_id: str | UUID,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a finished job with its attempts and signals, for good.
 
         Raises `NotFound`, and `NotAllowed` for a job that is not finished, or that a machine still waits for.
         """
-        self._run(self._delete(job_id, reason, actor), conn)
+        self._run(self._if_matching(job_id, if_match, self._delete(job_id, reason, actor)), conn)
 
     def delete_jobs(
         self,

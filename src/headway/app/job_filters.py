@@ -11,13 +11,13 @@ from uuid import UUID
 from headway.define.checks import group_id
 from headway.define.option_types import HasId
 from headway.errors import InvalidJob
-from headway.model.ids import given_id
+from headway.model.ids import given_id, ids_with_prefix
 from headway.model.job import Source
 from headway.model.listing import Filter, meta_paths
 from headway.model.status import STATUSES, Status
 from headway.model.tags import tags
 
-_REPEATABLE = ("status", "kind", "queue", "source", "tags", "any_tags")
+_REPEATABLE = ("status", "kind", "queue", "source", "tags", "any_tags", "ids")
 _APART = ("status", "queue")  # each of these values is a read of its own, by its own index
 _MOST_READS = 64
 
@@ -41,6 +41,9 @@ class JobFilters(TypedDict, total=False):
     tags: str | Collection[str] | None
     any_tags: str | Collection[str] | None
     meta: Mapping[str, str | int | float | bool | None] | None
+    train: str | None
+    id_prefix: str | None
+    ids: Collection[str] | None
 
 
 def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -66,11 +69,9 @@ def one_value_each(filters: Mapping[str, Any]) -> list[dict[str, Any]]:
 def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
     """Checked filters, but for `tenant`, with one status and queue; raises `InvalidJob`."""
     given = {name: value for name, value in filters.items() if value is not None and name != "tenant"}
-    unknown = set(given) - set(Filter.__struct_fields__) | set(given) & {"tenant_id"}
+    unknown = set(given) - set(JobFilters.__annotations__)
     if unknown:
-        raise InvalidJob(
-            f"{sorted(unknown)[0]!r} is not a filter: use tenant, {', '.join(Filter.__struct_fields__[1:])}"
-        )
+        raise InvalidJob(f"{sorted(unknown)[0]!r} is not a filter: use {', '.join(JobFilters.__annotations__)}")
     if given.get("status", "queued") not in STATUSES:
         raise InvalidJob(f"status={given['status']!r} does not exist: use {', '.join(STATUSES)}")
     for name in ("created_after", "created_before"):
@@ -82,6 +83,10 @@ def filter_of(filters: Mapping[str, Any], *, tenant_id: str | None) -> Filter:
         given["group_id"] = group_id(given["group_id"], "group_id")
     for name in {"tags", "any_tags"} & given.keys():
         given[name] = tags(given[name], name)
+    if "ids" in given:
+        given["ids"] = tuple(given_id(each, "ids") for each in given["ids"])
+    if "id_prefix" in given:
+        given["id_from"], given["id_to"] = ids_with_prefix(given.pop("id_prefix"))
     if "meta" in given:
         given["meta"] = meta_paths(given["meta"])
     return Filter(tenant_id=tenant_id, **given)

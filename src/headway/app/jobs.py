@@ -19,8 +19,8 @@ from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
-from headway.model.job import Attempt, AuditEntry, Job, Outcome, Waiter
-from headway.model.listing import Cursor, Order, check_order, sort_key
+from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter
+from headway.model.listing import Cursor, Filter, Order, check_order, sort_key
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
 from headway.store.paging import Page
@@ -45,18 +45,26 @@ class JobVerbs(VerbBase):
         before: str | UUID | None = None,
         after: Job | str | None = None,
         order: Order = "newest",
+        offset: int = 0,
         raw: bool = False,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta. Status, kind, queue and source also take several values:
+        created_before tags any_tags meta train id_prefix ids. Status, kind, queue and source also take several values:
         `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
         exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
-        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
+        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips
+        that many, by reading them.
         """
-        return self._read(self._find(limit, _last(before, after, order), order, filters, raw=raw), raw=raw)
+        last = _last(before, after, order)
+        return self._read(self._find(limit, last, order, filters, offset=offset, raw=raw), raw=raw)
+
+    def chain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
+        """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are
+        retried as themselves: only an at_most_once job is retried by a new one."""
+        return self._read(self._chain(job_id, raw), raw=raw)
 
     def attempts(self, job_id: str | UUID, *, raw: bool = False) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
@@ -122,34 +130,61 @@ class JobVerbs(VerbBase):
         """How many jobs are in each status."""
         return self._run(self._store.ops.counts(tenant_id=self._visible_tenant))
 
+    def counts_by_kind(self) -> list[Counted]:
+        """How many jobs each queue and kind has in each status."""
+        return self._run(self._store.ops.counts_by_kind(tenant_id=self._visible_tenant))
+
     # operate on one
 
     def cancel(
-        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+        self,
+        job_id: str | UUID,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> Status:
-        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
-        status = self._run(self._cancel(job_id, reason, actor), conn)
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`.
+
+        With `if_match`, here and in other verbs, only if the `etag` of the job as it is stored is one of these; raises
+        `ChangedMeanwhile`.
+        """
+        status = self._run(self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor)), conn)
         self._wake_up(None, conn)  # what waited for it may run now
         return status
 
-    def retry(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> str:
+    def retry(
+        self,
+        job_id: str | UUID,
+        *,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+    ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
-        runs_as, queue = self._run(self._retry(job_id, actor), conn)
+        runs_as, queue = self._run(self._if_matching(job_id, if_match, self._retry(job_id, actor)), conn)
         self._wake_up(queue, conn)
         return runs_as
 
     def change(
-        self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None, **changes: Unpack[JobChanges]
+        self,
+        job_id: str | UUID,
+        *,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+        **changes: Unpack[JobChanges],
     ) -> Status:
         """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout, payload, meta or
         tags; meta and tags, which are replaced, also of a finished job.
 
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
         """
-        return self._run(self._change(job_id, actor, changes), conn)
+        return self._run(self._if_matching(job_id, if_match, self._change(job_id, actor, changes)), conn)
 
     # operate on many
 
@@ -238,7 +273,32 @@ class JobVerbs(VerbBase):
     # as ops
 
     def _find(
-        self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any], *, raw: bool = False
+        self,
+        limit: int,
+        last: Cursor | None,
+        order: Order,
+        filters: Mapping[str, Any],
+        *,
+        offset: int = 0,
+        raw: bool = False,
+    ) -> Op[list[Job]]:
+        if not offset:
+            return self._page(limit, last, order, filters, raw)
+
+        def steps() -> Steps[list[Job]]:
+            left, at = offset, last
+            while left:
+                skipped = yield from self._page(min(left, PAGE), at, order, filters, True).steps()
+                if not skipped:
+                    return skipped
+                left -= len(skipped)
+                at = Cursor.of(skipped[-1], "after")
+            return (yield from self._page(limit, at, order, filters, raw).steps())
+
+        return Op(steps, writes=False)
+
+    def _page(
+        self, limit: int, last: Cursor | None, order: Order, filters: Mapping[str, Any], raw: bool
     ) -> Op[list[Job]]:
         size = page_size(limit)
         single = one_value_each(filters)
@@ -266,6 +326,26 @@ class JobVerbs(VerbBase):
             page = Page(found[:size])
             page.early = bool(ends)
             return page
+
+        return Op(steps, writes=False)
+
+    def _chain(self, job_id: str | UUID, raw: bool) -> Op[list[Job]]:
+        def steps() -> Steps[list[Job]]:
+            found = [(yield from self._get(job_id, raw=raw).steps())]
+            while found[0].retry_of is not None and len(found) < PAGE:
+                before = yield from self._store.ops.get(
+                    [found[0].retry_of], tenant_id=self._visible_tenant, raw=raw
+                ).steps()
+                if not before:  # it was pruned
+                    break
+                found = before + found
+            while len(found) < PAGE:
+                where = Filter(tenant_id=self._visible_tenant, retry_of=found[-1].id)
+                after = yield from self._store.ops.find(where, limit=1, raw=raw).steps()
+                if not after:
+                    break
+                found += after
+            return found
 
         return Op(steps, writes=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -70,6 +71,7 @@ class TrainVerbs(VerbBase):
         first: bool = False,
         last: bool = False,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> Moved:
         """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
@@ -77,7 +79,8 @@ class TrainVerbs(VerbBase):
         A car moves among the waiting cars of its train; any other job among the queued jobs of its queue, where it
         takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
-        return self._run(self._move(job_id, before, after, first, last, actor), conn)
+        op = self._move(job_id, before, after, first, last, actor)
+        return self._run(self._if_matching(job_id, if_match, op), conn)
 
     # as ops
 

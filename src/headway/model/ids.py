@@ -70,6 +70,15 @@ def given_id(value: str | uuid.UUID, name: str) -> str:
         raise InvalidJob(f"{name}={value!r} is not an id: ids are UUIDs, as job.id gives them") from None
 
 
+def ids_with_prefix(prefix: str) -> tuple[str, str]:
+    """The first and the last id that begins so; raises `InvalidJob`."""
+    digits = prefix.replace("-", "").lower()
+    if not 1 <= len(digits) <= 32 or not set(digits) <= set("0123456789abcdef"):
+        raise InvalidJob(f"{prefix!r} is not the beginning of an id")
+    first, last = (str(uuid.UUID(digits.ljust(32, end))) for end in "0f")
+    return first, last
+
+
 def tenant_ref(tenant: str | uuid.UUID) -> str:
     """How a tenant is meant: by its name, or, where a `UUID` is given, by its id; raises `InvalidJob`."""
     if isinstance(tenant, uuid.UUID):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from hashlib import blake2b
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -318,9 +319,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     unique_group: str | None  # the kinds that share its unique key
 
     @property
+    def etag(self) -> str:
+        """Changes whenever the job does, but for its progress, its log and its place in line. For a job that was read
+        with `raw=True`: compare only those."""
+        seen = [
+            value
+            for name, value in zip(_JOB_FIELDS, msgspec.structs.astuple(self), strict=True)
+            if name not in _VOLATILE
+        ]
+        return blake2b(msgspec.json.encode(seen), digest_size=12).hexdigest()
+
+    @property
     def cursor(self) -> str:
         """Where a page that ends with it ends, for `after=` of the next one, in any order."""
         return f"{self.id}/{self.priority}/{'' if self.position is None else self.position}"
+
+
+_JOB_FIELDS = Job.__struct_fields__
+_VOLATILE = frozenset({"progress", "progress_note", "log_tail", "log_end", "position", "limited_by"})
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,6 +359,15 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["next", "replay", "await", "spawn", "sleep", "done", "stop"] | None = None
     note: str | None = None  # what the outcome means, for people
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many jobs of a kind are in a status on one queue."""
+
+    queue: str
+    kind: str
+    status: Status
+    count: int
 
 
 class Waiter(msgspec.Struct, frozen=True):

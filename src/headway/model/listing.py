@@ -40,6 +40,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] | None = None  # all of them
     any_tags: tuple[str, ...] | None = None  # at least one of them
     meta: tuple[tuple[str, Any], ...] | None = None  # paths such as "customer.id", and the scalar that is there
+    train: str | None = None
+    id_from: str | None = None  # from this id on …
+    id_to: str | None = None  # … up to this one, both included
+    ids: tuple[str, ...] | None = None  # one of these
 
 
 class Cursor(msgspec.Struct, frozen=True):

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.chapters.jobs import visible_job
+from headway.api.chapters.jobs import shown, visible_job
 from headway.api.problems import Refused
 from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import Replayed
+from headway.model.duration import to_ms
+from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
 from headway.model.status import Status
@@ -32,50 +34,76 @@ class Reason(msgspec.Struct, forbid_unknown_fields=True):
     reason: str | None = None
 
 
-@routes.post("/jobs/{id}/cancel", roles=OPERATORS, body=Reason, answers={200: Changed}, problems=(404, 409, 422))
+@routes.post("/jobs/{id}/cancel", roles=OPERATORS, body=Reason, answers={200: Changed}, problems=(404, 409, 412, 422))
 async def cancel_job(call: Call[Reason, None]) -> Changed:
     """Cancel a job at once, or ask it to stop if it is running."""
     job = await visible_job(call)
-    return Changed(job.id, await call.verbs.acancel(job.id, reason=call.body.reason, actor=call.actor))
+    return Changed(
+        job.id, await call.verbs.acancel(job.id, reason=call.body.reason, actor=call.actor, if_match=call.if_match)
+    )
 
 
-@routes.post("/jobs/{id}/retry", roles=OPERATORS, answers={200: JobView}, problems=(404, 409))
+@routes.post("/jobs/{id}/retry", roles=OPERATORS, answers={200: JobView}, problems=(404, 409, 412))
 async def retry_job(call: Call[None, None]) -> dict[str, Any]:
     """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
     job = await visible_job(call)
-    runs_as = await call.verbs.aretry(job.id, actor=call.actor)
+    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match)
     return job_view(await call.verbs.aget(runs_as, raw=True))
 
 
-@routes.post("/jobs/{id}/run", roles=OPERATORS, answers={200: Changed}, problems=(404, 409))
+@routes.post("/jobs/{id}/run", roles=OPERATORS, answers={200: Changed}, problems=(404, 409, 412))
 async def run_job(call: Call[None, None]) -> Changed:
     """Make a scheduled job due now."""
     job = await visible_job(call)
-    return Changed(job.id, await call.verbs.achange(job.id, scheduled_for=None, actor=call.actor))
+    return Changed(
+        job.id, await call.verbs.achange(job.id, scheduled_for=None, actor=call.actor, if_match=call.if_match)
+    )
 
 
 class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What to change; null takes a time, a timeout or meta away."""
+
     priority: int | U = msgspec.UNSET
-    scheduled_for: datetime | U | None = msgspec.UNSET
     queue: str | U = msgspec.UNSET
+    scheduled_for: datetime | U | None = msgspec.UNSET
+    delay: str | float | U | None = msgspec.UNSET
+    expires_at: datetime | U | None = msgspec.UNSET
     max_attempts: int | U = msgspec.UNSET
+    max_losses: int | U = msgspec.UNSET
+    timeout: str | float | U | None = msgspec.UNSET
     payload: JsonObject | U = msgspec.UNSET
+    meta: dict[str, Any] | U | None = msgspec.UNSET
+    tags: list[str] | U | None = msgspec.UNSET
 
 
-@routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 422))
-async def change_job(call: Call[JobChange, None]) -> dict[str, Any]:
-    """Change a job that waits; its payload only while it has not run."""
-    job = await visible_job(call)
-    changes = {name: getattr(call.body, name) for name in call.body.__struct_fields__}
+def changes_of(body: JobChange) -> dict[str, Any]:
+    """The changes as the library takes them."""
+    changes = {name: getattr(body, name) for name in body.__struct_fields__}
     changes = {name: value for name, value in changes.items() if value is not msgspec.UNSET}
     if not changes:
-        raise Refused(422, "what to change? Give some of priority, scheduled_for, queue, max_attempts, payload")
+        raise Refused(422, f"what to change? Give some of {', '.join(body.__struct_fields__)}")
+    return changes
+
+
+async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) -> None:
+    """Raises `Refused` for what this key, or an enqueuer of the job's kind, may not set."""
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
-    if "queue" in changes:
+    asked = {"queue": changes["queue"]} if "queue" in changes else {}
+    if changes.get("timeout") is not None:
+        asked["timeout_ms"] = to_ms(changes["timeout"], "timeout")
+    if asked:
         await call.verbs.alearn(None)
-        call.check_bounds(job.kind, call.verbs.known_definition(job.kind), {"queue": changes["queue"]})
-    await call.verbs.achange(job.id, actor=call.actor, **changes)
-    return job_view(await call.verbs.aget(job.id, raw=True))
+        call.check_bounds(job.kind, call.verbs.known_definition(job.kind), asked)
+
+
+@routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 412, 422))
+async def change_job(call: Call[JobChange, None]) -> Answer:
+    """Change a job that waits; its payload only while it has not run, its meta and tags even when it is over."""
+    job = await visible_job(call)
+    changes = changes_of(call.body)
+    await check_change(call, job, changes)
+    await call.verbs.achange(job.id, actor=call.actor, if_match=call.if_match, **changes)
+    return shown(await call.verbs.aget(job.id, raw=True))
 
 
 class Move(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,11 +113,11 @@ class Move(msgspec.Struct, forbid_unknown_fields=True):
     last: bool = False
 
 
-@routes.post("/jobs/{id}/move", roles=OPERATORS, body=Move, answers={200: JobView}, problems=(404, 409, 422))
+@routes.post("/jobs/{id}/move", roles=OPERATORS, body=Move, answers={200: JobView}, problems=(404, 409, 412, 422))
 async def move_job(call: Call[Move, None]) -> dict[str, Any]:
     """Move a job in its line: before or after another, first or last."""
     job = await visible_job(call)
-    await call.verbs.amove(job.id, actor=call.actor, **msgspec.structs.asdict(call.body))
+    await call.verbs.amove(job.id, actor=call.actor, if_match=call.if_match, **msgspec.structs.asdict(call.body))
     return job_view(await call.verbs.aget(job.id, raw=True))
 
 
@@ -139,11 +167,11 @@ async def fork_job(call: Call[Fork, None]) -> Answer:
     return Answer(201, job_view(await call.verbs.aget(made.id, raw=True)))
 
 
-@routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409))
+@routes.delete("/jobs/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409, 412))
 async def delete_job(call: Call[None, None]) -> Answer:
     """Delete a finished job, for good."""
     job = await visible_job(call)
-    await call.verbs.adelete(job.id, actor=call.actor)
+    await call.verbs.adelete(job.id, actor=call.actor, if_match=call.if_match)
     return Answer(204)
 
 

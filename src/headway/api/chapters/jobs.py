@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.cursors import make_cursor, read_cursor
-from headway.api.problems import Refused
+from headway.api.cursors import is_cursor_of, make_cursor, read_cursor
+from headway.api.problems import Fault, Refused
 from headway.api.routes import READERS, VIEWERS, Routes
 from headway.api.views import AttemptView, JobView, Listed, attempt_view, job_view
+from headway.clock import from_micros
 from headway.errors import NotFound
 from headway.model.job import Job, Source
+from headway.model.listing import Order
 from headway.model.status import FINISHED, Status
 
 routes = Routes("jobs")
 
 _LONGEST_WAIT_S = 30.0
+_ID_BEGINNING = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{0,35}\Z")
 
 
 class JobQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """`q` is the beginning of an id, or an exact unique key; a job has all of `tag`."""
+
     status: tuple[str, ...] = ()
     kind: tuple[str, ...] = ()
+    definition_key: tuple[str, ...] = ()
     queue: tuple[str, ...] = ()
     source: tuple[Source, ...] = ()
+    tag: tuple[str, ...] = ()
+    train: str | None = None
     group: str | None = None
     correlation_id: str | None = None
     unique_key: str | None = None
+    dedupe_key: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
-    limit: int = 50
+    q: str | None = None
+    order: Order = "newest"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    offset: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
     cursor: str | None = None
 
 
@@ -42,25 +55,58 @@ class JobList(msgspec.Struct):
 
 @routes.get("/jobs", roles=VIEWERS, query=JobQuery, answers={200: JobList}, problems=(422,))
 async def list_jobs(call: Call[None, JobQuery]) -> Listed:
-    """List jobs, newest first."""
+    """List jobs, newest first or in another order."""
     query = call.query
-    if not 1 <= query.limit <= 200:
-        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
-    filters: dict[str, Any] = {
+    filters = job_filters(query, call)
+    if query.q is None:
+        return await _page(call, "jobs", filters)
+    by_key = filters | {"unique_key": query.q}
+    if query.cursor is not None and is_cursor_of(_named("jobs by key", query), query.cursor):
+        return await _page(call, "jobs by key", by_key)
+    if _ID_BEGINNING.match(query.q):
+        found = await _page(call, "jobs", filters | {"id_prefix": query.q})
+        if found.items or query.cursor is not None:
+            return found
+    return await _page(call, "jobs by key", by_key)
+
+
+async def _page(call: Call[None, JobQuery], of: str, filters: dict[str, Any]) -> Listed:
+    query = call.query
+    name = _named(of, query)
+    after = read_cursor(name, query.cursor)
+    if after is not None and query.offset:
+        raise Refused(422, "cursor and offset exclude each other: give one", faults=[Fault("not valid", "offset")])
+    found = await call.verbs.ajobs(
+        limit=query.limit, after=after, order=query.order, offset=query.offset, raw=True, **filters
+    )
+    # a page of large jobs ends early
+    more = bool(found) and (len(found) == query.limit or getattr(found, "early", False))
+    return Listed([job_view(job) for job in found], make_cursor(name, found[-1].cursor) if more else None)
+
+
+def _named(of: str, query: JobQuery) -> str:
+    """The list that a cursor belongs to: one in another order is another list."""
+    return f"{of}, {query.order}"
+
+
+def job_filters(query: Any, call: Call[Any, Any]) -> dict[str, Any]:
+    """The filters of the library that a query or a bulk action means, narrowed to what the key may see."""
+    kinds = (*query.kind, *query.definition_key)
+    if query.unique_key is not None and query.dedupe_key not in (None, query.unique_key):
+        raise Refused(422, "dedupe_key and unique_key mean the same, and differ")
+    return {
         "status": tuple("dead" if each == "dead_letter" else each for each in query.status) or None,
-        "kind": _narrowed(query.kind, call.key.kinds) or None,
+        "kind": _narrowed(kinds, call.key.kinds) or None,
         "queue": _narrowed(query.queue, call.key.queues) or None,
         "source": query.source or None,
+        "tags": query.tag or None,
+        "train": query.train,
         "group_id": query.group,
         "correlation_id": query.correlation_id,
-        "unique_key": query.unique_key,
+        "unique_key": query.unique_key or query.dedupe_key,
         "created_after": query.created_after,
         "created_before": query.created_before,
     }
-    before = read_cursor("jobs", query.cursor)
-    found = await call.verbs.ajobs(limit=query.limit, before=before, raw=True, **filters)
-    more = make_cursor("jobs", found[-1].id) if len(found) == query.limit else None
-    return Listed([job_view(job) for job in found], more)
 
 
 def _narrowed(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -71,25 +117,47 @@ def _narrowed(asked: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ..
     return both or ("-",)  # the name of nothing
 
 
+class SummaryQuery(msgspec.Struct, forbid_unknown_fields=True):
+    by: Literal["queue", "kind"] | None = None
+
+
 class Summary(msgspec.Struct):
     counts: dict[str, int]
     running: int
     oldest_queued_at: datetime | None
+    oldest_queued_age_seconds: float | None
+    by: dict[str, dict[str, int]] | None = None  # counts of each queue or kind
 
 
-@routes.get("/jobs/summary", roles=VIEWERS, answers={200: Summary})
-async def summarize(call: Call[None, None]) -> Summary:
-    """Count jobs by status."""
-    counts: dict[Any, int] = await call.verbs.acounts()
-    queues = await call.verbs.aqueues()
+@routes.get("/jobs/summary", roles=VIEWERS, query=SummaryQuery, answers={200: Summary})
+async def summarize(call: Call[None, SummaryQuery]) -> Summary:
+    """Count jobs by status, and with `by=queue` or `by=kind` for each of these."""
+    counts: dict[Any, int] = {}
+    by: dict[str, dict[str, int]] | None = None if call.query.by is None else {}
+    if by is None and not call.key.queues and not call.key.kinds:
+        counts = await call.verbs.acounts()
+    else:
+        for each in await call.verbs.acounts_by_kind():
+            if call.may_touch(queue=each.queue, kind=each.kind):
+                counts[each.status] = counts.get(each.status, 0) + each.count
+                if by is not None:
+                    of = by.setdefault(each.queue if call.query.by == "queue" else each.kind, {})
+                    of[each.status] = of.get(each.status, 0) + each.count
+    queues = [each for each in await call.verbs.aqueues() if not call.key.queues or each.name in call.key.queues]
     oldest = min((each.oldest_queued_at for each in queues if each.oldest_queued_at is not None), default=None)
-    return Summary(counts, counts.get("running", 0), oldest)
+    age = None if oldest is None else max(0.0, (from_micros(call.verbs.clock.now()) - oldest).total_seconds())
+    return Summary(counts, counts.get("running", 0), oldest, age, by)
 
 
 @routes.get("/jobs/{id}", roles=READERS, answers={200: JobView}, problems=(404,))
-async def get_job(call: Call[None, None]) -> dict[str, Any]:
+async def get_job(call: Call[None, None]) -> Answer:
     """Show a job."""
-    return job_view(await visible_job(call))
+    return shown(await visible_job(call))
+
+
+def shown(job: Job) -> Answer:
+    """A job, with the ETag of what is shown."""
+    return Answer(200, job_view(job), {"ETag": f'"{job.etag}"'})
 
 
 async def visible_job(call: Call[Any, Any]) -> Job:
@@ -110,6 +178,13 @@ async def list_attempts(call: Call[None, None]) -> Listed:
     """List the executions of a job, the open one last."""
     job = await visible_job(call)
     return Listed([attempt_view(each) for each in await call.verbs.aattempts(job.id, raw=True)])
+
+
+@routes.get("/jobs/{id}/chain", roles=VIEWERS, answers={200: JobList}, problems=(404,))
+async def list_chain(call: Call[None, None]) -> Listed:
+    """List a job with the jobs that it retries and that retry it, the first one first."""
+    job = await visible_job(call)
+    return Listed([job_view(each) for each in await call.verbs.achain(job.id, raw=True)])
 
 
 class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -16,14 +17,20 @@ class AsyncDeleteVerbs(DeleteVerbs, AsyncJobVerbs):
     """The async twins of the verbs of `DeleteVerbs`."""
 
     async def adelete(
-        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
+        self,
+        job_id: str | UUID,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a finished job with its attempts and signals, for good.
 
         Raises `NotFound`, and `NotAllowed` for a job that is not finished, or that a machine still waits for.
         """
         await self._aensure_known(self._own_tenant)
-        await self._arun(self._delete(job_id, reason, actor), conn)
+        await self._arun(self._if_matching(job_id, if_match, self._delete(job_id, reason, actor)), conn)
 
     async def adelete_jobs(
         self,

@@ -14,7 +14,7 @@ from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
-from headway.model.job import Attempt, AuditEntry, Job, Outcome, Waiter
+from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter
 from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, Status
 
@@ -35,19 +35,28 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         before: str | UUID | None = None,
         after: Job | str | None = None,
         order: Order = "newest",
+        offset: int = 0,
         raw: bool = False,
         **filters: Unpack[JobFilters],
     ) -> list[Job]:
         """The first jobs that match, newest first; for the next page give the last one, or its `cursor`, as `after`.
 
         Filters: status kind queue tenant group_id parent_id source correlation_id unique_key retry_of created_after
-        created_before tags any_tags meta. Status, kind, queue and source also take several values:
+        created_before tags any_tags meta train id_prefix ids. Status, kind, queue and source also take several values:
         `status=("dead", "canceled")`. A job has all of `tags`, one of `any_tags`, and in `meta={"customer.id": 7}`
         exactly that at that path. Orders: newest, oldest, priority (then oldest first), and run, in which one queue
-        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id.
+        runs its queued jobs. `before` is the same as `after` for the newest first, by the last one's id. `offset` skips
+        that many, by reading them.
         """
         await self._aensure_known(self._own_tenant, filters.get("tenant"))
-        return await self._aread(self._find(limit, _last(before, after, order), order, filters, raw=raw), raw=raw)
+        last = _last(before, after, order)
+        return await self._aread(self._find(limit, last, order, filters, offset=offset, raw=raw), raw=raw)
+
+    async def achain(self, job_id: str | UUID, *, raw: bool = False) -> list[Job]:
+        """A job with those that it retries, and that retry it, the first one first; raises `NotFound`. Most jobs are
+        retried as themselves: only an at_most_once job is retried by a new one."""
+        await self._aensure_known(self._own_tenant)
+        return await self._aread(self._chain(job_id, raw), raw=raw)
 
     async def aattempts(self, job_id: str | UUID, *, raw: bool = False) -> list[Attempt]:
         """The executions of a job in order, the open one last; raises `NotFound`."""
@@ -121,27 +130,50 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant))
 
-    async def acancel(
-        self, job_id: str | UUID, *, reason: str | None = None, actor: str | None = None, conn: Any = None
-    ) -> Status:
-        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`."""
+    async def acounts_by_kind(self) -> list[Counted]:
+        """How many jobs each queue and kind has in each status."""
         await self._aensure_known(self._own_tenant)
-        status = await self._arun(self._cancel(job_id, reason, actor), conn)
+        return await self._arun(self._store.ops.counts_by_kind(tenant_id=self._visible_tenant))
+
+    async def acancel(
+        self,
+        job_id: str | UUID,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+    ) -> Status:
+        """Cancel a job at once, or ask it to stop if it is running; returns its status now. Raises `NotFound`.
+
+        With `if_match`, here and in other verbs, only if the `etag` of the job as it is stored is one of these; raises
+        `ChangedMeanwhile`.
+        """
+        await self._aensure_known(self._own_tenant)
+        status = await self._arun(self._if_matching(job_id, if_match, self._cancel(job_id, reason, actor)), conn)
         self._wake_up(None, conn)
         return status
 
-    async def aretry(self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> str:
+    async def aretry(
+        self, job_id: str | UUID, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+    ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
         Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
         """
         await self._aensure_known(self._own_tenant)
-        runs_as, queue = await self._arun(self._retry(job_id, actor), conn)
+        runs_as, queue = await self._arun(self._if_matching(job_id, if_match, self._retry(job_id, actor)), conn)
         self._wake_up(queue, conn)
         return runs_as
 
     async def achange(
-        self, job_id: str | UUID, *, actor: str | None = None, conn: Any = None, **changes: Unpack[JobChanges]
+        self,
+        job_id: str | UUID,
+        *,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+        **changes: Unpack[JobChanges],
     ) -> Status:
         """Change priority, queue, scheduled_for, delay, expires_at, max_attempts, max_losses, timeout, payload, meta or
         tags; meta and tags, which are replaced, also of a finished job.
@@ -149,7 +181,7 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         Raises `NotFound`, `NotAllowed` (running or finished; a payload once it ran), `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._change(job_id, actor, changes), conn)
+        return await self._arun(self._if_matching(job_id, if_match, self._change(job_id, actor, changes)), conn)
 
     async def acount_jobs(self, **filters: Unpack[JobFilters]) -> int:
         """How many jobs match: those that `cancel_jobs` or `retry_jobs` with the same filters would look at."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -74,6 +75,7 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         first: bool = False,
         last: bool = False,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
     ) -> Moved:
         """Move a waiting job: `before` or `after` another one, or `first` or `last`; returns its new place.
@@ -82,4 +84,5 @@ class AsyncTrainVerbs(TrainVerbs, AsyncVerbBase):
         takes its new neighbor's priority. Raises `NotFound`, `NotAllowed` (it does not wait, or not beside that one).
         """
         await self._aensure_known(self._own_tenant)
-        return await self._arun(self._move(job_id, before, after, first, last, actor), conn)
+        op = self._move(job_id, before, after, first, last, actor)
+        return await self._arun(self._if_matching(job_id, if_match, op), conn)

@@ -14,6 +14,7 @@ from headway.model.job import (
     AuditEntry,
     Change,
     Claim,
+    Counted,
     Enqueued,
     Job,
     NewJob,
@@ -165,6 +166,10 @@ class Jobs(Protocol):
         job. Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
         ...
 
+    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
+        """Lock a job's row until the transaction ends, so that what is read of it next stays so. Part of other ops."""
+        ...
+
     def retry(
         self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
     ) -> Op[dict[str, str]]:
@@ -264,6 +269,10 @@ class Jobs(Protocol):
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
         """How many jobs are in each status."""
+        ...
+
+    def counts_by_kind(self, *, tenant_id: str | None) -> Op[list[Counted]]:
+        """How many jobs each queue and kind has in each status: looks at every job."""
         ...
 
     def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:

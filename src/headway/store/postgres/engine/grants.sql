@@ -111,6 +111,7 @@ begin
       headway.uuid7,
       headway.cancel,
       headway.change,
+      headway.lock_job,
       headway.delete,
       headway.enqueue_many,
       headway.enqueue_plain,

@@ -9,7 +9,7 @@ import msgspec
 from headway.model.job import Change
 from headway.model.status import Status
 from headway.store.ops import Op
-from headway.store.postgres.engine.verbs import call, first
+from headway.store.postgres.engine.verbs import call, first, nothing
 
 
 class ChangeVerbs:
@@ -25,3 +25,6 @@ class ChangeVerbs:
             [job_id, msgspec.json.encode(given).decode(), tenant_id, actor],
             first,
         )
+
+    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
+        return call("select headway.lock_job($1::uuid, $2::uuid)", [job_id, tenant_id], nothing)

@@ -97,3 +97,15 @@ begin
   return v_job.status;
 end
 $$;
+
+-- Lock a job's row until the transaction ends, for a caller that compares it with what it saw before. Raises HW003.
+create function headway.lock_job(p_id uuid, p_tenant uuid) returns void
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+  select 1
+    from headway.jobs j
+   where j.id = p_id
+     and (headway.acting_tenant(p_tenant) is null or j.tenant_id = headway.acting_tenant(p_tenant))
+     for update
+$$;

@@ -30,14 +30,18 @@ _FILTER = """
    and ($13::text[] is null or j.tags @> $13)
    and ($14::text[] is null or j.tags && $14)
    and ($15::jsonb[] is null or j.meta::jsonb @> all ($15))
+   and ($16::text is null or j.train = $16)
+   and ($17::uuid is null or j.id >= $17)
+   and ($18::uuid is null or j.id <= $18)
+   and ($19::uuid[] is null or j.id = any ($19))
 """
 _OF_STATUS = "   and ($2::text is null or j.status = $2)"
-_LIMIT = " limit $16::integer"
-# what follows the cursor; $17 is its id, $18 its priority, $19 its position
+_LIMIT = " limit $20::integer"
+# what follows the cursor; $21 is its id, $22 its priority, $23 its position
 _AFTER: dict[Order, str] = {
-    "newest": "   and ($17::uuid is null or j.id < $17)",
-    "oldest": "   and ($17::uuid is null or j.id > $17)",
-    "priority": "   and ($17::uuid is null or (j.priority, j.id) > ($18::smallint, $17))",
+    "newest": "   and ($21::uuid is null or j.id < $21)",
+    "oldest": "   and ($21::uuid is null or j.id > $21)",
+    "priority": "   and ($21::uuid is null or (j.priority, j.id) > ($22::smallint, $21))",
 }
 _SORTED: dict[Order, str] = {
     "newest": " order by j.id desc",
@@ -50,12 +54,12 @@ _FINISHED: dict[Order, str] = {
     "newest": """
    and j.finished_at is not null
    and (j.status, j.id) >= ($2::text, '00000000-0000-0000-0000-000000000000'::uuid)
-   and (j.status, j.id) < ($2, coalesce($17::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+   and (j.status, j.id) < ($2, coalesce($21::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
  order by j.status desc, j.id desc
 """,
     "oldest": """
    and j.finished_at is not null
-   and (j.status, j.id) > ($2::text, coalesce($17::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
+   and (j.status, j.id) > ($2::text, coalesce($21::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
    and (j.status, j.id) <= ($2, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
  order by j.status, j.id
 """,
@@ -115,7 +119,7 @@ with page as materialized (
         -- a limit of its own: the planner may not turn to the jobs first
         cross join lateral (select from headway.jobs j {_FILTER} {_OF_STATUS} and j.id = g.job_id limit 1) j
        where g.tag = w.tag
-         and ($17::uuid is null or g.job_id {ahead} $17)
+         and ($21::uuid is null or g.job_id {ahead} $21)
          and ($1::uuid is null or g.tenant_id = $1)
        order by g.job_id {way}
        {_LIMIT}
@@ -136,7 +140,7 @@ def _line(aside: str) -> str:
     {_FILTER}
      and j.status = 'queued'
      and j.limited_by is {aside}
-     and (j.priority, j.position, j.id) > ($18::smallint, $19::bigint, $17::uuid)
+     and (j.priority, j.position, j.id) > ($22::smallint, $23::bigint, $21::uuid)
    order by j.queue, j.priority, j.position, j.id
    {_LIMIT})
 """  # noqa: S608 - texts of this file
@@ -223,6 +227,10 @@ def _params(where: Filter) -> list[Any]:
         several(where.tags),
         several(where.any_tags),
         None if where.meta is None else [_nested(path, value) for path, value in where.meta],
+        where.train,
+        where.id_from,
+        where.id_to,
+        several(where.ids),
     ]
 
 

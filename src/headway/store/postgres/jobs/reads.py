@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.model import codec
-from headway.model.job import Attempt, Job, Outcome
+from headway.model.job import Attempt, Counted, Job, Outcome
 from headway.model.status import Status
 from headway.store.ops import Op, Row
 from headway.store.postgres.engine.decode import job, utc
@@ -77,6 +77,14 @@ class ReadVerbs:
             " where ($1::uuid is null or j.tenant_id = $1) group by j.status",
             [tenant_id],
             lambda rows: dict(rows),
+        )
+
+    def counts_by_kind(self, *, tenant_id: str | None) -> Op[list[Counted]]:
+        return read(
+            "select j.queue, j.kind, j.status, count(*) from headway.jobs j"
+            " where ($1::uuid is null or j.tenant_id = $1) group by 1, 2, 3 order by 1, 2, 3",
+            [tenant_id],
+            lambda rows: [Counted(*row) for row in rows],
         )
 
     def ahead(self, job_id: str, *, tenant_id: str | None = None) -> Op[int]:

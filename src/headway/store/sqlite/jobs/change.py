@@ -68,6 +68,13 @@ class ChangeVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
+    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
+        def steps() -> Steps[None]:
+            # nothing to lock: a transaction that writes has the file to itself
+            yield Statement(_SQL["changing"], (job_id, tenant_id))
+
+        return SqliteOp(steps, writes=True)
+
 
 def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[None]:
     """Set its meta and tags."""

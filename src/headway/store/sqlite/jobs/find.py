@@ -20,11 +20,11 @@ _SQL = statements("jobs/find")
 _JOBS = statements("jobs/reads")["jobs"]
 # what follows the cursor, and the order of a page
 _ENDS: dict[Order, str] = {
-    "newest": " and {id} < ?18 order by {id} desc limit ?17",
-    "oldest": " and {id} > ?18 order by {id} limit ?17",
-    "priority": " and (jobs.priority, jobs.id) > (?19, ?18) order by jobs.priority, jobs.id limit ?17",
-    "run": " and (jobs.priority, jobs.position, jobs.id) > (?19, ?20, ?18)"
-    " order by jobs.priority, jobs.position, jobs.id limit ?17",
+    "newest": " and {id} < ?22 order by {id} desc limit ?21",
+    "oldest": " and {id} > ?22 order by {id} limit ?21",
+    "priority": " and (jobs.priority, jobs.id) > (?23, ?22) order by jobs.priority, jobs.id limit ?21",
+    "run": " and (jobs.priority, jobs.position, jobs.id) > (?23, ?24, ?22)"
+    " order by jobs.priority, jobs.position, jobs.id limit ?21",
 }
 _PAGES = {
     (scan, order): text + end.format(id="tagged.job_id" if scan.startswith("tagged") else "jobs.id")
@@ -64,6 +64,10 @@ def _scans(where: Filter, order: Order) -> list[tuple[str, str | None]]:
     """The statements whose indexes hold the fewest rows for this filter, with the tag to search for."""
     if order == "run":
         return [("line", None), ("aside", None)]
+    if where.ids is not None:
+        return [("named", None)]
+    if where.id_from is not None:
+        return [("range", None)]
     if where.retry_of is not None:
         return [("retries", None)]
     if where.parent_id is not None:
@@ -108,6 +112,10 @@ def _params(where: Filter) -> tuple[Any, ...]:
         _listed(several(where.tags)),
         _listed(several(where.any_tags)),
         None if where.meta is None else json_list([_condition(path, value) for path, value in where.meta]),
+        where.train,
+        where.id_from,
+        where.id_to,
+        _listed(several(where.ids)),
     )
 
 

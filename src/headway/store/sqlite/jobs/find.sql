@@ -32,6 +32,23 @@ and (?15 is null or json_valid(jobs.meta) and not exists (
     and json_extract(jobs.meta, json_extract(wanted.value, '$[0]')) is json_extract(wanted.value, '$[2]'), 0
   )
 ))
+and (?16 is null or jobs.train = ?16)
+and (?17 is null or jobs.id >= ?17)
+and (?18 is null or jobs.id <= ?18)
+and (?19 is null or jobs.id in (select value from json_each(?19)))
+
+-- name: named
+select jobs.id, jobs.priority, jobs.position
+from json_each(?19) as wanted
+cross join jobs
+where jobs.id = wanted.value
+  and {matches};
+
+-- name: range
+select jobs.id, jobs.priority, jobs.position
+from jobs
+where jobs.id between ?17 and ?18
+  and {matches};
 
 -- name: every
 select jobs.id, jobs.priority, jobs.position
@@ -81,7 +98,7 @@ where jobs.parent_id = ?10
 select jobs.id, jobs.priority, jobs.position
 from job_tags as tagged
 cross join jobs
-where tagged.tag = ?16
+where tagged.tag = ?20
   and jobs.id = tagged.job_id
   and {matches};
 
@@ -91,7 +108,7 @@ from job_tags as tagged indexed by job_tags_tenant
 cross join jobs
 where tagged.tenant_id = ?1
   and tagged.tenant_id <> 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc'
-  and tagged.tag = ?16
+  and tagged.tag = ?20
   and jobs.id = tagged.job_id
   and {matches};
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from headway.clock import from_micros
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Attempt, Job, Outcome
+from headway.model.job import Attempt, Counted, Job, Outcome
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.decode import to_attempt, to_job
@@ -62,6 +62,12 @@ class ReadVerbs(Verbs):
                 for status, count in (yield Statement(_SQL["counts_of_others"])):
                     counts[status] -= count
             return {status: count for status, count in counts.items() if count}
+
+        return SqliteOp(steps, writes=False)
+
+    def counts_by_kind(self, *, tenant_id: str | None) -> Op[list[Counted]]:
+        def steps() -> Steps[list[Counted]]:
+            return [Counted(*row) for row in (yield Statement(_SQL["counts_by_kind"], (tenant_id,)))]
 
         return SqliteOp(steps, writes=False)
 

@@ -104,3 +104,10 @@ from (
     and me.status = 'queued'
   limit 10000
 );
+
+-- name: counts_by_kind
+select queue, kind, status, count(*)
+from jobs
+where (?1 is null or tenant_id = ?1)
+group by queue, kind, status
+order by queue, kind, status;

@@ -1,0 +1,84 @@
+"""Lists over HTTP: filters, orders, pages; and summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway import Headway
+
+
+def test_filters_orders_and_pages(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["viewer"])
+    app.enqueue("report", unique_key="k1")  # another tenant's
+    ids = [
+        acme.enqueue("welcome", {"user_id": 0}, tags=["a", "b"], priority=9).id,
+        acme.enqueue("report", unique_key="k1", train="t", tags="a", priority=5).id,
+        acme.enqueue("report", delay="1h", correlation_id="c").id,
+        acme.enqueue("report", train="t", priority=1).id,
+    ]
+
+    def found(query: str) -> list[int]:
+        said = ask.get(f"/jobs?{query}")
+        assert said.status_code == 200, said.text
+        return [ids.index(each["id"]) for each in said.json()["items"]]
+
+    assert found("") == [3, 2, 1, 0]
+    assert found("order=oldest") == [0, 1, 2, 3]
+    assert found("order=priority") == [3, 1, 0, 2]
+    assert found("order=run&queue=default") == [1]
+    assert found("tag=a&order=oldest") == [0, 1]
+    assert found("tag=a&tag=b") == [0]
+    assert found("train=t") == [3, 1]
+    assert found("definition_key=welcome") == [0]
+    assert found("dedupe_key=k1") == found("q=k1") == [1]
+    assert found(f"q={ids[2]}") == [2]
+    assert found(f"q={ids[2][:9]}&limit=200")[:1] == [3]  # they were made in the same minute
+    assert found("q=beef") == found("q=nobody") == []
+    assert found("correlation_id=c&status=scheduled&status=dead_letter") == [2]
+    assert found("limit=2&offset=1") == [2, 1]
+    assert found("offset=4") == found("offset=10000") == []
+    for order, whole in (("newest", [3, 2, 1, 0]), ("oldest", [0, 1, 2, 3]), ("priority", [3, 1, 0, 2])):
+        seen, cursor = [], ""
+        while cursor is not None:
+            page = ask.get(f"/jobs?order={order}&limit=3{cursor and '&cursor=' + cursor}").json()
+            seen += [ids.index(each["id"]) for each in page["items"]]
+            cursor = page["next_cursor"]
+        assert seen == whole
+    first = ask.get("/jobs?limit=1").json()["next_cursor"]
+    assert ask.get(f"/jobs?order=oldest&cursor={first}").status_code == 422
+    assert ask.get(f"/jobs?offset=1&cursor={first}").status_code == 422
+
+
+def test_a_summary_counts_what_the_key_may_see(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["viewer"])
+    app.enqueue("report")  # another tenant's
+    for _ in range(2):
+        acme.enqueue("welcome", {"user_id": 1})
+    acme.enqueue("report", delay="1h")
+    counts = {"queued": 2, "scheduled": 1}
+    said = ask.get("/jobs/summary").json()
+    assert (said["counts"], said["running"], said["by"]) == (counts, 0, None)
+    assert said["oldest_queued_age_seconds"] >= 0
+    by = {"queue": {"mail": {"queued": 2}, "default": {"scheduled": 1}}}
+    by["kind"] = {"welcome": by["queue"]["mail"], "report": by["queue"]["default"]}
+    for name, expected in by.items():
+        said = ask.get(f"/jobs/summary?by={name}").json()
+        assert (said["counts"], said["by"]) == (counts, expected)
+    only = client(acme.create_api_key("mailer", "viewer", queues=["mail"]).text)
+    assert only.get("/jobs/summary").json()["counts"] == {"queued": 2}
+    assert only.get("/jobs/summary?by=kind").json()["by"] == {"welcome": {"queued": 2}}
+
+
+def test_a_chain_of_retries(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["operator"])
+    chain = [acme.enqueue("report", delivery="at_most_once", max_attempts=1).id]
+    from tests.store.db import new_worker, settlement
+
+    worker, store = new_worker(), app.store
+    store.run(store.ops.register(worker))
+    for _ in range(2):
+        (claim,) = store.run(store.ops.claim(worker.id, "default", 1))
+        store.run(store.ops.settle(worker.id, [settlement(claim, "dead")]))
+        chain.append(ask.post(f"/jobs/{chain[-1]}/retry").json()["id"])
+    for job_id in chain:
+        assert [each["id"] for each in ask.get(f"/jobs/{job_id}/chain").json()["items"]] == chain
