@@ -17,10 +17,15 @@ def headway_postgres_server(postgres_server: str) -> str:
     return postgres_server
 
 
-@pytest.fixture
-def app(headway_app: Headway) -> Headway:
-    """The users' own fixture: each store in turn."""
-    return headway_app
+@pytest.fixture(params=["sqlite", "postgres"])
+def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
+    """An app on each store in turn, as `headway_app`, but on databases that serve test after test."""
+    if request.param == "sqlite":
+        app = Headway(f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}")
+    else:
+        app = Headway(request.getfixturevalue("postgres_migrated_url"))
+    yield app
+    app.close()
 
 
 @pytest.fixture
