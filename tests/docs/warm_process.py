@@ -2,7 +2,8 @@
 
 Importing it takes a third of a second, which every page and every command would spend anew. `python -m
 tests.docs.warm_process SOCKET` is the process that forks. `_CLIENT` takes the place of `headway` on the PATH: it hands
-over its arguments, environment, folder and open files, passes signals on, and ends as the forked process does.
+over its arguments, environment, folder and open files, passes signals on, and ends as the forked process does. (The
+crash tests fork too, in crash/forked_programs.py: their processes are started from Python, these from a shell.)
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import marshal
 import os
+import pkgutil
 import runpy
 import selectors
 import shlex
@@ -19,8 +21,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import headway
 
 _CLIENT = """\
 import marshal, os, sys, _signal, _socket
@@ -195,20 +200,9 @@ def _become(request: Any, files: list[int]) -> None:
 
 
 def _import_all() -> None:
-    import click
-
-    import headway.api
-    import headway.store.postgres.store
-    import headway.store.sqlite.store
-    import headway.testing
-    from headway import __all__ as names
-    from headway.cli.root import main
-
-    for name in names:
-        getattr(headway, name)
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        main.get_command(context, name)
+    for module in pkgutil.walk_packages(headway.__path__, "headway."):
+        if module.name != "headway.testing.plugin":  # which needs pytest
+            import_module(module.name)
 
 
 def _run() -> None:
