@@ -40,6 +40,14 @@ def test_an_unfinished_job_is_refused(app: Headway, call: Call) -> None:
     assert app.get(job.id).status == "queued"
 
 
+def test_a_limit_deletes_the_oldest(app: Headway, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delete, "BATCH", 2)
+    monkeypatch.setattr("headway.app.aio.delete.BATCH", 2)
+    ids = canceled(app, 6)
+    assert call(app, "delete_jobs", kind="mail", limit=5) == 5
+    assert [job.id for job in app.jobs()] == ids[-1:]
+
+
 def test_many_are_deleted_in_batches(app: Headway, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delete, "BATCH", 3)
     monkeypatch.setattr("headway.app.aio.delete.BATCH", 3)
@@ -48,6 +56,7 @@ def test_many_are_deleted_in_batches(app: Headway, call: Call, monkeypatch: pyte
     live = app.enqueue("mail").id
     assert call(app, "delete_jobs", kind="mail", dry_run=True) == 8
     assert app.count_jobs(kind="mail") == 9
+    assert [call(app, "delete_jobs", kind="mail", limit=limit, dry_run=True) for limit in (2, 5, 99)] == [2, 5, 8]
     assert call(app, "delete_jobs", kind="mail", status=("canceled", "dead"), reason="wrong file", actor="ann") == 8
     assert [job.id for job in app.jobs(kind="mail")] == [live]
     assert call(app, "delete_jobs", queue="default") == 2
