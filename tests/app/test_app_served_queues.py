@@ -129,6 +129,8 @@ async def _a_live_worker_is_given_other_queues_and_slots(app: Headway) -> None:
     async with working(app, ["a"], concurrency=4):
         await until(lambda: ran == ["a"])
         (worker,) = app.workers()
+        app.set_worker(worker.id, queues="b")  # also where no pattern has to be looked up
+        await until(lambda: app.workers()[0].queues == {"b": 4})
         app.set_worker(worker.id, queues={"b": 2, "c*": 1}, actor="ann")
         await until(lambda: app.workers()[0].queues == {"b": 2} and app.workers()[0].concurrency == 3)
         enqueue(app, a=1, b=5, c1=5)
@@ -154,3 +156,18 @@ def test_what_cannot_be_set_is_refused(app: Headway) -> None:
         app.set_worker(nobody, concurrency=0)
     with pytest.raises(NotAllowed, match="workers are shared by all tenants"):
         app.tenant("acme").set_worker(nobody, concurrency=3)
+
+
+def test_by_strict_order_the_next_car_of_a_later_queue_waits_for_an_earlier_queue(app: Headway) -> None:
+    ran = []
+
+    @app.job
+    def work(name: str) -> None:
+        ran.append(name)
+        if name == "first car":
+            work.using(queue="early").enqueue("urgent")
+
+    for name in ("first car", "second car"):
+        work.using(queue="late", train="t").enqueue(name)
+    app.run(queues=["early", "late"], order="strict", concurrency=1, until_idle=True)
+    assert ran == ["first car", "urgent", "second car"]

@@ -43,9 +43,9 @@ def test_the_first_job_has_the_key_until_the_window_ends_also_when_it_is_over(db
     db.advance("1m")
     second = windowed(db)
     assert second.created
-    db.advance("9m")  # a window begins with the job that opens it, and no answer makes it longer
-    assert shown(windowed(db)) == (second.id, "queued", False)
     db.finish(db.take())
+    db.advance("9m")  # a window begins with the job that opens it, and no answer makes it longer
+    assert shown(windowed(db)) == (second.id, "succeeded", False)
     db.advance("1m")
     assert windowed(db).created
     assert len(windows(db)) == 1
