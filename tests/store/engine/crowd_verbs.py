@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from headway.model.job import Change, Report
 from headway.model.listing import Cursor
 from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, job_id, worker_id
@@ -23,6 +25,9 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
 
     new = [make.job(queue="default") for _ in range(20)]
     keyed = [make.job(kind=f"kind{m % 7}", unique_key=f"key{m}") for m in Crowd.queued[n * 20 : n * 20 + 20]]
+    replacing = [msgspec.structs.replace(job, on_conflict="replace", priority=7) for job in keyed]
+    for_a_time = [make.job(unique_key=f"new{n}-{m}", unique_for_ms=60_000) for m in range(10)]
+    for_a_time += [msgspec.structs.replace(job, unique_for_ms=60_000) for job in keyed[:10]]
     return {
         "claim": (ops.claim(me, "default", 20), 20),
         "claim from an empty queue": (ops.claim(me, "nothing", 20), 1),
@@ -38,6 +43,8 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
         "running": (ops.running(me), 100),
         "enqueue": (ops.enqueue(new), 20),
         "enqueue of taken keys": (ops.enqueue(keyed), 20),
+        "enqueue that replaces": (ops.enqueue(replacing), 20),
+        "enqueue of keys for a time": (ops.enqueue(for_a_time), 20),
         "prune": (ops.prune("succeeded", older_than_ms=86_400_000, limit=100), 100),
         "prune of the dead": (ops.prune("dead", older_than_ms=86_400_000, limit=100), 100),
         "prune of nothing": (ops.prune("dead", older_than_ms=10**12, limit=100), 1),
@@ -59,8 +66,6 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
 
 
 def _stale(settlements: list[Any]) -> list[Any]:
-    import msgspec
-
     return [msgspec.structs.replace(each, fence=9) for each in settlements]
 
 
@@ -79,6 +84,8 @@ VERBS = [
     "running",
     "enqueue",
     "enqueue of taken keys",
+    "enqueue that replaces",
+    "enqueue of keys for a time",
     "prune",
     "prune of the dead",
     "prune of nothing",

@@ -46,7 +46,9 @@ begin
          where j.tenant_id = o.owner and j.kind = u.kind and j.idempotency_key = u.idempotency_key
          limit 1
       ) same on own.id is null
-      left join headway.jobs met on met.id = u.met and own.id is null and same.id is null
+      left join lateral (
+        select j.id, j.status from headway.jobs j where j.id = u.met limit 1
+      ) met on own.id is null and same.id is null
       left join lateral (
         select j.id, j.status
           from headway.jobs j

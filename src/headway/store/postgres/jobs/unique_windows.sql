@@ -111,20 +111,20 @@ $$;
 create function headway.prune_windows(p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
+  v_now timestamptz := headway.now(); -- the function itself is no condition for an index
   v_count integer;
 begin
   delete from headway.unique_windows w
-   using (select o.tenant_id, o.scope, o.key
-            from headway.unique_windows o
-           where o.until <= headway.now()
-           order by o.until
-           limit p_limit
-             for update skip locked) o
-   where w.tenant_id = o.tenant_id
-     and w.scope = o.scope
-     and w.key = o.key;
+   where w.ctid = any (array(
+           select o.ctid
+             from headway.unique_windows o
+            where o.until <= v_now
+            order by o.until
+            limit p_limit
+              for update skip locked));
   get diagnostics v_count = row_count;
   return v_count;
 end
