@@ -28,7 +28,15 @@ class Client:
     def __call__(self, method: str, path: str, **options: Any) -> httpx.Response:
         headers = {**self._headers, **options.pop("headers", {})}
         path = path if path.startswith(("/healthz", "/readyz")) else f"/api/v1{path}"
+        if path.endswith("/stream") or "event-stream" in headers.get("Accept", ""):
+            return self._loop.run_until_complete(self._begin(path, headers))
         return self._loop.run_until_complete(self._ask(method, path, headers, options))
+
+    async def _begin(self, path: str, headers: dict[str, str]) -> httpx.Response:
+        """The beginning of an answer that may have no end."""
+        async with Stream(self._api, path, headers) as stream:
+            text = await stream.next()
+            return httpx.Response(stream.status, headers=stream.headers, content=text)
 
     async def _ask(self, method: str, path: str, headers: dict[str, str], options: dict[str, Any]) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._api)
@@ -40,6 +48,47 @@ class Client:
 
     def post(self, path: str, **options: Any) -> httpx.Response:
         return self("POST", path, **options)
+
+
+class Stream:
+    """An open stream, read piece by piece."""
+
+    def __init__(self, api: Api, path: str, headers: dict[str, str]) -> None:
+        self._sent: asyncio.Queue[Any] = asyncio.Queue(1)  # it takes no more than is read
+        self._gone = asyncio.Event()
+        host = [(b"host", b"127.0.0.1")]
+        self._scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "query_string": b"",
+            "headers": host + [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 1),
+        }
+        self._api = api
+
+    async def __aenter__(self) -> Stream:
+        self.task = asyncio.create_task(self._api(self._scope, self._receive, self._sent.put))
+        start = await self._sent.get()
+        self.status = start["status"]
+        self.headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self._gone.set()
+        while not self.task.done():
+            await asyncio.wait({self.task, asyncio.ensure_future(self._sent.get())}, return_when="FIRST_COMPLETED")
+        await self.task
+
+    async def next(self) -> str:
+        return (await self._sent.get())["body"].decode()
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._scope.pop("unread", True):
+            self._scope["unread"] = False
+            return {"type": "http.request", "body": b""}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

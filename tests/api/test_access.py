@@ -43,6 +43,8 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /jobs/{id}/attempts": (NAMED, None, (200,)),
     "GET /jobs/{id}/result": (NAMED, None, (202,)),
     "GET /jobs/{id}/chain": (READ, None, (200,)),
+    "GET /jobs/{id}/logs": (NAMED, None, (200,)),
+    "GET /jobs/{id}/stream": (NAMED, None, (200,)),
     "GET /jobs/{id}/why": (READ, None, (200,)),
     "GET /jobs/{id}/history": (READ, None, (200,)),
     "GET /jobs/{id}/signals": (READ, None, (200,)),

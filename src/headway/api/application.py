@@ -27,6 +27,7 @@ from headway.api.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
 from headway.api.settings import ServerSettings, server_settings
+from headway.api.streams import Streams
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable
@@ -50,6 +51,7 @@ class Api:
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
         self._workers = Gateway(app, version("headway"))
+        self._streams = Streams()
         self._tenants = Tenants(app)
         self._uses: asyncio.Task[None] | None = None
         routes = [
@@ -85,6 +87,7 @@ class Api:
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None
+        await self._streams.aclose()
         await self._workers.aclose()
         await self.keys.write_uses()
 
@@ -127,6 +130,8 @@ class Api:
                     stopping=self.stopping,
                     workers=self._workers,
                     gone=partial(_gone, request),
+                    streams=self._streams,
+                    allowed=partial(self.keys.check, request.headers.get("authorization")),
                     request=request_with_key(request, body, verbs, key) if route.creates else None,
                 )
                 answer = await _within(route, call)
@@ -204,6 +209,8 @@ async def _within(route: Route, call: Call[Any, Any]) -> Any:
 
 
 def _response(answer: Any) -> Response:
+    if isinstance(answer, Response):
+        return answer
     status, headers, body = 200, {}, answer
     if isinstance(answer, Answer):
         status, headers, body = answer.status, dict(answer.headers), answer.body

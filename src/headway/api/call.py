@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from headway.api.problems import Refused
+from headway.api.streams import Streams
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs
@@ -39,6 +40,8 @@ class Call(Generic[B, Q]):
     stopping: asyncio.Event  # set when the server is asked to end: whoever waits or streams comes to an end
     workers: Gateway  # the workers that work through this server
     gone: Callable[[], Awaitable[None]]  # returns when the client has gone away
+    streams: Streams  # the open streams of this server
+    allowed: Callable[[], Awaitable[Any]]  # raises where the key is not valid any more
     request: Request | None = None  # its Idempotency-Key, where it has one
 
     @property

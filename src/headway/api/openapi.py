@@ -53,6 +53,8 @@ def _operation(route: Route, schemas: dict[int, Any]) -> dict[str, Any]:
         said["responses"][str(status)] = {"description": "Done"} | (
             {} if body is None else {"content": {"application/json": {"schema": schemas[id(body)]}}}
         )
+    if route.streams:
+        said["responses"]["200"].setdefault("content", {})["text/event-stream"] = {"schema": {"type": "string"}}
     with_body = _WITH_BODY if route.body is not None else ()
     for status in sorted({*_ALWAYS, *with_body, *route.problems}):
         said["responses"][str(status)] = {

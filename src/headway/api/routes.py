@@ -43,6 +43,7 @@ class Route:
     limit: int = 2 * 2**20  # of the body, in bytes
     waits: bool = False  # may take longer than a read
     creates: bool = False  # honours Idempotency-Key
+    streams: bool = False  # may answer as text/event-stream
     summary: str = ""
     name: str = field(default="")
 

@@ -19,7 +19,7 @@ from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
-from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter
+from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter, Watched
 from headway.model.listing import Cursor, Filter, Order, check_order, sort_key
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
@@ -129,6 +129,11 @@ class JobVerbs(VerbBase):
     def counts(self) -> dict[Status, int]:
         """How many jobs are in each status."""
         return self._run(self._store.ops.counts(tenant_id=self._visible_tenant))
+
+    def watched(self, log_ends: Mapping[str, int | None]) -> list[Watched]:
+        """What can change of these jobs, without their payloads, with one small query; the log of each only if it does
+        not end where the caller says that it knows it to end."""
+        return self._run(self._store.ops.watched(log_ends, tenant_id=self._visible_tenant))
 
     def counts_by_kind(self) -> list[Counted]:
         """How many jobs each queue and kind has in each status."""

@@ -361,6 +361,27 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     woken: Literal["signal", "children", "timeout"] | None = None  # what had woken the step
 
 
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What changes of a job while somebody looks at it."""
+
+    id: str
+    status: Status
+    fence: int
+    tries: int
+    losses: int
+    queue: str
+    priority: int
+    scheduled_for: datetime | None
+    worker_id: str | None
+    cancel_requested_at: datetime | None
+    finished_at: datetime | None
+    progress: float | None
+    progress_note: str | None
+    step: str | None
+    log_end: int | None
+    log_tail: str | None  # None if there is nothing new
+
+
 class Counted(msgspec.Struct, frozen=True):
     """How many jobs of a kind are in a status on one queue."""
 

@@ -14,7 +14,7 @@ from headway.define.option_types import JobChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
-from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter
+from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter, Watched
 from headway.model.listing import Cursor, Order
 from headway.model.status import FINISHED, Status
 
@@ -129,6 +129,12 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         """How many jobs are in each status."""
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.counts(tenant_id=self._visible_tenant))
+
+    async def awatched(self, log_ends: Mapping[str, int | None]) -> list[Watched]:
+        """What can change of these jobs, without their payloads, with one small query; the log of each only if it does
+        not end where the caller says that it knows it to end."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._store.ops.watched(log_ends, tenant_id=self._visible_tenant))
 
     async def acounts_by_kind(self) -> list[Counted]:
         """How many jobs each queue and kind has in each status."""

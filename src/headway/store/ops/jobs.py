@@ -22,6 +22,7 @@ from headway.model.job import (
     Report,
     SettledAndClaimed,
     Settlement,
+    Watched,
 )
 from headway.model.listing import Cursor, Filter, Order
 from headway.model.machine import Settled
@@ -269,6 +270,10 @@ class Jobs(Protocol):
 
     def counts(self, *, tenant_id: str | None) -> Op[dict[Status, int]]:
         """How many jobs are in each status."""
+        ...
+
+    def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:
+        """What can change of these jobs, without their payloads; with their logs where these do not end as given."""
         ...
 
     def counts_by_kind(self, *, tenant_id: str | None) -> Op[list[Counted]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.model import codec
-from headway.model.job import Attempt, Counted, Job, Outcome
+from headway.model.job import Attempt, Counted, Job, Outcome, Watched
 from headway.model.status import Status
 from headway.store.ops import Op, Row
-from headway.store.postgres.engine.decode import job, utc
+from headway.store.postgres.engine.decode import job, plain, utc
 from headway.store.postgres.engine.verbs import read
 
 JOB = """
@@ -77,6 +77,19 @@ class ReadVerbs:
             " where ($1::uuid is null or j.tenant_id = $1) group by j.status",
             [tenant_id],
             lambda rows: dict(rows),
+        )
+
+    def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:
+        return read(
+            "select j.id, j.status, j.fence, j.tries, j.losses, j.queue, j.priority, j.scheduled_for, j.worker_id,"
+            " j.cancel_requested_at, j.finished_at, j.progress, j.progress_note, j.step, j.log_end,"
+            " case when j.log_end is distinct from w.log_end or j.log_end is null then j.log_tail end"
+            " from unnest($1::uuid[], $2::integer[]) as w (id, log_end) join headway.jobs j on j.id = w.id"
+            " where $3::uuid is null or j.tenant_id = $3",
+            [list(log_ends), list(log_ends.values()), tenant_id],
+            lambda rows: [
+                Watched(**dict(zip(Watched.__struct_fields__, map(plain, row), strict=True))) for row in rows
+            ],
         )
 
     def counts_by_kind(self, *, tenant_id: str | None) -> Op[list[Counted]]:

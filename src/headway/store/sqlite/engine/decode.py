@@ -12,7 +12,7 @@ from headway.model import codec
 from headway.model.definition import Definition
 from headway.model.event import Event
 from headway.model.fleet import Worker
-from headway.model.job import Attempt, AuditEntry, Job
+from headway.model.job import Attempt, AuditEntry, Job, Watched
 from headway.model.machine import Child
 from headway.model.outcome import Match
 from headway.model.signal import Signal
@@ -25,6 +25,7 @@ _decode = msgspec.json.Decoder().decode
 _decode_names = msgspec.json.Decoder(tuple[str, ...]).decode
 
 _JOB = Job.__struct_fields__
+_WATCHED = Watched.__struct_fields__
 _ATTEMPT = Attempt.__struct_fields__
 _WORKER = Worker.__struct_fields__
 _SIGNAL = Signal.__struct_fields__
@@ -44,6 +45,10 @@ def to_job(row: Row, raw: bool = False) -> Job:
     values["match"] = to_match(values["match"])
     values["tags"] = to_names(values["tags"])
     return Job(**values)
+
+
+def to_watched(row: Row) -> Watched:
+    return Watched(**_values(_WATCHED, row, json=()))
 
 
 def to_attempt(row: Row, raw: bool = False) -> Attempt:

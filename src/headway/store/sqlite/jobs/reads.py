@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.clock import from_micros
 from headway.model import codec
 from headway.model.ids import DEFAULT_TENANT_ID
-from headway.model.job import Attempt, Counted, Job, Outcome
+from headway.model.job import Attempt, Counted, Job, Outcome, Watched
 from headway.model.status import FINISHED, Status
 from headway.store.ops import Op, Statement, Steps
-from headway.store.sqlite.engine.decode import to_attempt, to_job
+from headway.store.sqlite.engine.decode import to_attempt, to_job, to_watched
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 
@@ -62,6 +62,13 @@ class ReadVerbs(Verbs):
                 for status, count in (yield Statement(_SQL["counts_of_others"])):
                     counts[status] -= count
             return {status: count for status, count in counts.items() if count}
+
+        return SqliteOp(steps, writes=False)
+
+    def watched(self, log_ends: Mapping[str, int | None], *, tenant_id: str | None) -> Op[list[Watched]]:
+        def steps() -> Steps[list[Watched]]:
+            rows = yield Statement(_SQL["watched"], (json_list(list(log_ends.items())), tenant_id))
+            return [to_watched(row) for row in rows]
 
         return SqliteOp(steps, writes=False)
 

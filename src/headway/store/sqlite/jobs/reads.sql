@@ -111,3 +111,12 @@ from jobs
 where (?1 is null or tenant_id = ?1)
 group by queue, kind, status
 order by queue, kind, status;
+
+-- name: watched
+select jobs.id, status, fence, tries, losses, queue, priority, scheduled_for, worker_id, cancel_requested_at,
+  finished_at, progress, progress_note, step, log_end,
+  case when log_end is null or log_end is not json_extract(wanted.value, '$[1]') then log_tail end
+from json_each(?1) as wanted
+cross join jobs
+where jobs.id = json_extract(wanted.value, '$[0]')
+  and (?2 is null or tenant_id = ?2);

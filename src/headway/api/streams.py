@@ -1,0 +1,247 @@
+"""Streams: what happens to jobs, as server-sent events. One poller per tenant asks for all of its listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from headway.api.problems import Refused
+from headway.api.views import attempt_view, job_view
+from headway.app.verbs import Verbs
+from headway.errors import HeadwayError
+from headway.logs import get_logger
+from headway.model.job import Job, Watched
+
+_log = get_logger("headway.api")
+
+EVERY_S = 1.0
+"""How often a poller asks."""
+_CHECK_S = 4.0
+"""How often a stream looks whether its key is still valid, and says that it is alive."""
+_MOST_EVENTS = 100
+_MOST_BYTES = 4 * 2**20
+"""A reader that is further behind is dropped; its browser comes back by itself, and resumes."""
+_MOST_LISTENERS = 2_000
+_LAST_ID = re.compile(r"(\d{1,9})-(\d{1,15})\Z")
+_encode = msgspec.json.Encoder().encode
+
+
+class Listener:
+    """One open stream: which job, how much of it the client has seen, and what is still to be sent."""
+
+    def __init__(self, job: Job, last_id: str | None, *, only_log: bool) -> None:
+        self.job_id = job.id
+        self.began_with = job
+        self.only_log = only_log
+        self.dropped = False
+        self._to_send: deque[bytes] = deque()
+        self._bytes = 0
+        self._waiting = asyncio.Event()
+        given = _LAST_ID.match(last_id or "")
+        self._fence, self._offset = (int(given[1]), int(given[2])) if given else (job.fence, 0)
+        # the last execution that it knows to have ended
+        self._ended = self._fence - 1 if given or job.status == "running" else job.fence
+
+    async def next(self) -> bytes:
+        """What to send next; waits for it."""
+        while not self._to_send:
+            self._waiting.clear()
+            await self._waiting.wait()
+        sent = b"".join(self._to_send)
+        self._to_send.clear()
+        self._bytes = 0
+        return sent
+
+    def tell_job(self, job: Job) -> None:
+        if not self.only_log:
+            self._say("job", job_view(job))
+
+    def tell_attempts(self, attempts: list[Any]) -> None:
+        ended = [each for each in attempts if each.finished_at is not None and each.fence > self._ended]
+        for each in ended:
+            self._ended = each.fence
+            if not self.only_log:
+                self._say("attempt", attempt_view(each))
+
+    def tell_log(self, fence: int, tail: str | None, end: int | None) -> None:
+        """The part of the log that is new; another execution begins a new log."""
+        if fence != self._fence:
+            self._fence, self._offset = fence, 0
+        if tail is None:
+            return
+        last = len(tail) if end is None else end
+        first = max(self._offset, last - len(tail))
+        if first < last:
+            text = tail[first - (last - len(tail)) :]
+            self._offset = last
+            self._say("log", {"fence": fence, "from": first, "to": last, "text": text})
+
+    def tell(self, name: str) -> None:
+        self._say(name, {})
+
+    def _say(self, name: str, value: Any) -> None:
+        text = b"event: %b\nid: %d-%d\ndata: %b\n\n" % (name.encode(), self._fence, self._offset, _one_line(value))
+        self._bytes += len(text)
+        if self._bytes > _MOST_BYTES or len(self._to_send) >= _MOST_EVENTS:
+            self.dropped = True
+            self._to_send.clear()
+        else:
+            self._to_send.append(text)
+        self._waiting.set()
+
+
+def _one_line(value: Any) -> bytes:
+    # stored JSON may have line breaks between its parts, which would end an event's data
+    return bytes(_encode(value)).replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+class Streams:
+    """The open streams of a process."""
+
+    def __init__(self) -> None:
+        self._pollers: dict[str | None, _Poller] = {}
+
+    def listen(self, verbs: Verbs, listener: Listener) -> None:
+        if sum(len(each.listeners) for each in self._pollers.values()) >= _MOST_LISTENERS:
+            raise Refused(429, f"this server has {_MOST_LISTENERS:,} open streams", headers={"Retry-After": "30"})
+        poller = self._pollers.get(verbs.tenant_id)
+        if poller is None:
+            poller = self._pollers[verbs.tenant_id] = _Poller(verbs)
+        poller.add(listener)
+
+    def leave(self, verbs: Verbs, listener: Listener) -> None:
+        poller = self._pollers.get(verbs.tenant_id)
+        if poller is not None:
+            poller.listeners.discard(listener)
+            if not poller.listeners:
+                del self._pollers[verbs.tenant_id]
+                poller.end()
+
+    async def aclose(self) -> None:
+        for poller in self._pollers.values():
+            poller.end()
+        self._pollers.clear()
+
+
+class _Poller:
+    """Asks once a second for all jobs that somebody listens to, with one query; again for those that changed."""
+
+    def __init__(self, verbs: Verbs) -> None:
+        self._verbs = verbs
+        self.listeners: set[Listener] = set()
+        self._seen: dict[str, Watched] = {}
+        self._task = asyncio.create_task(self._run())
+
+    def add(self, listener: Listener) -> None:
+        self.listeners.add(listener)
+        # the next round tells everybody what differs from what this one began with
+        job = listener.began_with
+        known = {name: getattr(job, name) for name in Watched.__struct_fields__}
+        self._seen[job.id] = Watched(**known | {"log_end": None, "log_tail": None})
+
+    def end(self) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self._look()
+            except HeadwayError as error:
+                _log.warning("streams wait for the database", error=str(error))
+            except Exception as error:
+                _log.error("a round of streams failed", exc_info=error)
+
+    async def _look(self) -> None:
+        listeners: dict[str, list[Listener]] = {}
+        for each in self.listeners:
+            listeners.setdefault(each.job_id, []).append(each)
+        self._seen = {job_id: self._seen[job_id] for job_id in listeners}
+        before = dict(self._seen)
+        found = await self._verbs.awatched({job_id: seen.log_end for job_id, seen in before.items()})
+        now = {each.id: each for each in found}
+        changed = [job_id for job_id, each in now.items() if _without_log(before[job_id]) != _without_log(each)]
+        jobs = {job.id: job for job in await self._read(changed)}
+        for job_id in listeners.keys() - now.keys():
+            for each in listeners[job_id]:
+                each.tell("gone")  # it was deleted
+        for job_id, seen in now.items():
+            ended = seen.fence != before[job_id].fence or (seen.status != "running" == before[job_id].status)
+            attempts = await self._verbs.aattempts(job_id, raw=True) if ended else []
+            for each in listeners[job_id]:
+                each.tell_log(seen.fence, seen.log_tail, seen.log_end)
+                each.tell_attempts(attempts)
+                if job_id in jobs:
+                    each.tell_job(jobs[job_id])
+        # but for those who came while this was read
+        self._seen |= {job_id: seen for job_id, seen in now.items() if self._seen.get(job_id) is before[job_id]}
+
+    async def _read(self, ids: list[str]) -> list[Job]:
+        return await self._verbs.ajobs(ids=ids, limit=len(ids), raw=True) if ids else []
+
+
+def _without_log(seen: Watched) -> Watched:
+    return msgspec.structs.replace(seen, log_tail=None, log_end=None)
+
+
+class EventStream(Response):
+    """Sends what a listener hears until the client goes away, falls behind, loses its key, or the server ends."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        leave: Callable[[], None],
+        allowed: Callable[[], Awaitable[Any]],
+        stopping: asyncio.Event,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self._listener, self._leave, self._allowed, self._stopping = listener, leave, allowed, stopping
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        sending = asyncio.create_task(self._send(send))
+        ends = {sending, *map(asyncio.create_task, (self._end(), _disconnected(receive), self._stopped()))}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._leave()
+            for each in ends:
+                each.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        if not self._listener.dropped:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        while True:
+            text = await self._listener.next()
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+
+    async def _end(self) -> None:
+        while not self._listener.dropped:
+            await asyncio.sleep(_CHECK_S)
+            try:
+                await self._allowed()
+            except Refused:
+                return
+            except HeadwayError:
+                continue  # the database is away: nothing is known
+
+    async def _stopped(self) -> None:
+        await self._stopping.wait()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,138 @@
+"""Streams: one query a second for all listeners; they resume, and a slow reader is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from headway import Headway
+from headway.api import Api, streams
+from headway.model.job import Report
+from tests.api.conftest import Stream
+from tests.store.db import new_worker, settlement
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "EVERY_S", 0.01)
+    monkeypatch.setattr(streams, "_CHECK_S", 0.01)
+
+
+async def until(stream: Stream, says: str) -> list[tuple[str, str, Any]]:
+    """The events up to one of this name: each with its name, its id and its data."""
+    found: list[tuple[str, str, Any]] = []
+    while not found or found[-1][0] != says:
+        for text in (await asyncio.wait_for(stream.next(), 30)).split("\n\n"):
+            if text:
+                name, event_id, data = (line.partition(": ")[2] for line in text.split("\n"))
+                found.append((name, event_id, json.loads(data)))
+    return found
+
+
+def test_a_stream_tells_what_happens_and_resumes(app: Headway, api: Api, loop: Any, keys: dict[str, str]) -> None:
+    acme, store, worker = app.tenant("acme"), app.store, new_worker()
+    job_id = acme.enqueue("report", max_attempts=2).id
+    headers = {"Authorization": f"Bearer {keys['producer']}"}
+    path = f"/api/v1/jobs/{job_id}"
+    store.run(store.ops.register(worker))
+
+    async def watch() -> None:
+        async with Stream(api, f"{path}/stream", headers) as stream:
+            assert ("content-type", "text/event-stream; charset=utf-8") in stream.headers
+            ((name, _, job),) = await until(stream, "job")
+            assert (name, job["status"]) == ("job", "queued")
+            (claim,) = await store.arun(store.ops.claim(worker.id, "default", 1))
+            assert (await until(stream, "job"))[-1][2]["status"] == "running"
+            await store.arun(store.ops.report(worker.id, [Report(job_id, 1, 0.5, "half", "first\nline", 10)]))
+            told = await until(stream, "job")
+            assert told[0] == ("log", "1-10", {"fence": 1, "from": 0, "to": 10, "text": "first\nline"})
+            assert (told[-1][2]["progress"], told[-1][2]["progress_note"]) == (0.5, "half")
+        await store.arun(store.ops.report(worker.id, [Report(job_id, 1, 0.6, None, "line\nsecond", 17)]))
+        resumed = headers | {"Last-Event-ID": "1-10"}
+        async with Stream(api, f"{path}/logs", resumed | {"Accept": "text/event-stream"}) as stream:
+            ((_, event_id, log),) = await until(stream, "log")
+            assert (event_id, log["from"], log["text"]) == ("1-17", 10, "\nsecond")
+        async with Stream(api, f"{path}/stream", resumed) as stream:
+            assert [name for name, _, _ in await until(stream, "job")] == ["log", "job"]
+            await store.arun(store.ops.settle(worker.id, [settlement(claim, "dead", error="no")]))
+            told = await until(stream, "job")
+            assert [name for name, _, _ in told] == ["attempt", "job"]
+            assert (told[0][2]["attempt_no"], told[0][2]["error_text"], told[1][2]["status"]) == (1, "no", "dead")
+            await acme.adelete(job_id)
+            assert (await until(stream, "gone"))[-1][0] == "gone"
+
+    loop.run_until_complete(watch())
+    assert api._streams._pollers == {}
+
+
+def test_many_streams_make_one_query_a_round(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = app.tenant("acme")
+    ids = [acme.enqueue("report").id for _ in range(5)]
+    asked: Counter[str] = Counter()
+    for name in ("watched", "get", "find", "attempts"):
+        op = getattr(app.store.ops, name)
+
+        def counted(*args: Any, _name: str = name, _op: Any = op, **options: Any) -> Any:
+            asked[_name] += 1
+            return _op(*args, **options)
+
+        monkeypatch.setattr(type(app.store.ops), name, staticmethod(counted))
+    headers = {"Authorization": f"Bearer {keys['producer']}"}
+
+    async def watch() -> None:
+        paths = [f"/api/v1/jobs/{ids[number % 5]}/stream" for number in range(50)]
+        opened = [Stream(api, path, headers) for path in paths]
+        for each in opened:
+            await each.__aenter__()
+            await each.next()
+        asked.clear()
+        while asked["watched"] < 5:
+            await asyncio.sleep(0.01)
+        assert set(asked) == {"watched"}, asked
+        await acme.acancel(ids[0])
+        for each in opened[::5]:
+            assert (await until(each, "job"))[-1][2]["status"] == "canceled"
+        for each in opened:
+            await each.__aexit__()
+
+    loop.run_until_complete(watch())
+
+
+def test_a_slow_reader_a_revoked_key_and_a_stopping_server_end_a_stream(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acme = app.tenant("acme")
+    job_id = acme.enqueue("report").id
+    made = acme.create_api_key("viewer", "viewer")
+    path = f"/api/v1/jobs/{job_id}/stream"
+    monkeypatch.setattr(streams, "_MOST_EVENTS", 3)
+
+    async def watch() -> None:
+        slow = Stream(api, path, {"Authorization": f"Bearer {keys['viewer']}"})
+        await slow.__aenter__()
+        for priority in range(1, 30):
+            await acme.achange(job_id, priority=priority)
+            await asyncio.sleep(0.02)
+            if slow.task.done():
+                break
+        await asyncio.wait_for(slow.task, 30)
+        async with Stream(api, path, {"Authorization": f"Bearer {made.text}"}) as stream:
+            await until(stream, "job")
+            await acme.arevoke_api_key(made.key.id)
+            api.keys.forget(made.key.id)
+            while await asyncio.wait_for(stream.next(), 30):
+                pass
+        async with Stream(api, path, {"Authorization": f"Bearer {keys['viewer']}"}) as stream:
+            await until(stream, "job")
+            api.stopping.set()
+            while await asyncio.wait_for(stream.next(), 30):
+                pass
+
+    loop.run_until_complete(watch())
+    assert api._streams._pollers == {}
