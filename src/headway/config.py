@@ -53,6 +53,8 @@ SERVER_NAMES = (
     "tls_key",
     "trusted_proxies",
     "hosts",
+    "key_rate",
+    "tenant_rate",
 )
 """The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""
 _IN_VARIABLES = {"server": SERVER_NAMES}

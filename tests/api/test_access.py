@@ -67,6 +67,7 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /worker/release": (WORK, {"worker_id": WORKER}, (409,)),
     "POST /keys": (ADMIN, {"name": "new", "role": "viewer"}, (201,)),
     "GET /keys": (ADMIN, None, (200,)),
+    "GET /keys/{id}": (ADMIN, None, (200,)),
     "DELETE /keys/{id}": (ADMIN, None, (200,)),
     "GET /admin/tenants": (ROOT, None, (200,)),
     "POST /admin/tenants": (ROOT, {"slug": "new"}, (201,)),

@@ -17,6 +17,9 @@ def test_keys_are_made_listed_and_revoked(cli: Any, either: Headway) -> None:
     shown = cli.json("keys", "create", "ops", "--role", "superadmin", "--expires", "90d", "--test")
     assert shown["text"].startswith("hw_test_")
     assert (shown["role"], shown["tenant_id"], shown["last_used_at"]) == ("superadmin", None, None)
+    assert cli.json("keys", "show", shown["id"]) == {name: shown[name] for name in shown if name != "text"}
+    page = cli.ok("keys", "show", key.id)
+    assert ("role          producer" in page, "queues        –" in page, "last used at  –" in page) == (True,) * 3
     assert cli.ok("keys", "revoke", shown["id"]) == f"{shown['id']} (ops): revoked\n"
     head, *rows = cli.ok("keys", "list").splitlines()
     assert head.split() == ["ID", "NAME", "ROLE", "TENANT", "ONLY", "LAST", "USED", "STATE"]
@@ -30,4 +33,5 @@ def test_keys_are_made_listed_and_revoked(cli: Any, either: Headway) -> None:
 
 def test_what_keys_refuses(cli: Any, either: Headway) -> None:
     assert "'root' is not one of" in cli.refused("keys", "create", "shop", "--role", "root", code=2)
-    assert "there is no key 0123456789ab" in cli.refused("keys", "revoke", "0123456789ab", code=1)
+    for verb in ("revoke", "show"):
+        assert "there is no key 0123456789ab" in cli.refused("keys", verb, "0123456789ab", code=1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from headway.api.problems import Refused
@@ -17,18 +19,20 @@ from headway.model.access import ApiKey, Role, StoredKey
 from headway.model.ids import is_id
 from headway.model.key_text import KeyText, read_key
 
-_REMEMBERED_S = 5.0  # a revoked key is refused everywhere after this
+_REMEMBERED_S = 4.0  # a revoked key is refused everywhere after 5 seconds, a slow look at the database included
 _MOST = 10_000
 _NO_HASH = bytes(32)
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
 class Keys:
-    """The keys that were used lately. Looks at the database once in five seconds for each."""
+    """The keys that were used lately. Looks at the database once in some seconds for each."""
 
-    def __init__(self, app: Headway) -> None:
+    def __init__(self, app: Headway, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._app = app
+        self._monotonic = monotonic
         self._found: OrderedDict[str, tuple[StoredKey | None, float]] = OrderedDict()
+        self._unknown: OrderedDict[str, tuple[None, float]] = OrderedDict()  # invented ids push out no real ones
         self._used: dict[str, datetime] = {}  # what the database does not know yet
         self._written: dict[str, datetime] = {}
 
@@ -57,22 +61,29 @@ class Keys:
     def forget(self, key_id: str) -> None:
         """Look at the database at its next use."""
         self._found.pop(key_id, None)
+        self._unknown.pop(key_id, None)
 
     async def write_uses(self) -> None:
         """Store when keys were last used: once a minute for each key that was."""
         used, self._used = self._used, {}
         if used:
-            await self._app.store.arun(self._app.store.ops.touch_keys(used))
+            try:
+                await self._app.store.arun(self._app.store.ops.touch_keys(used))
+            except BaseException:
+                self._used = used | self._used  # the next time, with the minute that it was
+                raise
 
     async def _stored(self, given: KeyText) -> StoredKey | None:
-        found, until = self._found.get(given.id, (None, 0.0))
-        if time.monotonic() < until:
+        asked = self._monotonic()
+        found, until = self._found.get(given.id) or self._unknown.get(given.id) or (None, 0.0)
+        if asked < until:
             return found
         found = await self._app.store.arun(self._app.store.ops.find_key(given.id))
-        self._found[given.id] = (found, time.monotonic() + _REMEMBERED_S)
-        self._found.move_to_end(given.id)
-        if len(self._found) > _MOST:
-            self._found.popitem(last=False)
+        self.forget(given.id)
+        remembered: OrderedDict[str, Any] = self._unknown if found is None else self._found
+        remembered[given.id] = (found, asked + _REMEMBERED_S)
+        if len(remembered) > _MOST:
+            remembered.popitem(last=False)
         return found
 
     def _note_use(self, key: ApiKey, now: datetime) -> None:

@@ -24,6 +24,7 @@ from headway.api.call import Answer, Call
 from headway.api.exchange import Exchange
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
+from headway.api.rates import Rates
 from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
 from headway.api.settings import ServerSettings, server_settings
@@ -53,6 +54,7 @@ class Api:
         self._workers = Gateway(app, version("headway"))
         self._streams = Streams()
         self._tenants = Tenants(app)
+        self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
@@ -112,6 +114,7 @@ class Api:
             try:
                 key = await self.keys.check(request.headers.get("authorization"))
                 exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+                exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
                 check_role(key, route.roles)
                 verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
                 body = await read_body(request, route.limit)

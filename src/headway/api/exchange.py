@@ -23,13 +23,14 @@ class Exchange:
     def __init__(self, scope: Scope) -> None:
         self._started = time.monotonic()
         self._scope = scope
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self._headers.get(b"x-request-id", b"")
+        self._asked: dict[bytes, bytes] = dict(scope["headers"])
+        given = self._asked.get(b"x-request-id", b"")
         self.request_id = given.decode() if _REQUEST_ID.match(given) else new_id()
         client = scope.get("client")
         self.address: str = client[0] if client else ""
         self.key_id: str | None = None
         self.tenant_id: str | None = None
+        self.headers: list[tuple[bytes, bytes]] = []  # beside those that the answer has
         self._status = 0
         scope[_SCOPE] = self
 
@@ -41,7 +42,7 @@ class Exchange:
     def asks_one_of(self, hosts: tuple[str, ...]) -> bool:
         """Whether the Host header names this server. A page whose name was pointed at this address (DNS rebinding)
         sends its own name."""
-        host = self._headers.get(b"host", b"").decode("latin-1").lower()
+        host = self._asked.get(b"host", b"").decode("latin-1").lower()
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         return any(
             each in ("*", name) or (each.startswith("*.") and name.endswith(each[1:])) for each in (*LOOPBACK, *hosts)
@@ -53,10 +54,8 @@ class Exchange:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._status = message["status"]
-                message = {
-                    **message,
-                    "headers": [*message.get("headers", ()), (b"x-request-id", self.request_id.encode())],
-                }
+                about = (b"x-request-id", self.request_id.encode())
+                message = {**message, "headers": [*message.get("headers", ()), *self.headers, about]}
             await send(message)
 
         try:

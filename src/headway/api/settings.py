@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from headway.config import SERVER_NAMES
 from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
+from headway.model.rate import parse_rate, show_rate
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _HOST = re.compile(r"(\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?)\Z")
@@ -23,6 +24,19 @@ class ServerOptions(TypedDict, total=False):
 
     hosts: Sequence[str] | None
     prefix: str | None
+    key_rate: str | None
+    tenant_rate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many requests in a period."""
+
+    count: int
+    period_ms: int
+
+    def __str__(self) -> str:
+        return show_rate(self.count, self.period_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +52,8 @@ class ServerSettings:
     tls_key: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()  # beside loopback: the names under which the server may be asked
+    key_rate: Rate | None = None  # requests of one key, in one process
+    tenant_rate: Rate | None = None
 
 
 def server_settings(given: Mapping[str, Any]) -> ServerSettings:
@@ -114,6 +130,13 @@ def _is_address(text: str) -> bool:
     return True
 
 
+def _rate(name: str, value: Any) -> Rate:
+    try:
+        return Rate(*parse_rate(value, f"server.{name}"))
+    except InvalidJob as error:
+        raise ConfigError(str(error)) from None
+
+
 def _duration(name: str, value: Duration) -> int:
     if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
         value = float(value)  # environment variables are text
@@ -136,4 +159,6 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "tls_key": _text,
     "trusted_proxies": _proxies,
     "hosts": _hosts,
+    "key_rate": _rate,
+    "tenant_rate": _rate,
 }

@@ -59,6 +59,10 @@ class ApiKeyVerbs(VerbBase):
         """The keys, oldest first, without their secrets; revoked and expired ones too."""
         return self._run(self._api_keys(tenant))
 
+    def api_key(self, key_id: str) -> ApiKey:
+        """One key, without its secret. Raises `NotFound`."""
+        return self._run(self._api_key(key_id))
+
     def revoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
         """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
         return self._run(self._revoke_api_key(key_id, actor), conn)
@@ -114,6 +118,10 @@ class ApiKeyVerbs(VerbBase):
 
     def _api_keys(self, tenant: str | UUID | None) -> Op[list[ApiKey]]:
         return self._store.ops.keys(tenant_id=self._tenant_to_read(tenant))
+
+    def _api_key(self, key_id: str) -> Op[ApiKey]:
+        op = self._store.ops.keys(tenant_id=self._visible_tenant)
+        return then(op, lambda found: next((key for key in found if key.id == key_id), None) or _missing(key_id))
 
     def _revoke_api_key(self, key_id: str, actor: str | None) -> Op[ApiKey]:
         if not isinstance(key_id, str) or not is_key_id(key_id):

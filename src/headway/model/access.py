@@ -88,6 +88,13 @@ def check_no_wider(maker: ApiKey, key: NewApiKey) -> None:
         raise NotAllowed(f"a key of role {maker.role} cannot make one of role {key.role}")
     if maker.tenant_id is not None and key.tenant_id != maker.tenant_id:
         raise NotAllowed("a key of one tenant makes keys of that tenant only")
+    for what, its, new in (("queues", maker.queues, key.queues), ("kinds", maker.kinds, key.kinds)):
+        if its and not (new and set(new) <= set(its)):
+            raise NotAllowed(f"this key is for the {what} {', '.join(its)} and makes keys for these only")
+    if maker.expires_at is not None and (key.expires_at is None or key.expires_at > maker.expires_at):
+        raise NotAllowed(
+            f"this key expires at {maker.expires_at.isoformat()}, and makes no key that lasts longer: give expires_at"
+        )
 
 
 def key_made(key: NewApiKey) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from headway.api.call import Answer, Call
+from headway.api.cursors import make_cursor, read_cursor
 from headway.api.problems import Refused
 from headway.api.routes import ADMINS, Routes
 from headway.api.views import Listed
@@ -42,7 +43,18 @@ class KeyList(msgspec.Struct):
 async def create_key(call: Call[KeyIn, None]) -> Answer:
     """Make a key, no wider than this one."""
     body = call.body
-    new = NewApiKey(id="", secret_hash=b"", name=body.name, role=body.role, tenant_id=call.key.tenant_id)
+    if call.verbs is call.app and body.role not in ("superadmin", "worker"):
+        raise Refused(422, f"which tenant is the {body.role}'s key for?", fix="name it: Headway-Tenant: acme")
+    new = NewApiKey(
+        id="",
+        secret_hash=b"",
+        name=body.name,
+        role=body.role,
+        tenant_id=call.key.tenant_id,
+        queues=tuple(body.queues),
+        kinds=tuple(body.kinds),
+        expires_at=body.expires_at,
+    )
     try:
         check_no_wider(call.key, new)
     except NotAllowed as error:
@@ -59,10 +71,29 @@ async def create_key(call: Call[KeyIn, None]) -> Answer:
     return Answer(201, KeyMade(made.text, made.key))
 
 
-@routes.get("/keys", roles=ADMINS, answers={200: KeyList})
-async def list_keys(call: Call[None, None]) -> Listed:
-    """List keys, without their secrets."""
-    return Listed(list(await call.verbs.aapi_keys()))
+class KeyQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    limit: int = 50
+    cursor: str | None = None
+
+
+@routes.get("/keys", roles=ADMINS, query=KeyQuery, answers={200: KeyList}, problems=(422,))
+async def list_keys(call: Call[None, KeyQuery]) -> Listed:
+    """List keys, oldest first, without their secrets; revoked and expired ones too."""
+    query = call.query
+    if not 1 <= query.limit <= 200:
+        raise Refused(422, f"limit={query.limit} must be from 1 to 200")
+    found = await call.verbs.aapi_keys()  # keys are never deleted, so a page begins behind the last one
+    after = read_cursor("keys", query.cursor)
+    begin = next((place + 1 for place, key in enumerate(found) if key.id == after), 0)
+    page = found[begin : begin + query.limit]
+    more = begin + query.limit < len(found)
+    return Listed(list(page), make_cursor("keys", page[-1].id) if more else None)
+
+
+@routes.get("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))
+async def get_key(call: Call[None, None]) -> ApiKey:
+    """Show a key, without its secret."""
+    return await call.verbs.aapi_key(call.params["id"])
 
 
 @routes.delete("/keys/{id}", roles=ADMINS, answers={200: ApiKey}, problems=(404,))

@@ -46,6 +46,11 @@ class AsyncApiKeyVerbs(ApiKeyVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant, tenant)
         return await self._arun(self._api_keys(tenant))
 
+    async def aapi_key(self, key_id: str) -> ApiKey:
+        """One key, without its secret. Raises `NotFound`."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._api_key(key_id))
+
     async def arevoke_api_key(self, key_id: str, *, actor: str | None = None, conn: Any = None) -> ApiKey:
         """Revoke a key, for ever: within 5 seconds no server accepts it. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from headway.cli.program.click_classes import Group
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
@@ -75,6 +76,24 @@ def list_(cli: Invocation, tenant: Any = None) -> None:
         note(f"no keys yet in {app.store.describe()}: headway keys create NAME --role ROLE")
     else:
         table(_COLUMNS, _rows(app, found))
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@pass_invocation
+def show(cli: Invocation, key_id: str) -> None:
+    """Show a key, without its secret: what it may do, who made it, when it was last used.
+
+    \b
+    headway keys show 4fXk02LmQz9a
+    """
+    key = cli.existing.api_key(key_id)
+    if cli.json:
+        emit(key)
+        return
+    for name, value in to_builtins(key).items():
+        shown = ", ".join(value) if isinstance(value, list | tuple) else value
+        say(f"{name.replace('_', ' '):<14}{'–' if shown in (None, '') else shown}")
 
 
 _COLUMNS = (

@@ -1,0 +1,71 @@
+"""How often may be asked: a bucket of requests for each key and one for each tenant, in this process alone."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from math import ceil
+
+from headway.api.problems import Refused
+from headway.api.settings import Rate, ServerSettings
+
+_MOST = 10_000  # buckets remembered; the one that was longest unused is full again soon
+
+
+class Rates:
+    """Takes one request from each bucket that it concerns."""
+
+    def __init__(self, settings: ServerSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
+        given = {"key": settings.key_rate, "tenant": settings.tenant_rate}
+        self._buckets = {name: _Buckets(rate, monotonic) for name, rate in given.items() if rate is not None}
+        self._policy = ", ".join(
+            f'"{name}";q={each.rate.count};w={each.seconds}' for name, each in self._buckets.items()
+        )
+
+    def take(self, **owners: str | None) -> list[tuple[bytes, bytes]]:
+        """The headers that say what is left; raises `Refused` with 429. `owners` are the ids of `key` and `tenant`."""
+        if not self._buckets:
+            return []
+        left, wait_s, empty = [], 0.0, ""
+        for name, buckets in self._buckets.items():
+            owner = owners.get(name)
+            if owner is not None:
+                remaining, until_full, until_next = buckets.take(owner)
+                left.append(f'"{name}";r={remaining};t={ceil(until_full)}')
+                if until_next > wait_s:
+                    wait_s, empty = until_next, name
+        headers = {"RateLimit-Policy": self._policy, "RateLimit": ", ".join(left)}
+        if empty:
+            raise Refused(
+                429,
+                f"too many requests by this {empty}: {self._buckets[empty].rate} are allowed",
+                fix="ask again after the seconds that Retry-After says",
+                headers={**headers, "Retry-After": str(max(1, ceil(wait_s)))},
+            )
+        return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+
+class _Buckets:
+    """Token buckets of one rate. A new one is full; it fills evenly, up to the rate's count."""
+
+    def __init__(self, rate: Rate, monotonic: Callable[[], float]) -> None:
+        self.rate = rate
+        self.seconds = max(1, round(rate.period_ms / 1_000))
+        self._per_s = rate.count * 1_000 / rate.period_ms
+        self._monotonic = monotonic
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when
+
+    def take(self, owner: str) -> tuple[int, float, float]:
+        """What remains, in how many seconds it is full again, and when to ask again (0: this one was allowed)."""
+        now = self._monotonic()
+        tokens, at = self._left.get(owner, (float(self.rate.count), now))
+        tokens = min(float(self.rate.count), tokens + (now - at) * self._per_s)
+        wait_s = 0.0 if tokens >= 1 else (1 - tokens) / self._per_s
+        if not wait_s:
+            tokens -= 1
+        self._left[owner] = (tokens, now)
+        self._left.move_to_end(owner)
+        if len(self._left) > _MOST:
+            self._left.popitem(last=False)
+        return int(tokens), (self.rate.count - tokens) / self._per_s, wait_s

@@ -1,0 +1,156 @@
+"""Keys over HTTP: none wider than its maker's, revoked in every process, and used at most so often."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headway import Headway
+from headway.api import Api
+from headway.api.access import Keys
+from headway.api.problems import Refused
+from headway.api.rates import Rates
+from headway.api.settings import server_settings
+from headway.errors import StoreUnavailable
+from headway.model.key_text import new_key
+
+SOON = datetime.now(UTC) + timedelta(days=1)
+
+
+def test_no_key_makes_a_wider_one(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    admin, root = client(keys["admin"]), client(keys["superadmin"])
+    acme = app.tenant("acme")
+    brief = client(acme.create_api_key("brief", "admin", expires=SOON).text)
+    later, sooner = (SOON + timedelta(hours=1)).isoformat(), (SOON - timedelta(hours=1)).isoformat()
+    new = {"name": "new", "role": "viewer"}
+    cases = [
+        (admin, new, {}, 201),
+        (admin, new | {"queues": ["mail"], "expires_at": later}, {}, 201),
+        (admin, new | {"role": "superadmin"}, {}, 403),
+        (admin, new, {"Headway-Tenant": "other"}, 404),
+        (brief, new, {}, 403),
+        (brief, new | {"expires_at": later}, {}, 403),
+        (brief, new | {"expires_at": sooner}, {}, 201),
+        (root, new, {}, 422),  # of which tenant?
+        (root, new, {"Headway-Tenant": "acme"}, 201),
+        (root, new | {"role": "worker"}, {}, 201),
+        (root, new | {"role": "superadmin"}, {}, 201),
+        (root, new | {"role": "superadmin"}, {"Headway-Tenant": "acme"}, 422),
+        (admin, new | {"expires_at": "2001-01-01T00:00:00Z"}, {}, 422),
+        (admin, new | {"role": "admin", "queues": ["mail"]}, {}, 422),
+    ]
+    for ask, body, headers, status in cases:
+        said = ask.post("/keys", json=body, headers=headers)
+        assert said.status_code == status, (body, headers, said.text)
+
+
+def test_keys_are_listed_in_pages_and_shown_without_a_secret(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["admin"])
+    whole = ask.get("/keys").json()
+    assert [each["role"] for each in whole["items"]] == ["viewer", "producer", "operator", "admin", "worker"]
+    assert whole["next_cursor"] is None
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = ask.get(f"/keys?limit=2{cursor and '&cursor=' + cursor}").json()
+        seen += page["items"]
+        cursor = page["next_cursor"]
+    assert seen == whole["items"]
+    one = ask.get(f"/keys/{seen[0]['id']}")
+    assert one.json() == seen[0]
+    assert not any("secret" in name or "text" in name for name in one.json())
+    assert ask.get("/keys?limit=0").status_code == 422
+    assert ask.get("/keys/nonsense").status_code == 404
+
+
+def test_a_revoked_key_is_refused_by_other_processes_within_five_seconds(app: Headway) -> None:
+    made = app.create_api_key("root", "superadmin")
+    now = [100.0]
+    elsewhere = Keys(app, lambda: now[0])
+
+    async def revoke() -> None:
+        assert (await elsewhere.check(f"Bearer {made.text}")).id == made.key.id
+        await app.arevoke_api_key(made.key.id)
+        now[0] += 3.9
+        assert (await elsewhere.check(f"Bearer {made.text}")).id == made.key.id, "it need not look for each request"
+        now[0] += 0.2
+        with pytest.raises(Refused, match="revoked"):
+            await elsewhere.check(f"Bearer {made.text}")
+        await app.aclose()
+
+    asyncio.run(revoke())
+
+
+def test_the_last_use_is_stored_when_the_database_is_back(app: Headway, monkeypatch: Any) -> None:
+    made = app.create_api_key("root", "superadmin")
+    keys = Keys(app)
+    minute = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
+
+    async def use() -> None:
+        monkeypatch.setattr("headway.api.access.from_micros", lambda _: minute + timedelta(seconds=42))
+        await keys.check(f"Bearer {made.text}")
+        with monkeypatch.context() as away:
+            away.setattr(type(app.store), "arun", _away)
+            with pytest.raises(StoreUnavailable):
+                await keys.write_uses()
+        await keys.write_uses()
+        await keys.check(f"Bearer {made.text}")
+        assert keys._used == {}, "no write for each request"
+        await app.aclose()
+
+    asyncio.run(use())
+    assert app.api_key(made.key.id).last_used_at == minute
+
+
+async def _away(*_: Any, **__: Any) -> None:
+    raise StoreUnavailable("away")
+
+
+def test_invented_keys_push_out_no_real_ones(app: Headway, monkeypatch: Any) -> None:
+    monkeypatch.setattr("headway.api.access._MOST", 3)
+    made = app.create_api_key("root", "superadmin")
+    keys = Keys(app)
+
+    async def ask() -> None:
+        await keys.check(f"Bearer {made.text}")
+        for _ in range(9):
+            with pytest.raises(Refused, match="unknown, revoked or expired"):
+                await keys.check(f"Bearer {new_key().text}")
+        assert (list(keys._found), len(keys._unknown)) == ([made.key.id], 3)
+        await app.aclose()
+
+    asyncio.run(ask())
+
+
+def test_rates_are_kept_per_key_and_per_tenant(app: Headway, loop: Any, keys: dict[str, str]) -> None:
+    from tests.api.conftest import Client
+
+    api = Api(app, server_settings({"key_rate": "3/h", "tenant_rate": "4/h"}))
+    viewer, admin, root = (Client(api, loop, keys[role]) for role in ("viewer", "admin", "superadmin"))
+    first = viewer.get("/jobs")
+    assert first.headers["ratelimit-policy"] == '"key";q=3;w=3600, "tenant";q=4;w=3600'
+    assert first.headers["ratelimit"] == '"key";r=2;t=1200, "tenant";r=3;t=900'
+    assert [viewer.get("/jobs").status_code for _ in range(3)] == [200, 200, 429], "by its key"
+    said = admin.get("/jobs")
+    assert (said.status_code, said.json()["code"]) == (429, "TooManyRequests"), "by its tenant: refused ones count"
+    assert 800 <= int(said.headers["retry-after"]) <= 1_800
+    assert "tenant" in said.json()["detail"]
+    assert [root.get("/jobs").status_code for _ in range(4)] == [200, 200, 200, 429], "no tenant, and a key of its own"
+    assert "ratelimit" not in Client(api, loop, None).get("/jobs").headers
+    loop.run_until_complete(api.aclose())
+
+
+def test_a_bucket_fills_evenly() -> None:
+    now = [0.0]
+    rates = Rates(server_settings({"key_rate": "60/min"}), lambda: now[0])
+    for _ in range(60):
+        rates.take(key="a", tenant=None)
+    with pytest.raises(Refused) as refused:
+        rates.take(key="a", tenant=None)
+    assert refused.value.headers["Retry-After"] == "1"
+    assert rates.take(key="b", tenant=None), "another key's"
+    now[0] += 2.0
+    assert dict(rates.take(key="a", tenant=None))[b"ratelimit"] == b'"key";r=1;t=59'
+    assert Rates(server_settings({})).take(key="a", tenant="t") == []
