@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID, uuid5
 
 import pytest
 
@@ -62,6 +63,8 @@ def test_an_event_wakes_the_machine_that_it_names(app: Headway, call: Call, chec
     assert nobody.error.startswith('no unfinished job of kind checkout has unique key "44"')
     assert call(app, "get_event", late).status == "handled"
     assert app.get_trigger("paid").last_job_id == ours.id
+    # an event that two workers handle at once has one signal: its id is the same for both
+    assert [signal.id for signal in app.signals(ours.id)] == [str(uuid5(UUID(trigger.id), paid))]
 
 
 def test_what_cannot_be_rendered_fails_the_event_and_is_sent_by_its_retry(app: Headway, checkout: Any) -> None:
