@@ -164,3 +164,16 @@ def test_over(app: Headway, work: Any) -> None:
         ]
         (again,) = app.jobs(retry_of=failed.id)
         assert again.status == "scheduled"
+
+
+def test_over_and_still_with_its_key(app: Headway, work: Any) -> None:
+    with held(app, AT) as clock:
+        job = work.using(unique_key="7", unique_for="10m").enqueue()
+        assert not any("taken until" in reason for reason in app.why(job.id).reasons)
+        drain(app)
+        told = 'its unique key "7" is taken until 2031-05-06T07:18:09+00:00, for enqueues with unique_for'
+        assert app.why(job.id).reasons[1:] == [told]
+        clock.advance("10m")
+        assert len(app.why(job.id).reasons) == 1
+        work.using(unique_key="7", unique_for="10m").enqueue()
+        assert len(app.why(job.id).reasons) == 1  # it is another's

@@ -75,7 +75,15 @@ def _reasons(
             worker = next((each for each in workers if each.id == job.worker_id), None)
             committed = yield from ops.committed(job.id, job.fence).steps()
             return running(job, worker, committed, now)
-    return _ended(job, attempts)
+    until = (yield from ops.window(job.id).steps()) if job.unique_key is not None else None
+    return [*_ended(job, attempts), *_window(job, until)]
+
+
+def _window(job: Job, until: datetime | None) -> list[str]:
+    """A job that is over still has its key: enqueues are answered with it."""
+    if until is None:
+        return []
+    return [f'its unique key "{job.unique_key}" is taken until {at(until)}, for enqueues with unique_for']
 
 
 def _scheduled(job: Job, attempts: Sequence[Attempt], now: datetime) -> str:

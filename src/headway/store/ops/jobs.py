@@ -232,6 +232,10 @@ class Jobs(Protocol):
         """Delete up to `limit` windows of unique keys that are over, the oldest first; gives how many."""
         ...
 
+    def window(self, job_id: str) -> Op[datetime | None]:
+        """Until when this job has its unique key by `unique_for`; None if it has not, or not any more."""
+        ...
+
     def prunable(self, kept_ms: Mapping[str, int]) -> Op[dict[str, int]]:
         """How many rows `prune`, `prune_fires` and `prune_audit` would delete, by the name of the retention."""
         ...

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
+from headway.clock import from_micros
 from headway.model import refusals
 from headway.model.job import Enqueued, NewJob
 from headway.store.ops import Batch, Op, Statement, Steps
@@ -19,6 +21,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class WindowVerbs(Verbs):
+    def window(self, job_id: str) -> Op[datetime | None]:
+        def steps() -> Steps[datetime | None]:
+            rows = yield Statement(_SQL["window"], (job_id, self._clock.now()))
+            return from_micros(rows[0][0]) if rows else None
+
+        return SqliteOp(steps, writes=False)
+
     def prune_windows(self, *, limit: int) -> Op[int]:
         def probe() -> Steps[int | None]:
             ((found,),) = yield Statement(_SQL["probe"], (self._clock.now(),))

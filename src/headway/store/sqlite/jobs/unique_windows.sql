@@ -12,6 +12,17 @@ join unique_windows
 join jobs
   on jobs.id = unique_windows.job_id;
 
+-- name: window
+select unique_windows.until
+from jobs
+join unique_windows
+  on unique_windows.tenant_id = jobs.tenant_id
+  and unique_windows.scope = coalesce(jobs.unique_group, jobs.kind)
+  and unique_windows.key = jobs.unique_key
+  and unique_windows.job_id = jobs.id
+  and unique_windows.until > ?2
+where jobs.id = ?1;
+
 -- name: write
 insert into unique_windows (tenant_id, scope, key, job_id, until)
 values (?1, ?2, ?3, ?4, ?5)
