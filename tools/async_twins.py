@@ -45,6 +45,7 @@ SOURCES = (
         "triggers",
         "prune",
         "api_keys",
+        "job_lists",
         "tenant_care",
     ),
 )

@@ -29,6 +29,7 @@ WORKER = "01900000-0000-4000-8000-0000000000aa"  # that is not registered
 MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /jobs": (PRODUCE, {"kind": "welcome", "payload": {"user_id": 1}}, (201,)),
     "POST /jobs/batch": (PRODUCE, {"jobs": [{"kind": "welcome", "payload": {"user_id": 1}}]}, (201,)),
+    "POST /jobs/actions": (OPERATE, {"action": "cancel", "filter": {"kind": ["welcome"]}, "dry_run": True}, (200,)),
     "GET /jobs": (READ, None, (200,)),
     "GET /jobs/summary": (READ, None, (200,)),
     "GET /jobs/{id}": (NAMED, None, (200,)),

@@ -102,7 +102,7 @@ def _reason(filters: Mapping[str, Any], reason: str | None) -> str:
     """What the audit says: the filters, and why."""
     if reason is not None:
         check_text(reason, "reason")
-    given = {name: _text(value) for name, value in filters.items() if value is not None}
+    given = {name: _text(value) for name, value in filters.items() if value is not None and name != "ids"}
     words = " ".join(f"{name}={value}" for name, value in given.items())
     return words if reason is None else f"{words}: {reason}"
 

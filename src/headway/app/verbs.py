@@ -9,6 +9,7 @@ from headway.app.aio.delete import AsyncDeleteVerbs
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.aio.events import AsyncEventVerbs
 from headway.app.aio.groups import AsyncGroupVerbs
+from headway.app.aio.job_lists import AsyncJobListVerbs
 from headway.app.aio.limits import AsyncLimitVerbs
 from headway.app.aio.machines import AsyncMachineVerbs
 from headway.app.aio.queues import AsyncQueueVerbs
@@ -37,5 +38,6 @@ class Verbs(
     AsyncEventVerbs,
     AsyncEnqueueVerbs,
     AsyncApiKeyVerbs,
+    AsyncJobListVerbs,
 ):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""

@@ -30,4 +30,5 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
 
 def duties(ops: Ops, kept_ms: Mapping[str, int]) -> list[Op[int]]:
     """What a worker prunes: by retention, and what ends by itself, windows of unique keys and answers of the API."""
-    return [*prunes(ops, kept_ms).values(), ops.prune_windows(limit=BATCH), ops.prune_requests(limit=BATCH)]
+    ending = [ops.prune_windows(limit=BATCH), ops.prune_requests(limit=BATCH), ops.prune_lists()]
+    return [*prunes(ops, kept_ms).values(), *ending]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.api.chapters import (
+    bulk,
     enqueue,
     events,
     fleet,
@@ -17,6 +18,7 @@ from headway.api.chapters import (
 from headway.api.routes import Route
 
 _CHAPTERS = (
+    bulk,
     enqueue,
     jobs,
     job_actions,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from headway.model.access import ApiKey, NewApiKey, StoredKey
+from headway.model.job_list import JobListPart, NewJobList
 from headway.model.request import Request
 from headway.store.ops.recipe import Op
 
@@ -42,4 +43,20 @@ class Access(Protocol):
 
     def prune_requests(self, *, limit: int) -> Op[int]:
         """Forget up to `limit` requests that are older than 24 hours; gives how many."""
+        ...
+
+    def keep_list(self, jobs: NewJobList) -> Op[None]:
+        """Keep a list of jobs for ten minutes, for the key that made it."""
+        ...
+
+    def read_list(self, token: str, *, tenant_id: str | None, key_id: str, limit: int) -> Op[JobListPart | None]:
+        """The next part of a list; None if there is no such list for this key in this tenant."""
+        ...
+
+    def advance_list(self, token: str, *, tenant_id: str | None, key_id: str, position: int) -> Op[None]:
+        """Note how many jobs of a list have been acted on; it never goes back."""
+        ...
+
+    def prune_lists(self) -> Op[int]:
+        """Forget lists that are older than ten minutes; gives how many."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.store.actors import checks_actors
+from headway.store.postgres.access.job_lists import JobListVerbs
 from headway.store.postgres.access.keys import KeyVerbs
 from headway.store.postgres.access.requests import RequestVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
@@ -93,6 +94,7 @@ class PostgresOps(
     TenantCareVerbs,
     KeyVerbs,
     RequestVerbs,
+    JobListVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headway.store.actors import checks_actors
+from headway.store.sqlite.access.job_lists import JobListVerbs
 from headway.store.sqlite.access.keys import KeyVerbs
 from headway.store.sqlite.access.requests import RequestVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
@@ -89,5 +90,6 @@ class SqliteOps(
     TenantCareVerbs,
     KeyVerbs,
     RequestVerbs,
+    JobListVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

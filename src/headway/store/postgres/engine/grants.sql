@@ -74,6 +74,7 @@ begin
       headway.set_worker,
       headway.queue_names,
       headway.prune_requests,
+      headway.prune_lists,
       headway.retire,
       headway.unregister,
       headway.create_tenant,
@@ -147,6 +148,9 @@ begin
       headway.listening,
       headway.begin_request,
       headway.finish_request,
+      headway.keep_list,
+      headway.read_list,
+      headway.advance_list,
       headway.tenants_named
       to %I, %I', v_app, v_worker);
   -- not for workers, who are trusted: they could make keys of super admins

@@ -85,6 +85,7 @@ create index requests_created on headway.requests (created_at);
 -- jobs that a dry run of a bulk action found, for the calls that act on them
 create table headway.job_lists (
   token uuid primary key,
+  tenant_id uuid, -- null: of every tenant
   key_id text collate "C" not null, -- of the API key that may act on them
   action json not null, -- what is to be done, and the filter
   ids uuid[] not null,

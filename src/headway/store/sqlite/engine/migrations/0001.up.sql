@@ -821,6 +821,7 @@ create index requests_created on requests (created_at);
 -- jobs that a dry run of a bulk action found, for the calls that act on them
 create table job_lists (
   token text not null primary key,
+  tenant_id text, -- null: of every tenant
   key_id text not null, -- of the API key that may act on them
   action text not null, -- JSON: what is to be done, and the filter
   ids text not null,

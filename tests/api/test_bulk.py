@@ -1,0 +1,86 @@
+"""Bulk actions: a dry run keeps what it saw, and later calls act on that alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headway import Headway
+from headway.api.chapters import bulk
+
+
+def test_a_list_is_acted_on_in_parts(
+    app: Headway, client: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_AT_ONCE", 2)
+    acme, ask = app.tenant("acme"), client(keys["operator"])
+    ids = [acme.enqueue("report").id for _ in range(5)]
+    app.enqueue("report")  # another tenant's
+    about = {"action": "cancel", "filter": {"definition_key": ["report"]}}
+    seen = ask.post("/jobs/actions", json=about | {"dry_run": True}).json()
+    assert (seen["count"], seen["done"], seen["remaining"], seen["more"]) == (5, 0, 5, False)
+    assert [job["id"] for job in seen["sample"]] == ids
+    acme.cancel(ids[1])  # it does not match any more
+    late = acme.enqueue("report").id
+    go_on = {"token": seen["token"], "expect": 5}
+    for key in ("admin", "superadmin"):  # the list is another key's
+        assert client(keys[key]).post("/jobs/actions", json=go_on).status_code == 404
+    assert ask.post("/jobs/actions", json=go_on | {"expect": 4}).json()["code"] == "UnexpectedCount"
+    said = [ask.post("/jobs/actions", json=go_on).json() for _ in range(4)]
+    assert [(each["done"], each["skipped"], each["remaining"]) for each in said] == [
+        (1, 1, 3),
+        (2, 0, 1),
+        (1, 0, 0),
+        (0, 0, 0),
+    ]
+    assert acme.counts() == {"canceled": 5, "queued": 1}
+    assert acme.get(late).status == "queued"
+    assert acme.audit(ids[0])[-1].actor.startswith("key:")
+
+
+def test_every_action_and_what_is_refused(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme, ask = app.tenant("acme"), client(keys["admin"])
+    ids = [acme.enqueue("report", priority=9).id for _ in range(2)] + [acme.enqueue("welcome", {"user_id": 1}).id]
+
+    def act(name: str, number: int, **more: Any) -> Any:
+        body = {"action": name, "filter": {"kind": ["report"]}, "expect": number} | more
+        return ask.post("/jobs/actions", json=body)
+
+    for expect, body, status in (
+        (2, {"action": "fly"}, 422),
+        (2, {"filter": {}}, 422),
+        (2, {"filter": {"colour": ["red"]}}, 422),
+        (2, {"token": ids[0]}, 422),
+        (3, {}, 409),
+        (2, {"action": "change"}, 422),
+        (2, {"action": "change", "change": {}}, 422),
+        (2, {"action": "change", "change": {"payload": {}}}, 422),
+        (2, {"change": {"priority": 1}}, 422),
+        (-1, {}, 422),
+    ):
+        assert act("cancel", expect, **body).status_code == status, body
+    assert ask.post("/jobs/actions", json={"token": ids[0]}).status_code == 404
+    assert ask.post("/jobs/actions", json={"token": "nonsense"}).status_code == 404
+    assert ask.post("/jobs/actions", json={"action": "cancel", "filter": {"kind": ["report"]}}).status_code == 422
+    delete = {"action": "delete", "filter": {"kind": ["report"]}, "dry_run": True}
+    assert client(keys["operator"]).post("/jobs/actions", json=delete).status_code == 403
+    assert {job.priority for job in acme.jobs()} == {9, 100}
+    assert act("change", 2, change={"priority": 1, "tags": ["x"]}).json()["done"] == 2
+    assert {job.priority for job in acme.jobs(kind="report")} == {1}
+    assert act("delete", 0).json()["done"] == 0  # none of them has ended
+    assert act("cancel", 2, reason="no").json()["done"] == 2
+    assert act("retry", 2).json()["done"] == 2
+    assert acme.counts() == {"queued": 3}
+    act("cancel", 2)
+    assert act("delete", 2).json()["done"] == 2
+    assert [job.id for job in acme.jobs()] == ids[2:]
+
+
+def test_a_list_is_forgotten_after_ten_minutes(app: Headway) -> None:
+    acme = app.tenant("acme")
+    token = acme.keep_list([], key_id="k", action="{}")
+    store = app.store
+    assert store.run(store.ops.read_list(token, tenant_id=acme.tenant_id, key_id="k", limit=1)).total == 0
+    assert store.run(store.ops.read_list(token, tenant_id=None, key_id="k", limit=1)) is None
+    assert store.run(store.ops.prune_lists()) == 0
