@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headway.errors import InvalidJob
+from headway.errors import HeadwayError, InvalidJob
 from headway.model.access import NewApiKey
 from headway.model.key_text import new_key
 from tests.tenant_ids import tenant_id
@@ -104,3 +104,11 @@ def test_the_last_use_only_moves_on(db):
 def _audited(db: Any) -> list[Any]:
     log = db.run(db.ops.audit_log(tenant_id=None, actor=None, action=None, limit=10, before=None))
     return list(reversed(log))
+
+
+def test_only_keys_above_tenants_have_none(db):
+    """Checked by the table: a login of one tenant may call the function that stores keys."""
+    for role, tenant in (("superadmin", tenant_id("acme")), ("admin", None)):
+        with pytest.raises(HeadwayError):
+            db.run(db.ops.create_key(key(role=role, tenant_id=tenant), actor=None))
+    assert db.run(db.ops.keys(tenant_id=None)) == []

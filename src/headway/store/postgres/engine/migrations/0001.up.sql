@@ -66,7 +66,9 @@ create table headway.api_keys (
   expires_at timestamptz,
   last_used_at timestamptz,
   revoked_at timestamptz,
-  revoked_by text
+  revoked_by text,
+  -- a super admin's key that has a tenant would pass every check of role, with what all tenants share at stake
+  check (case role when 'superadmin' then tenant_id is null when 'worker' then true else tenant_id is not null end)
 );
 
 -- requests that created something, by the key that their sender chose

@@ -801,7 +801,9 @@ create table api_keys (
   expires_at integer,
   last_used_at integer,
   revoked_at integer,
-  revoked_by text
+  revoked_by text,
+  -- a super admin's key that has a tenant would pass every check of role, with what all tenants share at stake
+  check (case role when 'superadmin' then tenant_id is null when 'worker' then true else tenant_id is not null end)
 ) strict, without rowid;
 
 -- requests that created something, by the key that their sender chose
