@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from headway.model.job import Claim
-from headway.worker import Summary, batch_size
+from headway.model import job as model
+from headway.model.job import Claim, SettledAndClaimed
+from headway.worker import Summary
 from tests.worker_harness import FaultyStore, WorkerHarness
 
 MIB = 1_048_576
@@ -23,41 +26,39 @@ class Weighing(FaultyStore):
 
     async def arun(self, op: Any, **options: Any) -> Any:
         answer = await super().arun(op, **options)
-        if isinstance(answer, list) and answer and isinstance(answer[0], Claim):
-            self.brought.append(sum(claim.size for claim in answer))
+        claims = answer.claims if isinstance(answer, SettledAndClaimed) else answer
+        if isinstance(claims, list) and claims and isinstance(claims[0], Claim):
+            self.brought.append(sum(claim.size for claim in claims))
         return answer
 
 
+_BYTES = "create or replace function headway.claim_bytes() returns bigint language sql immutable as 'select {}::bigint'"
+
+
 @pytest.fixture(autouse=True)
-def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_size, "CLAIM_BYTES", BOUND)
+def small_answers(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    side = getattr(harness.store, "side", None)
+    whole = model.CLAIM_BYTES
+    monkeypatch.setattr(model, "CLAIM_BYTES", BOUND)
+    if side is not None:
+        side.execute(_BYTES.format(BOUND))
+    yield
+    if side is not None:
+        side.execute(_BYTES.format(whole))
 
 
-def test_large_jobs_come_in_small_claims(harness: WorkerHarness) -> None:
+@pytest.mark.parametrize("limited", [False, True])
+def test_no_claim_brings_more_than_its_bytes_even_after_small_jobs(harness: WorkerHarness, limited: bool) -> None:
     store = Weighing(harness.store)
 
-    @harness.job
+    @harness.job(concurrency=50 if limited else None)
     async def reads(text: str) -> None: ...
 
-    harness.enqueue(*(reads.build("x" * (MIB - 100)) for _ in range(12)))
-    assert harness.drain(store=store, queues={"default": 1_000}) == Summary(succeeded=12)
-    assert sum(store.brought) > 11 * MIB
-    assert max(store.brought) <= BOUND
-
-
-def test_large_jobs_after_small_ones_are_noticed(harness: WorkerHarness) -> None:
-    """One claim may bring too much; the next ones do not."""
-    store = Weighing(harness.store)
-
-    @harness.job
-    async def reads(text: str) -> None: ...
-
-    harness.enqueue(*(reads.build("x") for _ in range(100)))
-    harness.enqueue(*(reads.build("x" * (MIB // 4)) for _ in range(40)))
-    assert harness.drain(store=store, queues={"default": 24}) == Summary(succeeded=140)
-    sizes = store.brought
-    first = next(place for place, size in enumerate(sizes) if size > BOUND // 2)
-    assert max(sizes[first + 1 :]) <= BOUND
+    texts = ["x" * 10] * 60 + [random.randbytes(MIB // 8).hex() for _ in range(40)] + ["x" * (MIB // 2)] * 20
+    harness.enqueue(*(reads.build(text) for text in texts))
+    assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=120)
+    assert sum(store.brought) > 19 * MIB
+    assert BOUND // 2 < max(store.brought) <= BOUND
 
 
 def test_small_jobs_fill_the_slots(harness: WorkerHarness) -> None:

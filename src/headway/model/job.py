@@ -156,6 +156,11 @@ class Enqueued(msgspec.Struct, frozen=True):
     replaced: bool = False
 
 
+CLAIM_BYTES = 64 * 1_048_576
+"""How many bytes of payloads and states one claim brings at most; a larger job comes alone. All of it is in the
+worker's memory before the first of its jobs starts. headway.claim_bytes() is its twin on PostgreSQL."""
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A job that a worker may run now; (id, fence) is what every later write must show."""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-CLAIM_BYTES = 64 * 1_048_576
-"""How many bytes one claim should bring: all of it is in memory before the first of its jobs starts."""
-
 
 def max_claim(slots: int) -> int:
     """The most jobs of one claim. Of many slots half, so that the next claim is on its way while the jobs of this one
@@ -14,15 +11,6 @@ def max_claim(slots: int) -> int:
     [1, 100, 250, 500, 1000]
     """
     return min(slots, max(100, slots // 2), 1_000)
-
-
-def jobs_that_fit(size: int) -> int:
-    """How many jobs of so many bytes one claim may bring.
-
-    >>> [jobs_that_fit(size) for size in (0, 1_000, 1_048_576, 10**9)]
-    [67108864, 67108, 64, 1]
-    """
-    return max(1, CLAIM_BYTES // max(1, size))
 
 
 def worth_a_claim(slots: int) -> int:

@@ -13,11 +13,12 @@ from headway.config import Settings
 from headway.define.machine import MachineKind
 from headway.define.registry import AnyKind
 from headway.errors import HeadwayError, LeaseLost
+from headway.model import job as model
 from headway.model.fleet import Queue
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim
 from headway.model.served import Entry
-from headway.worker.batch_size import jobs_that_fit, max_claim, worth_a_claim
+from headway.worker.batch_size import max_claim, worth_a_claim
 from headway.worker.database import Database
 from headway.worker.execution import Handler
 from headway.worker.intervals import poll_interval
@@ -40,12 +41,11 @@ _ROUNDS_WITHOUT_PROGRESS = 5
 class PolledQueue:
     """What the fetcher knows of one queue."""
 
-    __slots__ = ("full", "name", "poll_at", "size", "woken", "worked_at")
+    __slots__ = ("full", "name", "poll_at", "woken", "worked_at")
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.size = size  # bytes of a job, as the last claims brought them; at first the largest possible
-        self.full = False  # the last claim got all it asked for: there is more
+        self.full = False  # the last claim got all it asked for, or was cut by its bytes: there is more
         self.woken = False  # somebody said that there is work
         self.poll_at = 0.0
         self.worked_at = time.monotonic()
@@ -103,9 +103,7 @@ class Fetcher:
         """Claim from the queues that are served now."""
         served = self._served
         old = self._queues
-        self._queues = {
-            name: old.get(name) or PolledQueue(name, self._settings.payload_limit) for name in served.queues
-        }
+        self._queues = {name: old.get(name) or PolledQueue(name) for name in served.queues}
         groups: dict[str, tuple[Entry, list[PolledQueue]]] = {
             entry.pattern: (entry, []) for entry in served.served.entries
         }
@@ -271,17 +269,15 @@ class Fetcher:
 
     def _ask(self, queue: PolledQueue) -> int:
         free = self._order.most(queue.name, self._slots.free(queue.name))
-        most = min(max_claim(self._slots.caps[queue.name]), jobs_that_fit(queue.size), free)
+        most = min(max_claim(self._slots.caps[queue.name]), free)
         return self._slots.ask(queue.name, most)
 
     async def _claimed(self, queue: PolledQueue, limit: int, claims: list[Claim], worker_id: str) -> None:
         now = time.monotonic()
-        queue.full = len(claims) == limit
+        queue.full = len(claims) == limit or sum([claim.size for claim in claims]) > model.CLAIM_BYTES // 2
         self._order.claimed(queue.name, len(claims))
         if claims:
             queue.worked_at = now
-            size = sum([claim.size for claim in claims]) // len(claims)
-            queue.size = max(size, (queue.size + size) // 2)  # up at once, down by halves
         queue.poll_at = now + self._interval(queue, now, random.random())
         if claims:
             await self._start(claims, worker_id, now)
@@ -317,7 +313,7 @@ class Fetcher:
     async def claimed_by_settle(self, name: str, limit: int, claims: list[Claim] | None, worker_id: str) -> None:
         """What the settle claimed; None: its answer was lost."""
         # one that is not served any more: what it brought runs
-        queue = self._queues.get(name) or PolledQueue(name, self._settings.payload_limit)
+        queue = self._queues.get(name) or PolledQueue(name)
         try:
             if claims is None:
                 self.returned.uncertain()

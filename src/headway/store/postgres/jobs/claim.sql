@@ -90,7 +90,8 @@ begin
                      or j.rate_count is not null
                      or j.unique_key is not null and not 'queued' = any (j.unique_scope)
                      or coalesce(j.kind = any (v_kinds), false)
-                     or coalesce(j.tenant_id = any (v_tenants), false) as keyed
+                     or coalesce(j.tenant_id = any (v_tenants), false) as keyed,
+               headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0) as bytes
           from headway.jobs j
          where j.queue = p_queue
            and j.status = 'queued'
@@ -113,8 +114,8 @@ begin
           from candidate c
          where j.id = c.id
            -- if one has a limit's key, or may enter a unique scope by running, all go to claim_under_limits, which keeps
-           -- their order; here nothing can be refused, so no subtransaction is needed
-           and not (select bool_or(k.keyed) from candidate k)
+           -- their order; here nothing can be refused, so no subtransaction is needed. So do large jobs, which it cuts
+           and not (select bool_or(k.keyed) or sum(k.bytes) > headway.claim_bytes() from candidate k)
         -- only the columns that are returned or sorted by: these rows are kept in memory
         returning j.priority, j.position, j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
                   j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
@@ -149,6 +150,22 @@ begin
     return query select * from headway.claims(v_ids);
   end if;
 end
+$$;
+
+-- How many bytes of payloads and states one claim brings at most; a larger job comes alone. All of it is in the worker's
+-- memory before the first of its jobs starts. CLAIM_BYTES in model/job.py.
+create function headway.claim_bytes() returns bigint
+language sql immutable
+as $$ select 67108864::bigint $$;
+
+-- How many bytes a stored JSON text has; unpacks it only if it is compressed, which a short one never is.
+create function headway.text_bytes(p_text json) returns bigint
+language sql stable
+as $$
+  select case
+           when pg_catalog.pg_column_compression(p_text) is null then pg_catalog.pg_column_size(p_text)
+           else pg_catalog.octet_length(p_text::text)
+         end::bigint
 $$;
 
 -- The claims of these jobs, in this order. Called in a statement after the one that locked their rows.

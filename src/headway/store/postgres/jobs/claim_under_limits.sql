@@ -44,6 +44,9 @@ declare
   v_keys text[];
   v_gates smallint[];
   v_limited uuid[];
+  v_bytes bigint[];  -- of each candidate
+  v_room bigint := headway.claim_bytes();
+  v_at integer;
   v_busy uuid[] := '{}';  -- jobs whose unique key somebody's open transaction has
   v_changed text[] := '{}';  -- kinds, and tenants as texts, whose limit somebody's open transaction changes
 begin
@@ -100,6 +103,17 @@ begin
          order by u.ordinal);
       continue when cardinality(v_ids) = 0;
     end if;
+    -- as many as this claim has bytes left for, but at least one in all
+    select array_agg(s.id order by s.ordinal), array_agg(s.bytes order by s.ordinal)
+      into v_ids, v_bytes
+      from (select c.id, c.ordinal, c.bytes, sum(c.bytes) over (order by c.ordinal) as total
+              from (select j.id, u.ordinal,
+                           headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0) as bytes
+                      from unnest(v_ids) with ordinality as u (id, ordinal)
+                      join headway.jobs j on j.id = u.id) c) s
+     where s.total <= v_room
+        or s.ordinal = 1 and cardinality(v_taken) = 0;
+    exit when v_ids is null;
 
     select array_agg(d.id order by d.ordinal, d.dim), array_agg(d.dim order by d.ordinal, d.dim),
            array_agg(d.key order by d.ordinal, d.dim), array_agg(d.most order by d.ordinal, d.dim),
@@ -133,8 +147,10 @@ begin
     k_left := array(select floor(r.room) from unnest(k_rooms) with ordinality as r (room, ordinal) order by r.ordinal);
     v_go := '{}';
     v_to := 1;
+    v_at := 0;
     foreach v_id in array v_ids loop
       exit when cardinality(v_go) >= v_asked;
+      v_at := v_at + 1;
       v_from := v_to;
       v_fits := true;
       while d_ids[v_to] = v_id loop
@@ -143,6 +159,7 @@ begin
       end loop;
       if v_fits then
         v_go := v_go || v_id;
+        v_room := v_room - v_bytes[v_at];
         for i in v_from .. v_to - 1 loop
           k_left[d_keys_at[i]] := k_left[d_keys_at[i]] - 1;
         end loop;

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from headway.model import job as model
 from headway.model import refusals
 from headway.model.job import Claim, Report
 from headway.store.ops import Batch, Op, Statement, Steps
@@ -62,9 +63,10 @@ class ClaimVerbs(Verbs):
                         worker_id, queue, room, now, fair=bool(found.fair), counted=counted, tenant_id=tenant_id
                     )
                 )
-            claims = yield from start_first(worker_id, queue, limit, now)
-            if len(claims) < limit:
-                left = yield Statement(_SQL["left"], (queue, now, limit))
+            most = yield from _fitting(queue, limit, now)
+            claims = yield from start_first(worker_id, queue, most, now)
+            if len(claims) < most:
+                left = yield Statement(_SQL["left"], (queue, now, most))
                 if left:
                     yield from end_superseded([rowid for (rowid,) in left], now)
             return claims
@@ -166,6 +168,17 @@ def _free_slots(found: _QueueState, queue: str, limit: int) -> Steps[int]:
         return limit
     ((running,),) = yield Statement(_SQL["running_limited"], (queue,))
     return min(limit, found.max_running - int(running))
+
+
+def _fitting(queue: str, limit: int, now: int) -> Steps[int]:
+    """How many jobs, of this limit, fit into one claim by their bytes; at least one."""
+    if limit <= 1:
+        return limit
+    ((size,),) = yield Statement(_SQL["first_bytes"], (queue, now, limit))
+    if size <= model.CLAIM_BYTES:
+        return limit
+    ((fitting,),) = yield Statement(_SQL["fitting"], (queue, now, limit, model.CLAIM_BYTES))
+    return max(int(fitting), 1)
 
 
 def _check_registered(worker_id: str, registered: int) -> None:

@@ -196,6 +196,37 @@ backoff_base_ms, backoff_cap_ms, timeout_ms, delivery, correlation_id, trace_id,
 fence - step_fence, coalesce(train, partition, group_id, parent_id) is not null or limited > 0,
 coalesce(step, signaled, parent_id) is not null
 
+-- name: first_bytes
+-- of the first jobs together
+select coalesce(sum(bytes), 0)
+from (
+  select {order/capacity.bytes} as bytes
+  from jobs
+  where status = 'queued'
+    and limited_by is null
+    and queue = ?1
+    and (expires_at is null or expires_at > ?2)
+  order by priority, position, id
+  limit ?3
+);
+
+-- name: fitting
+-- how many of the first jobs a claim may bring by their bytes
+select count(*) filter (where total <= ?4)
+from (
+  select sum(bytes) over (order by priority, position, id rows unbounded preceding) as total
+  from (
+    select priority, position, id, {order/capacity.bytes} as bytes
+    from jobs
+    where status = 'queued'
+      and limited_by is null
+      and queue = ?1
+      and (expires_at is null or expires_at > ?2)
+    order by priority, position, id
+    limit ?3
+  )
+);
+
 -- name: start_first
 -- or ignore: a job that would enter a taken unique scope stays queued
 update or ignore jobs

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
+from headway.model import job as model
 from headway.model.capacity import Capacity
 from headway.model.departure import Departure
 from headway.model.job import Claim
@@ -28,18 +30,21 @@ def claim_under_limits(
     """Take up to `limit` jobs, none over a limit. `counted`: the queue has its own limit, which `limit` respects. With
     `tenant_id`, only that tenant's, and the turns of a fair queue stay as they are."""
     claims: list[Claim] = []
+    room = model.CLAIM_BYTES
     width = limit
     for _ in range(_ROUNDS if limit > 0 else 0):
         if tenant_id is not None:
             jobs = yield from _pick_of_tenant(queue, tenant_id, width, now, fair=fair)
         else:
             jobs = yield from (pick_in_turn(queue, width, now) if fair else _pick(queue, width, now))
+        jobs = _fitting(jobs, room, at_least=0 if claims else 1)
         if not jobs:
             break
         capacity = yield from read_capacity(jobs, now)
         chosen, blocked = capacity.choose(jobs, limit - len(claims))
         taken = yield from _take(worker_id, chosen, capacity, now, counted=counted)
         claims += taken
+        room -= sum(job.bytes for job in chosen)
         if fair and taken and tenant_id is None:
             yield serve(queue, taken[-1].tenant_id)
         yield from _mark_limited(blocked, chosen, capacity, now)
@@ -64,6 +69,14 @@ def claim_one(worker_id: str, job_id: str, now: int, *, counted: bool) -> Steps[
     yield from write_buckets(capacity, [job], [], now)
     yield from _end_superseded([job], taken, now)
     return taken[0] if taken else None
+
+
+def _fitting(jobs: list[Candidate], room: int, *, at_least: int) -> list[Candidate]:
+    """The first jobs, as many as fit into this many bytes."""
+    for count, total in enumerate(accumulate(job.bytes for job in jobs)):
+        if total > room and count >= at_least:
+            return jobs[:count]
+    return jobs
 
 
 def _pick(queue: str, count: int, now: int) -> Steps[list[Candidate]]:

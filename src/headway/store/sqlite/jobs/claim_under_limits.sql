@@ -1,5 +1,5 @@
 -- name: candidates
-select {order/capacity.candidate}
+select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs
 where status = 'queued'
   and limited_by is null
@@ -10,7 +10,7 @@ limit ?3;
 
 -- name: candidates_of_tenant
 -- among the queue's first jobs, so that no claim reads the backlog of all tenants
-select {order/capacity.candidate}
+select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs
 where rowid in (
     select rowid
@@ -27,7 +27,7 @@ order by priority, position, id
 limit ?3;
 
 -- name: candidate
-select {order/capacity.candidate}
+select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs
 where id = ?1
   and status = 'queued'

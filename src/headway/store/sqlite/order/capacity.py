@@ -33,6 +33,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True):
     rate_period_ms: int | None
     rate_burst: int | None
     rate_key: str | None
+    bytes: int = 0  # of its payload and state
 
 
 def read_capacity(jobs: Sequence[Candidate], now: int) -> Steps[Capacity]:

@@ -3,6 +3,9 @@
 -- part: candidate
 jobs.rowid, jobs.id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
 
+-- part: bytes
+length(cast(payload as blob)) + coalesce(length(cast(state as blob)), 0)
+
 -- name: of_kinds
 select name, max_running, rate_count, rate_period_ms, rate_burst
 from limits

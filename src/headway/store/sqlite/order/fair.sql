@@ -35,7 +35,7 @@ from ring
 where tenant_id is not null;
 
 -- name: candidates
-select {order/capacity.candidate}
+select {order/capacity.candidate}, {order/capacity.bytes}
 from jobs indexed by jobs_fair
 where fair = 1
   and status = 'queued'
