@@ -29,7 +29,7 @@ _P = inspect.Parameter
 _LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
 
 Answer = tuple[Any, BaseException | None]
-"""What one call of a batch came to: a value, or the error that it failed with."""
+"""The answer to one call of a batch: a value, or the error that it failed with."""
 
 
 class Call(Generic[A]):

@@ -170,7 +170,7 @@ def meta(value: Any, option: str) -> dict[str, Any]:
 
 
 def tags(value: Any, option: str) -> dict[str, Any]:
-    """None takes those of the kind back; others are added to them."""
+    """None removes the kind's tags; others are added to them."""
     return {"tags": () if value is None else model_tags.tags(value, option)}
 
 

@@ -34,7 +34,7 @@ _AROUND = 3  # levels: the checkpoint, its signals, each of them
 
 
 class ClaimedStep:
-    """To the worker it answers the same questions as a `Kind`: what to call, and what the answer settles."""
+    """Has the interface of a `Kind` that the worker uses: what to call, and how to settle what it returned."""
 
     def __init__(self, edition: Edition, step: Step, checkpoint: Checkpoint, claim: Claim, *, migrates: bool) -> None:
         self.edition = edition

@@ -96,7 +96,7 @@ class Context:
         self._tail_limit = tail_limit
         self._canceled = False
         self._stopping = False
-        self.gave_way = False  # it saw that its worker stops
+        self.gave_way = False  # the handler has seen that its worker stops
         self._changed = False
         self._progress: float | None = None
         self._note: str | None = None
@@ -321,7 +321,7 @@ class Context:
         self._canceled = True
 
     def stop(self) -> None:
-        """For the worker: it stops."""
+        """For the worker: it has begun to stop."""
         self._stopping = True
 
     def take_report(self) -> Report | None:

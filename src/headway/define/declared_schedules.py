@@ -34,7 +34,7 @@ class DeclaredSchedule(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.given["name"])
 
     def row(self, tenant: str, now: datetime, *, tz: str) -> NewTrigger:
-        """Its row, for an app that acts for this tenant and has this zone for schedules that name none."""
+        """Its row. `tenant` and `tz` are the app's, for schedules that name none."""
         tenant = self.tenant or tenant
         given = {"tz": tz, **self.given}
         row = new_schedule(given, tenant=tenant, tenant_id=known_id(tenant), now=now, limit=DEFAULT_PAYLOAD_LIMIT)

@@ -92,7 +92,7 @@ class Definitions:
         self._read_at = -FRESH_S
 
     def replace(self, found: list[Definition]) -> None:
-        """Take what was read, which is all that is stored."""
+        """Replace what was known by what was read: all stored definitions."""
         self._read_at = time.monotonic()
         self.fingerprint = f"{len(found)}/{sum(each.revision for each in found)}"
         self._known = {each.kind: each for each in found}

@@ -129,7 +129,7 @@ class _Enqueues(TypedDict, total=False):
 
 
 class _Target(TypedDict, total=False):
-    """What is stored may point at a template, and may be switched off; what the code declares does neither."""
+    """Only for stored triggers: those declared in code name no template and are always enabled."""
 
     kind: str | None
     template: str | None

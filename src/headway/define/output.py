@@ -24,7 +24,7 @@ class Output:
         self._gap = 0  # characters still to leave out after a gap
 
     def write(self, text: str) -> None:
-        """Add what comes next."""
+        """Add the next piece."""
         shown = self._stream.feed(text)
         newline = text.rfind("\n")
         self._line = self._line + len(text) if newline < 0 else len(text) - newline - 1
@@ -45,7 +45,7 @@ class Output:
         self._keep(f"\n{note}\n")
 
     def close(self) -> None:
-        """There is no more."""
+        """The stream has ended: show the rest."""
         rest = self._stream.close()
         self._stream = secrets.Stream(self._known)
         if self._gap:

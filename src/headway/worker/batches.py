@@ -216,7 +216,7 @@ class Batches:
 
 
 def tell_of_few_slots(kinds: Mapping[str, AnyKind], slots: Slots) -> None:
-    """Say which kinds never get a full batch in this worker."""
+    """Warn of kinds whose batches this worker has too few slots to fill."""
     for kind in kinds.values():
         if isinstance(kind, BatchKind) and slots.caps.get(kind.options.queue, kind.size) < kind.size:
             log.warning(

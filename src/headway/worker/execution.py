@@ -62,14 +62,14 @@ class Execution:
         self.ctx: Context | None = None
         self.stop_reason: StopReason | None = None  # why it was asked to stop, if it was
         self.begun = False
-        self.told_started = False  # to the hooks
+        self.told_started = False  # job.started was emitted
         self.settled = False
         self.freed = False
         self.in_thread = False
         self.thread_ended = False  # set by the thread itself
         self.on_thread_end: Callable[[], None] | None = None  # called in the thread, once nobody else waits for it
         self.timer: asyncio.TimerHandle | None = None
-        self.batch: Batch | None = None  # that it waits for, until it has its answer
+        self.batch: Batch | None = None  # the batch that it waits for
 
     def log_fields(self) -> Mapping[str, Any]:
         return {

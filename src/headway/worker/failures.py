@@ -21,9 +21,9 @@ log = get_logger("headway.worker")
 
 
 def settlement_for_raised(run: Execution, error: BaseException) -> Settlement | None:
-    """What an execution that raised this comes to; None: it is not this worker's any more."""
+    """The outcome of an execution that raised this; None: the claim is no longer this worker's."""
     if run.stop_reason is not None:
-        # whatever a handler raises after it was asked to stop, the request is why it ended
+        # it was asked to stop, and that is why it ended, whatever the handler raised then
         return settlement_for_stop(run, error)
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
         error = error.__cause__  # a coroutine wraps it
@@ -37,8 +37,8 @@ def settlement_for_raised(run: Execution, error: BaseException) -> Settlement | 
 
 
 def settlement_for_stop(run: Execution, error: BaseException | None = None) -> Settlement | None:
-    """What an execution that was asked to stop comes to; None: nothing is written, since it never began or its lease
-    was lost."""
+    """The outcome of an execution that was asked to stop; None: nothing is written, since it never began or the
+    lease was lost."""
     claim, options = run.claim, run.handler.options
     match run.stop_reason:
         case "timeout":

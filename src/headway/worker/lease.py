@@ -71,7 +71,7 @@ class Lease:
     async def begin(self) -> None:
         """Register under a new id."""
         worker_id = new_id()
-        self._served.news()
+        self._served.take_unwritten()
         reply = await self._database.run(self._ops.register(self._describe(worker_id)))
         self.worker_id = worker_id
         self._take(reply)
@@ -79,18 +79,18 @@ class Lease:
 
     async def heartbeat(self) -> None:
         worker_id = self.worker_id
-        slots, news = self._served.slots, self._served.news()
-        op = self._ops.heartbeat(worker_id, running=slots.taken, busy=slots.busy(), serves=news)
+        slots, serves = self._served.slots, self._served.take_unwritten()
+        op = self._ops.heartbeat(worker_id, running=slots.taken, busy=slots.busy(), serves=serves)
         try:
             reply = await self._database.run(op, timeout_s=self._timeout_s)
         except BaseException:
-            self._served.untold()
+            self._served.mark_unwritten()
             raise
         if reply.alive:
             self._take(reply)
             await self._served.refresh(self._database)
-            if self._served.is_untold:
-                self.loop.poke()  # the database hears of it at once
+            if self._served.is_unwritten:
+                self.loop.poke()  # write it at once
         else:
             await self.renew(
                 worker_id, "it expired or somebody declared this worker dead, and its jobs went to other workers"

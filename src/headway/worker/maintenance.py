@@ -77,7 +77,7 @@ class Maintenance:
         return queued
 
     def due_in(self, delay_ms: int) -> None:
-        """Something is due then: promote at that time instead of at the next round."""
+        """A job is due in this time: promote then, if the next round would be later."""
         if delay_ms < self._settings.promote_every_ms * self._lease.workers:
             self._promoting.poke(delay_ms / 1_000 + self._offset_s())
 

@@ -30,7 +30,7 @@ _READ_AGAIN_S = 0.25
 
 
 class OwnTransactions:
-    """What `ctx.settle` does, and what the worker asks when such a handler has ended."""
+    """Writes what `ctx.settle` is given, and finds out what was committed when the handler has ended."""
 
     def __init__(
         self, database: Database, running: Mapping[Key, Execution], *, result_limit: int, state_limit: int

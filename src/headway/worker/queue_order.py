@@ -24,13 +24,13 @@ class _Group:
     def __init__(self, entry: Entry, queues: Sequence[Candidate]) -> None:
         self.weight = entry.weight
         self.queues = deque(queues)
-        self.served = 0.0  # jobs divided by weight: who has least is next (start-time fair queueing)
+        self.served = 0.0  # jobs divided by weight: the group with the least is next (start-time fair queueing)
 
     def ready(self, is_ready: Callable[[Candidate], bool]) -> Candidate | None:
         return next((queue for queue in self.queues if is_ready(queue)), None)
 
     def rotate(self, queue: Candidate) -> None:
-        """The others come before it the next time."""
+        """Move the queue to the end of its group's line."""
         self.queues.remove(queue)
         self.queues.append(queue)
 
@@ -46,12 +46,12 @@ class QueueOrder:
         self.order = order
         made = [_Group(entry, queues) for entry, queues in groups if queues]
         if order == "turns" and made:
-            # every queue has its turn, whichever entry it is of
+            # one group of all queues: they take turns, whichever entry they belong to
             made = [_Group(groups[0][0], [queue for _, queues in groups for queue in queues])]
         self._groups = made
         self._group_of = {queue.name: group for group in made for queue in group.queues}
-        self._served = 0.0  # what the group had that was served last
-        self._asked: set[str] = set()  # by a strict order: they had nothing since a later one was served
+        self._served = 0.0  # the `served` of the last group, before its claim
+        self._asked: set[str] = set()  # strict order: queues found empty since the last claim that brought something
 
     def next(self, is_ready: Callable[[Candidate], bool], free: Callable[[str], int]) -> Candidate | None:
         """The queue to claim from now, or None if none is ready."""
@@ -93,9 +93,9 @@ class QueueOrder:
             mine.served = self._served + count / mine.weight
 
     def _start(self, group: _Group) -> float:
-        """Who had nothing to do for a while has no claim on what others got meanwhile."""
+        """What the group counts as served: one that was idle does not catch up on what the others got meanwhile."""
         return max(group.served, self._served)
 
     def is_first(self, name: str) -> bool:
-        """Whether nothing comes before this queue: then a settle may claim from it."""
+        """Whether no other queue has precedence, so that a settle may claim from this one."""
         return self.order != "strict" or self._group_of.get(name) is self._groups[0]

@@ -12,7 +12,7 @@ EVERY_S = 1.0
 
 
 class Reporter:
-    """Once a second, while a job has run for that long or has something to report."""
+    """Reports once a second, while a job has run for a second or has something to report."""
 
     def __init__(self, database: Database, runner: Runner, *, worker_id: Callable[[], str]) -> None:
         self._database = database

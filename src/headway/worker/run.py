@@ -144,7 +144,7 @@ class Runner:
         return self._settlement(run, value)
 
     def _tell_started(self, run: Execution) -> None:
-        """Once, and not for a job that is given back unread: its hooks would wait in vain for its end."""
+        """Emit job.started, once; not for a job whose payload cannot be read, which is given back and emits no end."""
         if not run.told_started:
             run.told_started = True
             if self._hooks.listens("job.started"):
@@ -441,7 +441,7 @@ def _patience_s(run: Execution) -> float:
 
 
 def _with_program(run: Execution, outcome: Settlement) -> Settlement:
-    """Add what is known of the program that a command ran, with the last lines of its output."""
+    """Add the exit code, process id and last lines of output of the program that a command ran."""
     ctx = run.ctx
     if ctx is None:
         return outcome

@@ -19,7 +19,7 @@ FORGET_S = 3_600.0
 
 
 class ServedQueues:
-    """Resolves what is served to queues, and gives them their slots. `on_change` is called after each change."""
+    """Turns names and patterns into queues with slots. `on_change` is called after each change."""
 
     def __init__(self, served: Served, on_change: Callable[[], None]) -> None:
         self.served = served
@@ -29,7 +29,7 @@ class ServedQueues:
         self.queues: dict[str, Entry] = served.resolved(())
         self.slots = Slots(served, self.queues)
         self._applied = served
-        self._told: tuple[dict[str, int], int] | None = None
+        self._written: tuple[dict[str, int], int] | None = None
 
     @property
     def caps(self) -> dict[str, int]:
@@ -37,20 +37,20 @@ class ServedQueues:
         return self.slots.caps
 
     @property
-    def is_untold(self) -> bool:
-        """Whether the database does not know yet what is served."""
-        return (self.caps, self.slots.total) != self._told
+    def is_unwritten(self) -> bool:
+        """Whether the worker's row does not yet show what is served."""
+        return (self.caps, self.slots.total) != self._written
 
-    def untold(self) -> None:
-        """The database may not have heard the news: tell it again."""
-        self._told = None
+    def mark_unwritten(self) -> None:
+        """The call that wrote it failed: write it again."""
+        self._written = None
 
-    def news(self) -> tuple[dict[str, int], int] | None:
-        """Queues and concurrency, if the database has not been told of them yet."""
-        if not self.is_untold:
+    def take_unwritten(self) -> tuple[dict[str, int], int] | None:
+        """Queues and concurrency, if they are not in the worker's row yet; counts as written from now on."""
+        if not self.is_unwritten:
             return None
-        self._told = (dict(self.caps), self.slots.total)
-        return self._told
+        self._written = (dict(self.caps), self.slots.total)
+        return self._written
 
     def add(self, queue: str) -> bool:
         """Serve a queue that somebody in this process enqueued to, if a pattern matches it; gives whether it did."""
@@ -66,7 +66,7 @@ class ServedQueues:
         self._apply()
 
     def change(self, wanted: str | None) -> None:
-        """Take what an operator set for this worker; what it says once is not repeated."""
+        """Apply what an operator set for this worker, once: every heartbeat brings it again."""
         if wanted is None or wanted == self._wanted:
             return
         self._wanted = wanted
@@ -80,7 +80,7 @@ class ServedQueues:
         log.info("an operator changed what this worker serves", queues=str(self.served), concurrency=self.served.total)
 
     async def refresh(self, database: Database) -> None:
-        """Look which queues exist, if there are patterns to match them."""
+        """Read which queues exist, if there are patterns to match them."""
         if not self.served.has_patterns:
             return
         names: list[str] = await database.run(database.ops.queue_names())

@@ -20,7 +20,7 @@ class SingleJobWorker(Worker):
     It needs a slot in the job's queue. `taken` says, after the run, whether it got the job.
     """
 
-    _takes_hints = False  # it wants no job but its own
+    _takes_hints = False  # it claims no other job
 
     def __init__(self, *args: Any, job_id: str, reservation_id: str | None, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -36,7 +36,7 @@ class SingleJobWorker(Worker):
         return SingleJobFetcher(*parts, job_id=self._job_id, reservation_id=self._reservation_id, **options)
 
     def _fleet_loops(self) -> Sequence[Loop]:
-        return ()  # it ends too soon to be of use to the fleet
+        return ()  # it is too short-lived to work for the fleet
 
     async def _prepare(self) -> None:
         """Declare nothing: its caller waits for the job alone."""

@@ -15,11 +15,11 @@ class Slots:
 
     def __init__(self, served: Served, queues: Mapping[str, Entry]) -> None:
         self.asked = False
-        self._taken: dict[str, int] = {}  # by queue, also of those that are not served any more
+        self._taken: dict[str, int] = {}  # by queue, including queues that are no longer served
         self.serve(served, queues)
 
     def serve(self, served: Served, queues: Mapping[str, Entry]) -> None:
-        """Serve these queues from now on; jobs of others run on, and count."""
+        """Serve these queues from now on. Jobs of other queues that still run keep their slots."""
         self.total = served.total
         self.caps = {queue: served.cap(entry) for queue, entry in queues.items()}
         self._free = served.total - sum(self._taken.values())

@@ -32,7 +32,7 @@ def plan_firing(resolved: ResolvedTrigger, now: datetime, definitions: Definitio
     try:
         planned = plan(trigger, now, most)
     except Exception as error:
-        # somebody wrote this row by hand: it stops firing, and shows why
+        # only a row written by hand can be wrong: stop it from firing, and record why
         fires: tuple[NewFire, ...] = (_failed(trigger.id, error, nominal_at=trigger.next_fire_at),)
         planned = Plan((), None)
     else:
@@ -57,7 +57,7 @@ def plan_firing(resolved: ResolvedTrigger, now: datetime, definitions: Definitio
 
 
 def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions, limit: int) -> Handling:
-    """A fire for each trigger that wants the event; a trigger whose kind only other workers know is left to them."""
+    """A fire for each trigger that the event matches; a trigger whose kind only other workers know is left to them."""
     fires: list[NewFire] = []
     unwanted: list[NewFire] = []
     left = False
@@ -79,7 +79,7 @@ def plan_handling(pending: PendingEvent, now: datetime, definitions: Definitions
                 fires.append(NewFire(id=new_id(), trigger_id=trigger.id, job=job, dedupe_key=dedupe_key))
         except Exception as error:
             fires.append(_failed(trigger.id, error))
-    # a trigger that does not want it needs a row only if the event stays pending and is looked at again
+    # a trigger that does not match needs a row only if the event stays pending and comes up again
     return Handling(event_id=pending.event.id, fires=(*fires, *unwanted) if left else tuple(fires), left=left)
 
 

@@ -43,9 +43,9 @@ BATCH = 100
 FIRES = 1_000
 """The most fires of one round: a schedule may have much to catch up on."""
 LOCKED_RETRY_S = 1.0
-"""When it looks again at rows that somebody had locked."""
+"""The pause before rows that somebody had locked are tried again."""
 IDLE_FACTOR = 2
-"""How much less often it looks after it found nothing: an idle fleet should cost few queries."""
+"""How many times longer it waits after a round that found nothing: an idle fleet should cost few queries."""
 
 
 class TriggerRunner:
@@ -74,7 +74,7 @@ class TriggerRunner:
         self._is_undeclared = False  # what the code declares could not be written yet
         self._one_at_a_time = asyncio.Lock()
         self._next_due_ms: int | None = None
-        self._found = False  # the last look found something
+        self._found = False  # the last round found something
         self._poked = False
         self.loop = Loop("firing", self._round, self._every_s)
 
@@ -82,7 +82,7 @@ class TriggerRunner:
         """Write what the code declares, before the first claim."""
         await self._write_declaration()
         await self._learn()
-        # workers that start together must not look together ever after
+        # so that workers that started together do not query together
         first_s = 0.0 if self._poked else random.random() * self._every_s()
         self.loop = Loop("firing", self._round, self._every_s, first_s=first_s)
 
@@ -265,7 +265,7 @@ def _is_cut(tenants: Sequence[str]) -> bool:
 
 
 def _identity(due: Due) -> list[object]:
-    """What is due, to notice that the next look finds the same."""
+    """Identifies what is due, to notice that the next round finds the same."""
     schedules = [(resolved.trigger.id, resolved.trigger.next_fire_at) for resolved in due.schedules]
     return [*schedules, *(pending.event.id for pending in due.events)]
 

@@ -141,7 +141,7 @@ class HintListener:
             _make_private(self._folder)
             bound.setblocking(False)
             bound.bind(self.path)
-            # the list comes last: who finds it finds the socket, too
+            # the list comes last, so that a sender who finds it finds the socket, too
             _write(self.path + ".queues", "\n".join(sorted(self._queues)))
             event_loop.add_reader(bound.fileno(), self._read, bound)
         except (OSError, NotImplementedError):
@@ -168,7 +168,7 @@ class HintListener:
             self._socket = None
             _remove(self.path)
             with suppress(OSError):
-                os.rmdir(self._folder)  # the last one out
+                os.rmdir(self._folder)  # empty: this was the last worker
 
     def _open_again(self) -> None:
         """A cleaner of /tmp may have removed the files."""
