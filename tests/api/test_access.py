@@ -70,6 +70,34 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "GET /keys": (ADMIN, None, (200,)),
     "GET /keys/{id}": (ADMIN, None, (200,)),
     "DELETE /keys/{id}": (ADMIN, None, (200,)),
+    "GET /definitions": (ROLES, None, (200,)),
+    "GET /definitions/{id}": (ROLES, None, (200,)),
+    "GET /admin/jobs/definitions": (ROOT, None, (200,)),
+    "POST /admin/jobs/definitions": (ROOT, {"key": "sync-dropbox"}, (201,)),
+    "GET /admin/jobs/definitions/{id}": (ROOT, None, (200,)),
+    "PATCH /admin/jobs/definitions/{id}": (ROOT, {"description": "hello"}, (200,)),
+    "GET /jobs/triggers": (READ, None, (200,)),
+    "POST /jobs/triggers": (
+        ADMIN,
+        {"label": "Nightly", "trigger_type": "schedule", "cron_expr": "@daily", "definition_key": "report"},
+        (201,),
+    ),
+    "POST /jobs/triggers/preview": (READ, {"cron_expr": "@daily"}, (200,)),
+    "GET /jobs/triggers/{id}": (READ, None, (200,)),
+    "PATCH /jobs/triggers/{id}": (ADMIN, {"label": "Daily"}, (200,)),
+    "DELETE /jobs/triggers/{id}": (ADMIN, None, (204,)),
+    "POST /jobs/triggers/{id}/pause": (OPERATE, None, (200,)),
+    "POST /jobs/triggers/{id}/resume": (OPERATE, None, (200,)),
+    "POST /jobs/triggers/{id}/run": (OPERATE, {}, (201,)),
+    "POST /jobs/triggers/{id}/test": (OPERATE, {}, (200,)),
+    "GET /jobs/triggers/{id}/fires": (READ, None, (200,)),
+    "GET /jobs/triggers/{id}/preview": (READ, None, (200,)),
+    "GET /templates": (READ, None, (200,)),
+    "POST /templates": (ADMIN, {"name": "new", "kind": "report"}, (201, 409)),
+    "GET /templates/{id}": (READ, None, (200,)),
+    "PATCH /templates/{id}": (ADMIN, {"description": "hello"}, (200,)),
+    "DELETE /templates/{id}": (ADMIN, None, (204,)),
+    "POST /templates/{id}/run": (PRODUCE, {}, (201,)),
     "GET /admin/tenants": (ROOT, None, (200,)),
     "POST /admin/tenants": (ROOT, {"slug": "new"}, (201,)),
     "GET /admin/tenants/{id}": (ROOT, None, (200,)),
@@ -78,6 +106,10 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "POST /admin/tenants/{id}/resume": (ROOT, None, (200,)),
     "DELETE /admin/tenants/{id}": (ROOT, None, (200,)),
 }
+
+
+SHARED = ("/definitions/{id}", "/admin/jobs/definitions/{id}")
+"""What all tenants share."""
 
 
 def _name(route: Route) -> str:
@@ -94,7 +126,13 @@ def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
         """The status of a request by acme's key of this role about something that the tenant `of` has."""
         owner = app.tenant(of)
         params = {"name": "mail"}
-        if route.path.startswith(("/jobs/{id}", "/worker/jobs/{id}")):
+        if route.path.startswith("/jobs/triggers/{id}"):
+            params["id"] = owner.create_schedule(f"s-{new_id()}", "@daily", kind="report").id
+        elif route.path.startswith("/templates/{id}"):
+            params["id"] = owner.create_template(f"t-{new_id()}", "report").id
+        elif route.path in SHARED:
+            params["id"] = "welcome"
+        elif route.path.startswith(("/jobs/{id}", "/worker/jobs/{id}")):
             params["id"] = owner.enqueue("welcome", {"user_id": 7}).id
         elif route.path.startswith("/events/{id}"):
             params["id"] = owner.emit("sold")
@@ -134,7 +172,11 @@ def test_what_is_another_tenants_is_not_there(ask: Any) -> None:
         if role not in roles:
             continue
         named = "acme" if role == "superadmin" else None
-        if "{id}" in route.path and (found := ask(route, role, of="other", named=named)) != 404:
+        if (
+            "{id}" in route.path
+            and route.path not in SHARED
+            and (found := ask(route, role, of="other", named=named)) != 404
+        ):
             wrong[role, _name(route)] = found
         if role != "superadmin" and (found := ask(route, role, named="other")) != 404:
             wrong[role, f"{_name(route)} of a named tenant"] = found

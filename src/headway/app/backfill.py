@@ -111,7 +111,7 @@ class BackfillVerbs(TriggerRows):
         trigger = msgspec.structs.replace(resolved.trigger, last_fired_at=last)
         resolved = msgspec.structs.replace(resolved, trigger=trigger)
         job = schedule_job(resolved, time, self._definitions, now=now, limit=self.payload_limit)
-        return msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
+        return msgspec.structs.replace(job, created_by=actor and str(actor), scheduled_for=None)
 
     def _planned(self, time: datetime, job: NewJob) -> Backfilled:
         payload = mask_payload(msgspec.json.decode(job.payload), job.kind, self._definitions)

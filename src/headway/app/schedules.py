@@ -29,7 +29,7 @@ _ENSURE_TRIES = 5
 
 
 class ScheduleVerbs(TriggerRows):
-    """Name a schedule by its name, in this app's tenant or the given one."""
+    """Name a schedule by its name, in this app's tenant or the given one; or by its id, a `UUID`."""
 
     def create_schedule(self, name: str, cron: str | None = None, **options: Unpack[ScheduleOptions]) -> Trigger:
         """Store a schedule: cron (`"0 2 * * *"`, `@daily`) or `every`, and what to enqueue, a kind or a template.
@@ -55,7 +55,7 @@ class ScheduleVerbs(TriggerRows):
                 continue  # another process created or changed it in between
         return self._read(self._ensure_schedule(name, cron, options), conn)
 
-    def get_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+    def get_schedule(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
         return self._read(self._trigger_row("schedule", name, tenant))
 
@@ -65,34 +65,34 @@ class ScheduleVerbs(TriggerRows):
         """The schedules, oldest first; `origin` is "code" for those that the code declares."""
         return self._read(self._trigger_rows("schedule", tenant, None, limit, after))
 
-    def change_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
+    def change_schedule(self, name: str | UUID, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
         `enabled` can be changed (`NotAllowed`): the rest follows the code."""
         conn = changes.pop("conn", None)
         return self._read(self._change_trigger_row("schedule", name, changes), conn)
 
     def pause_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
         that come due meanwhile."""
         return self.change_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     def resume_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Fire it again, from its next time on."""
         return self.change_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     def delete_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         self._run(self._delete_trigger_row("schedule", name, tenant, actor), conn)
 
     def run_schedule(
         self,
-        name: str,
+        name: str | UUID,
         payload: Mapping[str, Any] | None = None,
         *,
         tenant: str | UUID | None = None,
@@ -110,7 +110,7 @@ class ScheduleVerbs(TriggerRows):
 
     def preview_schedule(
         self,
-        name: str | None = None,
+        name: str | UUID | None = None,
         count: int = 5,
         *,
         cron: str | None = None,
@@ -141,7 +141,7 @@ class ScheduleVerbs(TriggerRows):
         def steps() -> Steps[Trigger]:
             now = yield from self._store.ops.now().steps()
             row = yield from self._new_schedule(given, template, owner, owner_id, now)
-            row = msgspec.structs.replace(row, created_by=actor)
+            row = msgspec.structs.replace(row, created_by=actor and str(actor))
             made = yield from self._store.ops.create_trigger(row, actor=actor).steps()
             yield from self._check_schedule(made, now)
             return made
@@ -185,7 +185,7 @@ class ScheduleVerbs(TriggerRows):
         return new_schedule(fields, tenant=owner, tenant_id=owner_id, now=now, limit=self.payload_limit)
 
     def _run_schedule(
-        self, name: str, payload: Mapping[str, Any] | None, tenant: str | UUID | None, actor: str | None
+        self, name: str | UUID, payload: Mapping[str, Any] | None, tenant: str | UUID | None, actor: str | None
     ) -> Op[tuple[Fire, str]]:
         def steps() -> Steps[tuple[Fire, str]]:
             trigger = yield from self._trigger_row("schedule", name, tenant).steps()

@@ -27,7 +27,7 @@ _OPTIONS_LIMIT = 65_536
 
 
 class TemplateVerbs(EnqueueVerbs):
-    """Name a template by its name, in this app's tenant or the given one."""
+    """Name a template by its name, in this app's tenant or the given one; or by its id, a `UUID`."""
 
     def create_template(
         self,
@@ -47,7 +47,7 @@ class TemplateVerbs(EnqueueVerbs):
         """
         return self._read(self._create_template(name, kind, payload, options, description, tenant, actor), conn)
 
-    def get_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
+    def get_template(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
         return self._read(self._template(name, tenant))
 
@@ -59,7 +59,7 @@ class TemplateVerbs(EnqueueVerbs):
 
     def change_template(
         self,
-        name: str,
+        name: str | UUID,
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
@@ -70,13 +70,13 @@ class TemplateVerbs(EnqueueVerbs):
         return self._read(self._change_template(name, tenant, actor, changes), conn)
 
     def delete_template(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         self._run(self._delete_template(name, tenant, actor), conn)
 
     def run_template(
-        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
         """Enqueue a job from a template, with these fields over its payload and these options over its own.
 
@@ -87,7 +87,7 @@ class TemplateVerbs(EnqueueVerbs):
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
     def build_from_template(
-        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> NewJob:
         """What `run_template` would store, for `enqueue_many`."""
         conn = options.pop("conn", None)
@@ -121,7 +121,11 @@ class TemplateVerbs(EnqueueVerbs):
         owner = self._named_tenant(tenant)
         given = {"name": name, "kind": kind, "payload": payload, "options": options, "description": description}
         row = NewTemplate(
-            id=new_id(), tenant=owner, tenant_id=self._id_for(owner), created_by=actor, **self._template_fields(given)
+            id=new_id(),
+            tenant=owner,
+            tenant_id=self._id_for(owner),
+            created_by=actor and str(actor),
+            **self._template_fields(given),
         )
         return self._store.ops.create_template(row, actor=actor)
 
@@ -146,7 +150,11 @@ class TemplateVerbs(EnqueueVerbs):
                     raise InvalidJob(f"a template has no {name}: change {', '.join(_CHANGES)}")
         return made
 
-    def _template(self, name: str, tenant: str | UUID | None) -> Op[Template]:
+    def _template(self, name: str | UUID, tenant: str | UUID | None) -> Op[Template]:
+        if isinstance(name, UUID):
+            seen = self._tenant_to_read(tenant)
+            by_id = self._store.ops.templates([str(name)], tenant_id=seen, name=None, limit=1, after=None)
+            return then(by_id, lambda found: found[0] if found else _no_such(name))
         owner = self._named_tenant(tenant)
         op = self._store.ops.templates(
             None, tenant_id=self._id_of(owner), name=checked_name(name, "template"), limit=1, after=None
@@ -163,7 +171,7 @@ class TemplateVerbs(EnqueueVerbs):
         )
 
     def _change_template(
-        self, name: str, tenant: str | UUID | None, actor: str | None, changes: Mapping[str, Any]
+        self, name: str | UUID, tenant: str | UUID | None, actor: str | None, changes: Mapping[str, Any]
     ) -> Op[Template]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         if not given:
@@ -173,11 +181,11 @@ class TemplateVerbs(EnqueueVerbs):
         def steps() -> Steps[Template]:
             found = yield from self._template(name, tenant).steps()
             op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
-            return (yield from op.steps()) or _missing(name, found.tenant)
+            return (yield from op.steps()) or _missing(found.name, found.tenant)
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
-    def _delete_template(self, name: str, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
+    def _delete_template(self, name: str | UUID, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
         def steps() -> Steps[bool]:
             found = yield from self._template(name, tenant).steps()
             op = self._store.ops.delete_template(found.id, tenant_id=found.tenant_id, actor=actor)
@@ -188,3 +196,7 @@ class TemplateVerbs(EnqueueVerbs):
 
 def _missing(name: str, tenant: str) -> Any:
     raise NotFound(f'tenant {tenant} has no template "{name}": headway templates list shows what there is')
+
+
+def _no_such(template_id: UUID) -> Any:
+    raise NotFound(f"there is no template {template_id} (or it is another tenant's)")

@@ -27,8 +27,8 @@ class TriggerRows(VerbBase):
     def fires(
         self,
         *,
-        schedule: str | None = None,
-        trigger: str | None = None,
+        schedule: str | UUID | None = None,
+        trigger: str | UUID | None = None,
         event_id: str | UUID | None = None,
         tenant: str | UUID | None = None,
         limit: int = 50,
@@ -37,16 +37,23 @@ class TriggerRows(VerbBase):
         """What fired, newest first: of a schedule, of a trigger, for an event, or all."""
         return self._run(self._fires(schedule, trigger, event_id, tenant, limit, before))
 
-    def _trigger_row(self, type_: TriggerType, name: str, tenant: str | UUID | None) -> Op[Trigger]:
+    def _trigger_row(self, type_: TriggerType | None, name: str | UUID, tenant: str | UUID | None) -> Op[Trigger]:
+        """A trigger by its name, or by its id in whatever tenant these verbs see."""
+        if isinstance(name, UUID):
+            seen = self._tenant_to_read(tenant)
+            by_id = self._store.ops.triggers(
+                tenant_id=seen, type=type_, name=None, event=None, limit=1, after=None, only=str(name)
+            )
+            return then(by_id, lambda found: found[0] if found else no_such_trigger(name))
         owner = self._named_tenant(tenant)
         op = self._store.ops.triggers(
             tenant_id=self._id_of(owner), type=type_, name=checked_name(name, "name"), event=None, limit=1, after=None
         )
-        return then(op, lambda found: found[0] if found else missing_trigger(type_, name, owner))
+        return then(op, lambda found: found[0] if found else missing_trigger(type_ or "event", name, owner))
 
     def _trigger_rows(
         self,
-        type_: TriggerType,
+        type_: TriggerType | None,
         tenant: str | UUID | None,
         event: str | None,
         limit: int,
@@ -61,7 +68,7 @@ class TriggerRows(VerbBase):
             after=None if after is None else given_id(after, "after"),
         )
 
-    def _change_trigger_row(self, type_: TriggerType, name: str, changes: Mapping[str, Any]) -> Op[Trigger]:
+    def _change_trigger_row(self, type_: TriggerType, name: str | UUID, changes: Mapping[str, Any]) -> Op[Trigger]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
         if "tz" in given and given["tz"] is None:
@@ -78,7 +85,7 @@ class TriggerRows(VerbBase):
             self._check_window(given)
             change = changed_trigger(found, given, now=now, limit=self.payload_limit)
             op = self._store.ops.change_trigger(found.id, change, tenant_id=found.tenant_id, actor=actor)
-            changed = (yield from op.steps()) or missing_trigger(type_, name, found.tenant)
+            changed = (yield from op.steps()) or missing_trigger(type_, found.name, found.tenant)
             if not {"payload", "options", "kind", "template_id"}.isdisjoint(given):
                 yield from self._check_schedule(changed, now)
             return changed
@@ -110,7 +117,7 @@ class TriggerRows(VerbBase):
             )
 
     def _delete_trigger_row(
-        self, type_: TriggerType, name: str, tenant: str | UUID | None, actor: str | None
+        self, type_: TriggerType | None, name: str | UUID, tenant: str | UUID | None, actor: str | None
     ) -> Op[bool]:
         def steps() -> Steps[bool]:
             found = yield from self._trigger_row(type_, name, tenant).steps()
@@ -121,8 +128,8 @@ class TriggerRows(VerbBase):
 
     def _fires(
         self,
-        schedule: str | None,
-        trigger: str | None,
+        schedule: str | UUID | None,
+        trigger: str | UUID | None,
         event_id: str | UUID | None,
         tenant: str | UUID | None,
         limit: int,
@@ -133,7 +140,8 @@ class TriggerRows(VerbBase):
             if schedule is not None:
                 trigger_id = (yield from self._trigger_row("schedule", schedule, tenant).steps()).id
             elif trigger is not None:
-                trigger_id = (yield from self._trigger_row("event", trigger, tenant).steps()).id
+                type_: TriggerType | None = None if isinstance(trigger, UUID) else "event"
+                trigger_id = (yield from self._trigger_row(type_, trigger, tenant).steps()).id
             op = self._store.ops.fires(
                 tenant_id=self._tenant_to_read(tenant),
                 trigger_id=trigger_id,
@@ -153,7 +161,7 @@ class TriggerRows(VerbBase):
         trigger = overlaid(trigger, payload)
         resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
         job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
-        job = msgspec.structs.replace(job, created_by=actor, scheduled_for=None)
+        job = msgspec.structs.replace(job, created_by=actor and str(actor), scheduled_for=None)
         # without a nominal time: it must not replace a regular fire of this very moment
         fire = NewFire(id=new_id(), trigger_id=trigger.id, job=job)
         op = self._store.ops.run_trigger(fire, tenant_id=trigger.tenant_id, actor=actor)
@@ -198,3 +206,7 @@ def refuse_declared(trigger: Trigger) -> None:
 def missing_trigger(type_: TriggerType, name: str, tenant: str) -> Any:
     word = "schedule" if type_ == "schedule" else "trigger"
     raise NotFound(f'tenant {tenant} has no {word} "{name}": headway {word}s list shows what there is')
+
+
+def no_such_trigger(trigger_id: UUID) -> Any:
+    raise NotFound(f"there is no schedule or trigger {trigger_id} (or it is another tenant's)")

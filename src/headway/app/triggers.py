@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
 from uuid import UUID
 
 import msgspec
 
 from headway import secrets
 from headway.app.events import payload_of
-from headway.app.trigger_rows import TriggerRows
+from headway.app.trigger_rows import TriggerRows, overlaid
 from headway.define.option_types import TriggerChanges, TriggerOptions
-from headway.define.trigger_jobs import event_job, event_signal, matches
+from headway.define.trigger_jobs import event_job, event_signal, matches, schedule_job
 from headway.define.triggers import new_trigger
 from headway.errors import HeadwayError
 from headway.model.codec import decode
 from headway.model.event import Event
 from headway.model.ids import new_id
 from headway.model.signal import NewSignal
-from headway.model.trigger import ResolvedTrigger, Trigger
+from headway.model.trigger import ResolvedTrigger, Trigger, TriggerType
 from headway.store.ops import Op, Steps
 
 
@@ -36,7 +37,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TriggerVerbs(TriggerRows):
-    """Name a trigger by its name, in this app's tenant or the given one."""
+    """Name a trigger by its name, in this app's tenant or the given one; or by its id, a `UUID`."""
 
     def create_trigger(self, name: str, event: str, **options: Unpack[TriggerOptions]) -> Trigger:
         """Store a trigger: which event it waits for, and what it enqueues, a kind or a template.
@@ -52,50 +53,58 @@ class TriggerVerbs(TriggerRows):
         conn = options.pop("conn", None)
         return self._read(self._create_trigger(name, event, options), conn)
 
-    def get_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
-        """One trigger as it is now; raises `NotFound`."""
-        return self._read(self._trigger_row("event", name, tenant))
+    def get_trigger(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Trigger:
+        """One trigger as it is now; by its id, a schedule too. Raises `NotFound`."""
+        return self._read(self._trigger_row(None if isinstance(name, UUID) else "event", name, tenant))
 
     def triggers(
         self,
         *,
         event: str | None = None,
+        type: TriggerType | Literal["any"] = "event",  # noqa: A002
         tenant: str | UUID | None = None,
         limit: int = 100,
         after: str | UUID | None = None,
     ) -> list[Trigger]:
-        """The event triggers, oldest first."""
-        return self._read(self._trigger_rows("event", tenant, event, limit, after))
+        """The event triggers, oldest first; `type="any"` gives the schedules too."""
+        return self._read(self._trigger_rows(None if type == "any" else type, tenant, event, limit, after))
 
-    def change_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
+    def change_trigger(self, name: str | UUID, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
         conn = changes.pop("conn", None)
         return self._read(self._change_trigger_row("event", name, changes), conn)
 
     def enable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Let it fire again, including for events that are still pending."""
         return self.change_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     def disable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
         return self.change_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     def delete_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a trigger; its jobs stay."""
         self._run(self._delete_trigger_row("event", name, tenant, actor), conn)
 
     def test_trigger(
-        self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
+        self, name: str | UUID, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
         """A dry run: what the trigger would enqueue for an event with this payload, or the error."""
         self.learn(None)
         return self._run(self._rehearse(name, payload, event, tenant))
+
+    def test_schedule(
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, *, tenant: str | UUID | None = None
+    ) -> Rehearsal:
+        """A dry run: what the schedule would enqueue now, with these fields over its payload, or the error."""
+        self.learn(None)
+        return self._run(self._rehearse_schedule(name, payload, tenant))
 
     # as ops
 
@@ -109,12 +118,14 @@ class TriggerVerbs(TriggerRows):
             self._check_window(given)
             if template is not None:
                 given["template_id"] = yield from self._template_id(template, owner)
-            row = new_trigger(given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor)
+            row = new_trigger(
+                given, tenant=owner, tenant_id=owner_id, limit=self.payload_limit, created_by=actor and str(actor)
+            )
             return (yield from self._store.ops.create_trigger(row, actor=actor).steps())
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
-    def _rehearse(self, name: str, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
+    def _rehearse(self, name: str | UUID, payload: Any, event: str | None, tenant: str | UUID | None) -> Op[Rehearsal]:
         text = payload_of(payload, self.payload_limit)
 
         def steps() -> Steps[Rehearsal]:
@@ -153,6 +164,23 @@ class TriggerVerbs(TriggerRows):
                 return Rehearsal(met=True, kind=kind, signal=trigger.signal, to=trigger.signal_to, error=reason)
             shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
             return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown, dedupe_key=dedupe_key)
+
+        return Op(steps, writes=False)
+
+    def _rehearse_schedule(
+        self, name: str | UUID, payload: Mapping[str, Any] | None, tenant: str | UUID | None
+    ) -> Op[Rehearsal]:
+        def steps() -> Steps[Rehearsal]:
+            trigger = overlaid((yield from self._trigger_row("schedule", name, tenant).steps()), payload)
+            now = yield from self._store.ops.now().steps()
+            resolved = ResolvedTrigger(trigger=trigger, template=(yield from self._template_of(trigger)))
+            try:
+                job = schedule_job(resolved, now, self._definitions, now=now, limit=self.payload_limit)
+            except HeadwayError as error:
+                reason = secrets.redact(str(error), secrets.own())
+                return Rehearsal(met=True, kind=trigger.kind or trigger.template_kind, error=reason)
+            shown = secrets.mask(decode(job.payload), self._definitions.schema_of(job.kind))
+            return Rehearsal(met=True, kind=job.kind, queue=job.queue, payload=shown)
 
         return Op(steps, writes=False)
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 from headway.define.keys import KEYS
 from headway.define.kind import Kind, Redefined
 from headway.define.machine import MachineKind
-from headway.define.options import Options, new_job
+from headway.define.options import Options, has_placeholder, new_job
 from headway.define.registry import AnyKind, Registry
 from headway.define.schema import Schema
 from headway.errors import InvalidJob, InvalidPayload
@@ -21,6 +21,7 @@ from headway.model.codec import decode, encode
 from headway.model.definition import Definition, NewDefinition
 from headway.model.job import NewJob
 from headway.model.machine import START
+from headway.model.restricted import check_unbounded, restricted
 
 FRESH_S = 5.0
 """How long the definitions that were read are good enough for an enqueue."""
@@ -34,6 +35,19 @@ _POLICY = (
 )
 _LISTS = ("tags", "unique_by", "unique_scope", "replace")
 _DEFAULTS = Options()
+
+_BOUNDED = {
+    "queue": ("queue",),
+    "timeout": ("timeout_ms",),
+    "partition": ("partition",),
+    "concurrency": ("concurrency",),
+    "concurrency_key": ("concurrency_key",),
+    "rate": ("rate_count", "rate_period_ms"),
+    "burst": ("rate_burst",),
+    "rate_key": ("rate_key",),
+}
+"""The options that a definition bounds, and the fields of a job that each sets."""
+_KEYED = ("partition", "_key")
 
 
 def definition_of(kind: AnyKind) -> NewDefinition:
@@ -137,6 +151,18 @@ class Definitions:
             )
         self._check(definition, text)
         return new_job(kind, text, options, now=now, default=_options(definition))
+
+    def check_bounds(self, kind: str, options: Mapping[str, Any]) -> None:
+        """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of
+        the HTTP API store, which must give them no more than an enqueue does."""
+        definition = self._known.get(kind)
+        given = {name: to for name, to in options.items() if name in _BOUNDED and to is not None}
+        for name in [name for name, to in given.items() if not name.endswith(_KEYED) and has_placeholder(to)]:
+            del given[name]
+            check_unbounded(kind, definition, "rate" if name == "burst" else name)
+        job = new_job(kind, "{}", given, now=0)
+        asked = {field: getattr(job, field) for name in given for field in _BOUNDED[name]}
+        restricted(kind, definition, asked)
 
     def checked(self, kind: str, payload: Mapping[str, Any] | Raw, *, limit: int) -> str:
         """A payload as JSON text, as strict as an enqueue; raises `InvalidJob`, `InvalidPayload`."""

@@ -126,6 +126,7 @@ class _Enqueues(TypedDict, total=False):
     payload: Mapping[str, Any] | None
     options: Mapping[str, Any] | None
     description: str | None
+    label: str | None
 
 
 class _Target(TypedDict, total=False):

@@ -195,12 +195,12 @@ def check_stored_options(given: Mapping[str, Any]) -> None:
                 raise InvalidJob(f"a template or trigger cannot carry option {option}: it belongs to one enqueue alone")
             raise InvalidJob(checks.unknown_option(option, sorted(_STORED), "a template or trigger"))
         if option == "tags" and isinstance(value, list | tuple):
-            value = [each for each in value if not _has_placeholder(each)]
-        if not _has_placeholder(value):
+            value = [each for each in value if not has_placeholder(each)]
+        if not has_placeholder(value):
             _USING[option](value, option)
 
 
-def _has_placeholder(value: object) -> bool:
+def has_placeholder(value: object) -> bool:
     return isinstance(value, str) and "{{" in value
 
 

@@ -15,6 +15,7 @@ from headway.define.options import stored_options
 from headway.define.signals import signal_to, signal_to_key
 from headway.define.triggers import receiver
 from headway.errors import RenderError
+from headway.model.actor import is_caller
 from headway.model.codec import KEY_LIMIT
 from headway.model.cron import zone
 from headway.model.event import Event
@@ -168,6 +169,9 @@ def _job(
     trigger, template = resolved.trigger, resolved.template
     payload = render(trigger.payload, names, limit=limit)
     options = _rendered(trigger.options, names)
+    if is_caller(trigger.created_by):
+        kind = trigger.kind if template is None else template.kind
+        definitions.check_bounds(kind or "", stored_options({} if template is None else template.options, options))
     if template is not None:
         job = template_job(template, payload, options, definitions, now=now, limit=limit)
     elif trigger.kind is not None:

@@ -23,12 +23,24 @@ from headway.model.trigger import CatchUp, NewTrigger, Overlap, Trigger, Trigger
 
 _SHORTEST_MS = 1_000
 _DESCRIPTION = 500
+_LABEL = 200
 _SCHEDULE = ("cron", "every", "tz", "catch_up", "catch_up_window", "overlap", "jitter", "start", "end")
 _EVENT = ("event", "when", "dedupe_window", "dedupe_key", "signal", "to")
-_BOTH = ("name", "kind", "template_id", "payload", "options", "description", "enabled")
+_BOTH = ("name", "kind", "template_id", "payload", "options", "description", "label", "enabled")
 _TIMING = frozenset({"cron", "every_ms", "tz", "start_at", "end_at", "enabled"})
 _ENSURED = (
-    *("kind", "template_id", "description", "cron", "every_ms", "tz", "catch_up", "catch_up_window_ms", "overlap"),
+    *(
+        "kind",
+        "template_id",
+        "description",
+        "label",
+        "cron",
+        "every_ms",
+        "tz",
+        "catch_up",
+        "catch_up_window_ms",
+        "overlap",
+    ),
     *("jitter_ms", "start_at", "end_at"),
 )
 ROOTS = {
@@ -223,6 +235,10 @@ def _described(value: Any) -> str:
     return check_text(value or "", "description", limit=_DESCRIPTION) if value else ""
 
 
+def _labeled(value: Any) -> str | None:
+    return check_text(value, "label", limit=_LABEL) if value else None
+
+
 def _object(value: Any, name: str) -> dict[str, Any]:
     if value is None:
         return {}
@@ -312,6 +328,7 @@ _CHECKS: dict[str, Any] = {
     "payload": lambda value, name, type_, limit: {"payload": _template(value, name, type_, limit)},
     "options": lambda value, name, type_, limit: {"options": _options(value, name, type_, limit)},
     "description": lambda value, _name, _type, _limit: {"description": _described(value)},
+    "label": lambda value, _name, _type, _limit: {"label": _labeled(value)},
     "enabled": lambda value, name, _type, _limit: {"enabled": _flag(value, name)},
     "cron": lambda value, _name, _type, _limit: {"cron": _cron(value)},
     "every": lambda value, _name, _type, _limit: {"every_ms": _every(value)},

@@ -9,6 +9,7 @@ from headway.model.codec import check_text
 
 LIMIT = 255
 
+_CALLERS = ("key:", "oidc:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -25,6 +26,11 @@ class Caller(str):
         caller = cls(name)
         caller.request_id, caller.address = request_id, address
         return caller
+
+
+def is_caller(name: str | None) -> bool:
+    """Whether something was made over HTTP, by its `created_by`."""
+    return name is not None and name.startswith(_CALLERS)
 
 
 def origin(actor: str | None) -> tuple[str | None, str | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+_IDS = uuid.UUID("6ad2b3d0-1f0f-4b0e-9a57-0c9d6c0f1e5b")
 FIELDS = ("description", "schema", "timeout_ms", "max_attempts", "queue", "enqueuer_may")
 """What an operator may change; a field that was changed no longer follows the code."""
 
@@ -43,6 +45,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     revision: int  # counts what was written of it
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def id(self) -> str:
+        """Its id: made of the kind, so the same in every database."""
+        return str(uuid.uuid5(_IDS, self.kind))
 
 
 class DefinitionChange(msgspec.Struct, frozen=True, kw_only=True):

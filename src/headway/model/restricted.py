@@ -48,6 +48,16 @@ def restricted(kind: str, definition: Definition | None, asked: Mapping[str, Any
     }
 
 
+def check_unbounded(kind: str, definition: Definition | None, option: str) -> None:
+    """Raises `NotAllowed` unless enqueuers may set this option to anything: its value is not known yet."""
+    bound = _Rule(kind, definition, {})._bound(option)
+    if bound is not True:
+        raise NotAllowed(
+            f'kind "{kind}" lets its enqueuers set {option} within bounds: nothing was written; give a template or '
+            "trigger a value of its own"
+        )
+
+
 def bounds_flaw(may: Mapping[str, Any]) -> str | None:
     """What is wrong with the bounds of a definition as they are stored. The same as `headway.bounds_flaw`."""
     for name, bound in may.items():

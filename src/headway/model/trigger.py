@@ -60,6 +60,7 @@ class NewTrigger(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_key: str | None = None  # text with {{placeholders}}; None: the rendered payload itself
     signal: str | None = None  # the name of the signal that it sends, instead of making a job
     signal_to: str | None = None  # with it: "kind:unique key" or a job's id, with {{placeholders}}
+    label: str | None = None  # for people: any text
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +103,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     last_fired_at: datetime | None  # when it last made a job (a schedule: the nominal time) or sent a signal
     last_job_id: str | None  # that job, or the machine that got the signal
     error: str | None  # why its last fire made no job, if it failed
+    label: str | None = None  # for people: any text
 
 
 class TriggerChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +133,7 @@ class TriggerChange(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_key: str | msgspec.UnsetType | None = msgspec.UNSET
     signal: str | msgspec.UnsetType | None = msgspec.UNSET
     signal_to: str | msgspec.UnsetType | None = msgspec.UNSET
+    label: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):

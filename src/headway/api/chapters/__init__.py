@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headway.api.chapters import (
     bulk,
+    definitions,
     enqueue,
     events,
     fleet,
@@ -11,7 +12,9 @@ from headway.api.chapters import (
     job_streams,
     jobs,
     keys,
+    templates,
     tenants,
+    triggers,
     worker,
     worker_ends,
 )
@@ -19,6 +22,9 @@ from headway.api.routes import Route
 
 _CHAPTERS = (
     bulk,
+    triggers,  # before jobs: /jobs/triggers is no job
+    definitions,
+    templates,
     enqueue,
     jobs,
     job_actions,

@@ -45,7 +45,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
                 continue
         return await self._aread(self._ensure_schedule(name, cron, options), conn)
 
-    async def aget_schedule(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
+    async def aget_schedule(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Trigger:
         """One schedule as it is now, with `next_fire_at`, `last_fired_at` and `error`; raises `NotFound`."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_row("schedule", name, tenant))
@@ -57,7 +57,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._trigger_rows("schedule", tenant, None, limit, after))
 
-    async def achange_schedule(self, name: str, **changes: Unpack[ScheduleChanges]) -> Trigger:
+    async def achange_schedule(self, name: str | UUID, **changes: Unpack[ScheduleChanges]) -> Trigger:
         """Change what `create_schedule` takes (`new_name=` for the name). Of a schedule declared in the code, only
         `enabled` can be changed (`NotAllowed`): the rest follows the code."""
         await self._aensure_known(self._own_tenant, changes.get("tenant"))
@@ -65,7 +65,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         return await self._aread(self._change_trigger_row("schedule", name, changes), conn)
 
     async def apause_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it until it is resumed. Times that are due but have not fired yet are dropped, and so are those
         that come due meanwhile."""
@@ -73,14 +73,14 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         return await self.achange_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     async def aresume_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Fire it again, from its next time on."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     async def adelete_schedule(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         await self._aensure_known(self._own_tenant, tenant)
@@ -88,7 +88,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
 
     async def arun_schedule(
         self,
-        name: str,
+        name: str | UUID,
         payload: Mapping[str, Any] | None = None,
         *,
         tenant: str | UUID | None = None,
@@ -107,7 +107,7 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
 
     async def apreview_schedule(
         self,
-        name: str | None = None,
+        name: str | UUID | None = None,
         count: int = 5,
         *,
         cron: str | None = None,

@@ -35,7 +35,7 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         await self._aensure_known(self._own_tenant, tenant, create=True)
         return await self._aread(self._create_template(name, kind, payload, options, description, tenant, actor), conn)
 
-    async def aget_template(self, name: str, *, tenant: str | UUID | None = None) -> Template:
+    async def aget_template(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Template:
         """One template as it is now; raises `NotFound`."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self._aread(self._template(name, tenant))
@@ -49,7 +49,7 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
 
     async def achange_template(
         self,
-        name: str,
+        name: str | UUID,
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
@@ -61,14 +61,14 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         return await self._aread(self._change_template(name, tenant, actor, changes), conn)
 
     async def adelete_template(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         await self._aensure_known(self._own_tenant, tenant)
         await self._arun(self._delete_template(name, tenant, actor), conn)
 
     async def arun_template(
-        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> Enqueued:
         """Enqueue a job from a template, with these fields over its payload and these options over its own.
 
@@ -80,7 +80,7 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         return (await self._astore_jobs([self._for_own_tenant(job)], None, conn))[0]
 
     async def abuild_from_template(
-        self, name: str, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
     ) -> NewJob:
         """What `run_template` would store, for `enqueue_many`."""
         await self._aensure_known(self._own_tenant, options.get("tenant"))

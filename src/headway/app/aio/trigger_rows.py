@@ -15,8 +15,8 @@ class AsyncTriggerRows(TriggerRows, AsyncVerbBase):
     async def afires(
         self,
         *,
-        schedule: str | None = None,
-        trigger: str | None = None,
+        schedule: str | UUID | None = None,
+        trigger: str | UUID | None = None,
         event_id: str | UUID | None = None,
         tenant: str | UUID | None = None,
         limit: int = 50,

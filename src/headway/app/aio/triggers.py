@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
 from uuid import UUID
 
 from headway.app.aio.trigger_rows import AsyncTriggerRows
 from headway.app.triggers import Rehearsal, TriggerVerbs
 from headway.define.option_types import TriggerChanges, TriggerOptions
-from headway.model.trigger import Trigger
+from headway.model.trigger import Trigger, TriggerType
 
 
 class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
@@ -29,54 +30,63 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         conn = options.pop("conn", None)
         return await self._aread(self._create_trigger(name, event, options), conn)
 
-    async def aget_trigger(self, name: str, *, tenant: str | UUID | None = None) -> Trigger:
-        """One trigger as it is now; raises `NotFound`."""
+    async def aget_trigger(self, name: str | UUID, *, tenant: str | UUID | None = None) -> Trigger:
+        """One trigger as it is now; by its id, a schedule too. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._trigger_row("event", name, tenant))
+        return await self._aread(self._trigger_row(None if isinstance(name, UUID) else "event", name, tenant))
 
     async def atriggers(
         self,
         *,
         event: str | None = None,
+        type: TriggerType | Literal["any"] = "event",
         tenant: str | UUID | None = None,
         limit: int = 100,
         after: str | UUID | None = None,
     ) -> list[Trigger]:
-        """The event triggers, oldest first."""
+        """The event triggers, oldest first; `type="any"` gives the schedules too."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._trigger_rows("event", tenant, event, limit, after))
+        return await self._aread(self._trigger_rows(None if type == "any" else type, tenant, event, limit, after))
 
-    async def achange_trigger(self, name: str, **changes: Unpack[TriggerChanges]) -> Trigger:
+    async def achange_trigger(self, name: str | UUID, **changes: Unpack[TriggerChanges]) -> Trigger:
         """Change what `create_trigger` takes (`new_name=` for the name)."""
         await self._aensure_known(self._own_tenant, changes.get("tenant"))
         conn = changes.pop("conn", None)
         return await self._aread(self._change_trigger_row("event", name, changes), conn)
 
     async def aenable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Let it fire again, including for events that are still pending."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     async def adisable_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> Trigger:
         """Stop firing it, including for pending events. Events handled meanwhile are not made up for."""
         await self._aensure_known(self._own_tenant, tenant)
         return await self.achange_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     async def adelete_trigger(
-        self, name: str, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
     ) -> None:
         """Delete a trigger; its jobs stay."""
         await self._aensure_known(self._own_tenant, tenant)
         await self._arun(self._delete_trigger_row("event", name, tenant, actor), conn)
 
     async def atest_trigger(
-        self, name: str, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
+        self, name: str | UUID, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None
     ) -> Rehearsal:
         """A dry run: what the trigger would enqueue for an event with this payload, or the error."""
         await self._aensure_known(self._own_tenant, tenant)
         await self.alearn(None)
         return await self._arun(self._rehearse(name, payload, event, tenant))
+
+    async def atest_schedule(
+        self, name: str | UUID, payload: Mapping[str, Any] | None = None, *, tenant: str | UUID | None = None
+    ) -> Rehearsal:
+        """A dry run: what the schedule would enqueue now, with these fields over its payload, or the error."""
+        await self._aensure_known(self._own_tenant, tenant)
+        await self.alearn(None)
+        return await self._arun(self._rehearse_schedule(name, payload, tenant))

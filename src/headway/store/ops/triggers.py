@@ -102,8 +102,9 @@ class Triggers(Protocol):
         event: str | None,
         limit: int,
         after: str | None,
+        only: str | None = None,
     ) -> Op[list[Trigger]]:
-        """Triggers in order of id; `after` is the last id of the page before."""
+        """Triggers in order of id; `after` is the last id of the page before, `only` the id of one."""
         ...
 
     def fire(self, firings: Sequence[Firing]) -> Op[list[Fire]]:

@@ -198,10 +198,10 @@ begin
     v_moved := (v_old.cron, v_old.every_ms, v_old.tz, v_old.start_at, v_old.end_at)
                is distinct from (v_new.cron, v_new.every_ms, v_new.tz, v_new.start_at, v_new.end_at);
     if not v_moved
-       and (v_old.kind, v_old.template_id, v_old.payload::text, v_old.options::text, v_old.description, v_old.catch_up,
+       and (v_old.kind, v_old.template_id, v_old.payload::text, v_old.options::text, v_old.description, v_old.label, v_old.catch_up,
             v_old.catch_up_window_ms, v_old.overlap, v_old.jitter_ms)
            is not distinct from
-           (v_new.kind, v_new.template_id, v_new.payload::text, v_new.options::text, v_new.description, v_new.catch_up,
+           (v_new.kind, v_new.template_id, v_new.payload::text, v_new.options::text, v_new.description, v_new.label, v_new.catch_up,
             v_new.catch_up_window_ms, v_new.overlap, v_new.jitter_ms) then
       update headway.triggers t set declared_at = v_now where t.id = v_old.id;
       continue;
@@ -212,6 +212,7 @@ begin
            payload = v_new.payload,
            options = v_new.options,
            description = v_new.description,
+           label = v_new.label,
            cron = v_new.cron,
            every_ms = v_new.every_ms,
            tz = v_new.tz,

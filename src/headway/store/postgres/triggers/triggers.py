@@ -14,7 +14,7 @@ TRIGGER_COLUMNS = """
        t.payload::text, t.options::text, t.description, t.enabled, t.origin, t.created_by, t.created_at, t.updated_at,
        t.declared_at, t.revision, t.cron, t.every_ms, t.tz, t.catch_up, t.catch_up_window_ms, t.overlap, t.jitter_ms,
        t.start_at, t.end_at, t.next_fire_at, t.event, t."when"::text, t.dedupe_window_ms, t.dedupe_key, t.signal,
-       t.signal_to, t.last_fired_at, t.last_job_id, t.error
+       t.signal_to, t.last_fired_at, t.last_job_id, t.error, t.label
 """
 _TRIGGERS = f"""
 select {TRIGGER_COLUMNS}
@@ -31,6 +31,7 @@ _FIND_TRIGGERS = (
    and ($3::text is null or t.name = $3)
    and ($4::text is null or t.event = $4)
    and ($5::uuid is null or t.id > $5)
+   and ($7::uuid is null or t.id = $7)
  order by t.id
  limit $6::integer
 """
@@ -71,10 +72,11 @@ class TriggerVerbs:
         event: str | None,
         limit: int,
         after: str | None,
+        only: str | None = None,
     ) -> Op[list[Trigger]]:
         return read(
             _FIND_TRIGGERS,
-            [tenant_id, type, name, event, after, limit],
+            [tenant_id, type, name, event, after, limit, only],
             lambda rows: [read_trigger(row) for row in rows],
         )
 

@@ -162,6 +162,7 @@ begin
            dedupe_key = v_new.dedupe_key,
            signal = v_new.signal,
            signal_to = v_new.signal_to,
+           label = v_new.label,
            error = null,
            revision = t.revision + 1,
            updated_at = v_now

@@ -90,12 +90,13 @@ class TriggerVerbs(Verbs):
         event: str | None,
         limit: int,
         after: str | None,
+        only: str | None = None,
     ) -> Op[list[Trigger]]:
         def steps() -> Steps[list[Trigger]]:
-            if tenant_id and type and name and not (event or after):
+            if tenant_id and type and name and not (event or after or only):
                 rows = yield Statement(_SQL["named"], (tenant_id, type, name))
             else:
-                rows = yield Statement(_SQL["page"], (tenant_id, type, name, event, after or "", limit))
+                rows = yield Statement(_SQL["page"], (tenant_id, type, name, event, after or "", limit, only))
             return list((yield from read_triggers([trigger_id for (trigger_id,) in rows])).values())
 
         return SqliteOp(steps, writes=False)

@@ -615,6 +615,7 @@ create table headway.triggers (
   signal text collate "C",
   signal_to text,
   description text not null default '',
+  label text, -- for people
   created_by text,
   error text,
   payload json not null default '{}',

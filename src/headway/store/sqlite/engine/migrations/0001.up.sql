@@ -666,6 +666,8 @@ create table triggers (
   last_fired_at integer,
   last_job_id text,
   error text,
+  -- for people
+  label text,
   unique (tenant_id, type, name),
   check ((kind is not null) + (template_id is not null) + (signal is not null) = 1),
   check ((signal is null) = (signal_to is null) and (signal is null or type = 'event')),

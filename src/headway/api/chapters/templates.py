@@ -1,0 +1,144 @@
+"""Templates: a kind, a payload and options, stored under a name."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.pages import PageQuery, given, page
+from headway.api.problems import Refused
+from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
+from headway.api.views import Listed
+from headway.define.options import stored_options
+from headway.errors import NotAllowed, NotFound
+from headway.model.ids import is_id
+from headway.model.template import Template
+
+routes = Routes("templates")
+
+U = msgspec.UnsetType
+_ALIASES = {"definition_key": "kind"}
+
+
+class TemplateChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str | U = msgspec.UNSET
+    kind: str | U = msgspec.UNSET
+    definition_key: str | U = msgspec.UNSET
+    payload: dict[str, Any] | U | None = msgspec.UNSET
+    options: dict[str, Any] | U | None = msgspec.UNSET
+    description: str | U = msgspec.UNSET
+
+
+class TemplateList(msgspec.Struct):
+    items: list[Template]
+    next_cursor: str | None
+
+
+@routes.get("/templates", roles=VIEWERS, query=PageQuery, answers={200: TemplateList}, problems=(422,))
+async def list_templates(call: Call[None, PageQuery]) -> Listed:
+    """List templates, oldest first."""
+
+    async def fetch(count: int, after: str | None) -> list[Template]:
+        return await call.verbs.atemplates(limit=count, after=after)
+
+    return await page(
+        "templates", call.query, fetch, key=lambda each: each.id, visible=lambda each: _is_visible(call, each)
+    )
+
+
+@routes.post("/templates", roles=ADMINS, body=TemplateChange, answers={201: Template}, problems=(403, 409, 422))
+async def create_template(call: Call[TemplateChange, None]) -> Answer:
+    """Store a template. Its payload may be incomplete: it is validated when a job is made of it."""
+    fields = given(call.body, _ALIASES)
+    if not fields.get("name") or not fields.get("kind"):
+        raise Refused(422, "a template needs a name and a kind")
+    await _check_bounds(call, fields["kind"], fields.get("options") or {})
+    return Answer(201, await call.verbs.acreate_template(actor=call.actor, **fields))
+
+
+@routes.get("/templates/{id}", roles=VIEWERS, answers={200: Template}, problems=(404,))
+async def get_template(call: Call[None, None]) -> Template:
+    """Show a template."""
+    return await _visible(call)
+
+
+@routes.patch(
+    "/templates/{id}", roles=ADMINS, body=TemplateChange, answers={200: Template}, problems=(403, 404, 409, 422)
+)
+async def change_template(call: Call[TemplateChange, None]) -> Template:
+    """Change a template; jobs made before stay as they are."""
+    template = await _visible(call)
+    changes = given(call.body, _ALIASES)
+    if not changes:
+        raise Refused(422, "what to change? Give some of name, kind, payload, options, description")
+    options = changes["options"] or {} if "options" in changes else template.options
+    await _check_bounds(call, changes.get("kind", template.kind), options)
+    if "name" in changes:
+        changes["new_name"] = changes.pop("name")
+    return await call.verbs.achange_template(UUID(template.id), actor=call.actor, **changes)
+
+
+@routes.delete("/templates/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409))
+async def delete_template(call: Call[None, None]) -> Answer:
+    """Delete a template; not while a trigger uses it."""
+    template = await _visible(call)
+    await call.verbs.adelete_template(UUID(template.id), actor=call.actor)
+    return Answer(204)
+
+
+class TemplateRun(msgspec.Struct, forbid_unknown_fields=True):
+    payload: dict[str, Any] | None = None
+    options: dict[str, Any] = {}
+
+
+class TemplateJob(msgspec.Struct):
+    id: str
+    created: bool
+
+
+@routes.post(
+    "/templates/{id}/run",
+    roles=PRODUCERS,
+    body=TemplateRun,
+    answers={201: TemplateJob, 200: TemplateJob},
+    problems=(403, 404, 409, 422, 429),
+)
+async def run_template(call: Call[TemplateRun, None]) -> Answer:
+    """Enqueue a job of a template, with these fields over its payload and these options over its own."""
+    template = await _visible(call)
+    options = stored_options(template.options, call.body.options)
+    await _check_bounds(call, template.kind, options)
+    definition = call.verbs._definitions.get(template.kind)
+    queue = options.get("queue") or (definition.queue if definition is not None else "default")
+    call.check_touch(queue=queue, kind=template.kind)
+    given_options = {**call.body.options, "created_by": str(call.actor)}
+    done = await call.verbs.arun_template(UUID(template.id), call.body.payload, **given_options)
+    return Answer(201 if done.created else 200, TemplateJob(done.id, done.created))
+
+
+async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]) -> None:
+    """A template gives no more than an enqueue; raises `Refused`."""
+    await call.verbs.alearn(None)
+    try:
+        call.verbs._definitions.check_bounds(kind, options)
+    except NotAllowed as error:
+        if call.key.role != "superadmin":
+            raise Refused(403, str(error), code="NotAllowed") from None
+
+
+async def _visible(call: Call[Any, Any]) -> Template:
+    """The template of the path, by its id or name, if the key may see it."""
+    ref = call.params["id"]
+    template = await call.verbs.aget_template(UUID(ref) if is_id(ref) else ref)
+    if not _is_visible(call, template):
+        raise NotFound(f"there is no template {ref!r}")
+    return template
+
+
+def _is_visible(call: Call[Any, Any], template: Template) -> bool:
+    definition = call.verbs._definitions.get(template.kind)
+    queue = template.options.get("queue") or (definition.queue if definition is not None else "default")
+    return call.may_touch(queue=queue, kind=template.kind)

@@ -1,0 +1,350 @@
+"""Triggers: what makes jobs by the clock and of events, in one list."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.pages import PageQuery, given, page
+from headway.api.problems import Fault, Refused
+from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
+from headway.api.views import Listed
+from headway.app.triggers import Rehearsal
+from headway.errors import Duplicate, NotAllowed, NotFound
+from headway.model.ids import is_id
+from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
+
+routes = Routes("triggers")
+
+U = msgspec.UnsetType
+_ALIASES = {
+    "event_name": "event",
+    "cron_expr": "cron",
+    "timezone": "tz",
+    "definition_key": "kind",
+    "payload_template": "payload",
+    "dedupe_window_seconds": "dedupe_window",
+    "is_enabled": "enabled",
+}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
+_MOST_TIMES = 100
+
+_SHOWN: list[tuple[str, Any]] = [
+    ("trigger_type", Literal["event", "schedule"]),
+    ("event_name", str | None),
+    ("cron_expr", str | None),
+    ("timezone", str),
+    ("definition_key", str | None),
+    ("payload_template", Any),
+    ("dedupe_window_seconds", float),
+    ("is_enabled", bool),
+]
+TriggerView = msgspec.defstruct(
+    "Trigger",
+    [*((field.name, field.type) for field in msgspec.structs.fields(Trigger)), *_SHOWN],
+    namespace={"__doc__": "A schedule or an event trigger."},
+)
+
+
+def trigger_view(trigger: Trigger) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(trigger),
+        "label": trigger.label or trigger.name,
+        "trigger_type": trigger.type,
+        "event_name": trigger.event,
+        "cron_expr": trigger.cron,
+        "timezone": trigger.tz,
+        "definition_key": trigger.kind or trigger.template_kind,
+        "payload_template": trigger.payload,
+        "dedupe_window_seconds": trigger.dedupe_window_ms / 1_000,
+        "is_enabled": trigger.enabled,
+    }
+
+
+class TriggerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What can be changed. None takes a value back."""
+
+    label: str | U | None = msgspec.UNSET
+    name: str | U = msgspec.UNSET
+    description: str | U = msgspec.UNSET
+    definition_key: str | U | None = msgspec.UNSET
+    kind: str | U | None = msgspec.UNSET
+    template: str | U | None = msgspec.UNSET
+    payload_template: dict[str, Any] | U | None = msgspec.UNSET
+    payload: dict[str, Any] | U | None = msgspec.UNSET
+    options: dict[str, Any] | U | None = msgspec.UNSET
+    is_enabled: bool | U = msgspec.UNSET
+    enabled: bool | U = msgspec.UNSET
+    event_name: str | U = msgspec.UNSET
+    event: str | U = msgspec.UNSET
+    when: dict[str, Any] | U | None = msgspec.UNSET
+    dedupe_window_seconds: float | U | None = msgspec.UNSET
+    dedupe_window: str | float | U | None = msgspec.UNSET
+    dedupe_key: str | U | None = msgspec.UNSET
+    signal: str | U | None = msgspec.UNSET
+    to: str | U | None = msgspec.UNSET
+    cron_expr: str | U | None = msgspec.UNSET
+    cron: str | U | None = msgspec.UNSET
+    every: str | float | U | None = msgspec.UNSET
+    timezone: str | U | None = msgspec.UNSET
+    tz: str | U | None = msgspec.UNSET
+    catch_up: CatchUp | U = msgspec.UNSET
+    catch_up_window: str | float | U = msgspec.UNSET
+    overlap: Overlap | U = msgspec.UNSET
+    jitter: str | float | U | None = msgspec.UNSET
+    start: datetime | U | None = msgspec.UNSET
+    end: datetime | U | None = msgspec.UNSET
+
+
+class TriggerIn(TriggerChange, forbid_unknown_fields=True, kw_only=True):
+    """A trigger to store; without a name it gets one made of its label."""
+
+    trigger_type: Literal["event", "schedule"]
+
+
+class TriggerQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
+    trigger_type: Literal["event", "schedule"] | None = None
+    event_name: str | None = None
+
+
+class TriggerList(msgspec.Struct):
+    items: list[TriggerView]  # type: ignore[valid-type]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/triggers", roles=VIEWERS, query=TriggerQuery, answers={200: TriggerList}, problems=(422,))
+async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
+    """List schedules and event triggers, oldest first."""
+    query = call.query
+
+    async def fetch(count: int, after: str | None) -> list[Trigger]:
+        return await call.verbs.atriggers(
+            type=query.trigger_type or "any", event=query.event_name, limit=count, after=after
+        )
+
+    return await page(
+        "triggers", query, fetch, key=_id, show=trigger_view, visible=lambda each: _is_visible(call, each)
+    )
+
+
+@routes.post("/jobs/triggers", roles=ADMINS, body=TriggerIn, answers={201: TriggerView}, problems=(404, 409, 422, 429))
+async def create_trigger(call: Call[TriggerIn, None]) -> Answer:
+    """Store a trigger: what it waits for, and what it makes of it."""
+    options = given(call.body, _ALIASES)
+    type_ = options.pop("trigger_type")
+    name = options.pop("name", None)
+    if name is None and not options.get("label"):
+        raise Refused(422, "it needs a label, or a name", faults=[Fault("missing", "/label")])
+    await _check_bounds(call, options)
+    made = _name_of(str(options.get("label")))
+    try:
+        trigger = await _create(call, type_, name or made, options)
+    except Duplicate:
+        if name is not None:
+            raise
+        trigger = await _create(call, type_, f"{made}-{secrets.token_hex(4)}", options)
+    return Answer(201, trigger_view(trigger))
+
+
+async def _create(call: Call[Any, Any], type_: str, name: str, options: dict[str, Any]) -> Trigger:
+    if type_ == "schedule":
+        return await call.verbs.acreate_schedule(name, actor=call.actor, **options)
+    rest = {**options}
+    event = rest.pop("event", None)
+    if event is None:
+        raise Refused(422, "an event trigger needs event_name", faults=[Fault("missing", "/event_name")])
+    return await call.verbs.acreate_trigger(name, event, actor=call.actor, **rest)
+
+
+class PreviewIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """When to be due, as a schedule would have it."""
+
+    cron_expr: str | U = msgspec.UNSET
+    cron: str | U = msgspec.UNSET
+    every: str | float | U = msgspec.UNSET
+    timezone: str | U = msgspec.UNSET
+    tz: str | U = msgspec.UNSET
+    after: datetime | U = msgspec.UNSET
+    count: int = 5
+
+
+class Preview(msgspec.Struct):
+    """The next times, each in the schedule's zone."""
+
+    times: list[datetime]
+
+
+@routes.post("/jobs/triggers/preview", roles=VIEWERS, body=PreviewIn, answers={200: Preview}, problems=(422,))
+async def preview_times(call: Call[PreviewIn, None]) -> Preview:
+    """Say when a schedule of this cron expression or interval would be due."""
+    options = given(call.body, _ALIASES)
+    return Preview(await call.verbs.apreview_schedule(count=_count(options.pop("count")), **options))
+
+
+@routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,))
+async def get_trigger(call: Call[None, None]) -> dict[str, Any]:
+    """Show a trigger."""
+    return trigger_view(await _visible(call))
+
+
+@routes.patch(
+    "/jobs/triggers/{id}", roles=ADMINS, body=TriggerChange, answers={200: TriggerView}, problems=(404, 409, 422)
+)
+async def change_trigger(call: Call[TriggerChange, None]) -> dict[str, Any]:
+    """Change a trigger. Of a schedule that the code declares, only whether it is enabled."""
+    trigger = await _visible(call)
+    changes = given(call.body, _ALIASES)
+    if not changes:
+        raise Refused(422, "nothing to change was given")
+    if not {"kind", "template", "options"}.isdisjoint(changes):
+        stored = {"kind": trigger.kind or trigger.template_kind, "options": trigger.options}
+        await _check_bounds(call, stored | changes)
+    if "name" in changes:
+        changes["new_name"] = changes.pop("name")
+    return trigger_view(await _change(call, trigger, changes))
+
+
+@routes.delete("/jobs/triggers/{id}", roles=ADMINS, answers={204: None}, problems=(404,))
+async def delete_trigger(call: Call[None, None]) -> Answer:
+    """Delete a trigger; its jobs stay."""
+    trigger = await _visible(call)
+    if trigger.type == "schedule":
+        await call.verbs.adelete_schedule(UUID(trigger.id), actor=call.actor)
+    else:
+        await call.verbs.adelete_trigger(UUID(trigger.id), actor=call.actor)
+    return Answer(204)
+
+
+@routes.post("/jobs/triggers/{id}/pause", roles=OPERATORS, answers={200: TriggerView}, problems=(404,))
+async def pause_trigger(call: Call[None, None]) -> dict[str, Any]:
+    """Stop firing it until it is resumed."""
+    return trigger_view(await _change(call, await _visible(call), {"enabled": False}))
+
+
+@routes.post("/jobs/triggers/{id}/resume", roles=OPERATORS, answers={200: TriggerView}, problems=(404,))
+async def resume_trigger(call: Call[None, None]) -> dict[str, Any]:
+    """Let it fire again."""
+    return trigger_view(await _change(call, await _visible(call), {"enabled": True}))
+
+
+class RunIn(msgspec.Struct, forbid_unknown_fields=True):
+    payload: dict[str, Any] | None = None
+
+
+@routes.post("/jobs/triggers/{id}/run", roles=OPERATORS, body=RunIn, answers={201: Fire}, problems=(404, 409, 422, 429))
+async def run_trigger(call: Call[RunIn, None]) -> Answer:
+    """Fire a schedule once, now, with these fields over its payload. Its next time does not change."""
+    trigger = await _visible(call)
+    if trigger.type != "schedule":
+        raise Refused(409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events")
+    fire = await call.verbs.arun_schedule(UUID(trigger.id), call.body.payload, actor=call.actor)
+    return Answer(201, fire)
+
+
+class TestIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A sample event; for a schedule, fields over its payload."""
+
+    payload: Any = None
+    event_name: str | None = None
+
+
+@routes.post("/jobs/triggers/{id}/test", roles=OPERATORS, body=TestIn, answers={200: Rehearsal}, problems=(404, 422))
+async def test_trigger(call: Call[TestIn, None]) -> Rehearsal:
+    """Say what it would make of a sample event, or a schedule of this moment. Nothing is stored."""
+    trigger = await _visible(call)
+    if trigger.type == "schedule":
+        return await call.verbs.atest_schedule(UUID(trigger.id), call.body.payload)
+    return await call.verbs.atest_trigger(UUID(trigger.id), call.body.payload, event=call.body.event_name)
+
+
+class FireList(msgspec.Struct):
+    items: list[Fire]
+    next_cursor: str | None
+
+
+@routes.get("/jobs/triggers/{id}/fires", roles=VIEWERS, query=PageQuery, answers={200: FireList}, problems=(404, 422))
+async def list_fires(call: Call[None, PageQuery]) -> Listed:
+    """List what it fired, newest first."""
+    trigger = await _visible(call)
+
+    async def fetch(count: int, before: str | None) -> list[Fire]:
+        return await call.verbs.afires(trigger=UUID(trigger.id), limit=count, before=before)
+
+    return await page("fires", call.query, fetch, key=_id)
+
+
+class TimesQuery(msgspec.Struct, forbid_unknown_fields=True):
+    count: int = 5
+
+
+@routes.get(
+    "/jobs/triggers/{id}/preview", roles=VIEWERS, query=TimesQuery, answers={200: Preview}, problems=(404, 409, 422)
+)
+async def preview_trigger(call: Call[None, TimesQuery]) -> Preview:
+    """Say when a schedule is due next."""
+    trigger = await _visible(call)
+    if trigger.type != "schedule":
+        raise Refused(409, "an event trigger has no times: it fires when its event is emitted")
+    return Preview(await call.verbs.apreview_schedule(UUID(trigger.id), _count(call.query.count)))
+
+
+def _id(item: Any) -> str:
+    return str(item.id)
+
+
+def _count(asked: int) -> int:
+    if not 1 <= asked <= _MOST_TIMES:
+        raise Refused(422, f"count={asked} must be from 1 to {_MOST_TIMES}")
+    return asked
+
+
+async def _visible(call: Call[Any, Any]) -> Trigger:
+    """The trigger of the path, if the key may see it."""
+    ref = call.params["id"]
+    trigger = await call.verbs.aget_trigger(UUID(ref)) if is_id(ref) else None
+    if trigger is None or not _is_visible(call, trigger):
+        raise NotFound(f"there is no trigger {ref}")
+    return trigger
+
+
+def _is_visible(call: Call[Any, Any], trigger: Trigger) -> bool:
+    kind = trigger.kind or trigger.template_kind
+    if trigger.signal is not None:
+        return not call.key.kinds and not call.key.queues
+    definition = call.verbs._definitions.get(kind or "")
+    queue = trigger.options.get("queue") or (definition.queue if definition is not None else "default")
+    return call.may_touch(queue=queue, kind=kind or "")
+
+
+async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any]) -> Trigger:
+    if trigger.type == "schedule":
+        return await call.verbs.achange_schedule(UUID(trigger.id), actor=call.actor, **changes)
+    return await call.verbs.achange_trigger(UUID(trigger.id), actor=call.actor, **changes)
+
+
+async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
+    """A trigger gets no more than an enqueue of its creator; raises `Refused`. Its fires are held to that again."""
+    await call.verbs.alearn(None)
+    kind = options.get("kind")
+    if options.get("template") is not None:
+        kind = (await call.verbs.aget_template(options["template"])).kind
+    if kind is None:
+        return
+    definition = call.verbs._definitions.get(kind)
+    if definition is None or not definition.active:
+        raise Refused(422, f"kind {kind!r} has no {'active ' if definition else ''}definition", code="UnknownKind")
+    try:
+        call.verbs._definitions.check_bounds(kind, options.get("options") or {})
+    except NotAllowed as error:
+        raise Refused(403, str(error), code="NotAllowed") from None
+
+
+def _name_of(label: str) -> str:
+    """A name made of a label: letters, digits and hyphens."""
+    return _NOT_IN_NAMES.sub("-", label).strip("-.").lower()[:100] or "trigger"
