@@ -29,7 +29,7 @@ from headway.commands import load
 from headway.config import read
 from tests.docs import docs_pages
 from tests.docs.docs_runner import commands
-from tests.docs.warm_process import HEADWAY, WarmProcess
+from tests.docs.warm_process import HEADWAY, NOT_FORKED, WarmProcess
 
 _LANGUAGES = {"python", "console", "sql", "toml", "systemd", "output", "text", "json", "signature", "help", "mermaid"}
 _SIDE_BY_SIDE = max(2, os.cpu_count() or 1)
@@ -70,7 +70,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
     """Run the blocks in a process of their own; gives what went wrong, or nothing."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
     env |= {
-        "PATH": os.pathsep.join((*programs.path(page), str(Path(sys.executable).parent), env["PATH"])),
+        **programs.environment(page),
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
@@ -108,11 +108,14 @@ class Programs:
         self.runner = self._warm.program("runner", str(_RUNNER))
         self._headway = self._warm.program("headway", HEADWAY)
 
-    def path(self, page: Path) -> list[str]:
-        """Folders to find programs in first. The README runs the `headway` that pip installs, and so do pages that kill
-        it: another process stands between them and a forked one."""
-        is_plain = page.name == "README.md" or "kill -9" in page.read_text("utf-8")
-        return [] if is_plain else [str(self._headway.parent)]
+    def environment(self, page: Path) -> dict[str, str]:
+        """Where a page's commands find programs. The README runs the `headway` that pip installs, and pages that kill
+        workers start them by it: another process would stand between them and a forked worker."""
+        folders = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        if page.name != "README.md":
+            folders.insert(0, str(self._headway.parent))
+        kills = "kill -9" in page.read_text("utf-8")
+        return {"PATH": os.pathsep.join(folders), NOT_FORKED: "worker" if kills else "none"}
 
     def close(self) -> None:
         self._warm.close()

@@ -47,6 +47,7 @@ os._exit(end[1] if end else 70)
 """
 
 HEADWAY = "headway"  # the script of `headway` itself
+NOT_FORKED = "NOT_FORKED"  # a variable: the command that the installed program runs
 
 
 class WarmProcess:
@@ -75,7 +76,9 @@ class WarmProcess:
         client = _CLIENT.format(socket=str(self._socket), script=script)
         code = self._folder / f"{name}.py"
         code.write_text(client, "utf-8")
-        path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(code))} "$@"\n')
+        installed = shlex.quote(str(Path(sys.executable).with_name(name)))
+        forked = f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(code))}"
+        path.write_text(f'#!/bin/sh\n[ "$1" = "${NOT_FORKED}" ] && exec {installed} "$@"\nexec {forked} "$@"\n')
         path.chmod(0o755)
         return path
 
