@@ -55,6 +55,8 @@ SERVER_NAMES = (
     "hosts",
     "key_rate",
     "tenant_rate",
+    "session_idle",
+    "session_max",
 )
 """The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""
 _IN_VARIABLES = {"server": SERVER_NAMES}

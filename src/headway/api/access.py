@@ -17,9 +17,9 @@ from headway.clock import from_micros
 from headway.errors import InvalidJob
 from headway.model.access import ApiKey, Role, StoredKey
 from headway.model.ids import is_id
-from headway.model.key_text import KeyText, read_key
+from headway.model.key_text import read_key
 
-_REMEMBERED_S = 4.0  # a revoked key is refused everywhere after 5 seconds, a slow look at the database included
+REMEMBERED_S = 4.0  # a revoked key is refused everywhere after 5 seconds, a slow look at the database included
 _MOST = 10_000
 _NO_HASH = bytes(32)
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -49,12 +49,21 @@ class Keys:
         given = read_key(text.strip())
         if given is None:
             raise Refused(401, "this is not a key, or a character of it is missing", headers=_CHALLENGE)
-        stored = await self._stored(given)
+        stored = await self._stored(given.id)
         # an unknown key takes as long as a wrong one
         same = hmac.compare_digest(given.secret_hash, _NO_HASH if stored is None else stored.secret_hash)
         now = from_micros(self._app.clock.now())
         if stored is None or not same or stored.key.mode != given.mode or not stored.key.is_valid(now):
             raise Refused(401, "this key is unknown, revoked or expired", headers=_CHALLENGE)
+        self._note_use(stored.key, now)
+        return stored.key
+
+    async def valid(self, key_id: str) -> ApiKey | None:
+        """The key of this id, if it is neither revoked nor expired: for a session, which shows no secret of it."""
+        stored = await self._stored(key_id)
+        now = from_micros(self._app.clock.now())
+        if stored is None or not stored.key.is_valid(now):
+            return None
         self._note_use(stored.key, now)
         return stored.key
 
@@ -73,15 +82,15 @@ class Keys:
                 self._used = used | self._used  # the next time, with the minute that it was
                 raise
 
-    async def _stored(self, given: KeyText) -> StoredKey | None:
+    async def _stored(self, key_id: str) -> StoredKey | None:
         asked = self._monotonic()
-        found, until = self._found.get(given.id) or self._unknown.get(given.id) or (None, 0.0)
+        found, until = self._found.get(key_id) or self._unknown.get(key_id) or (None, 0.0)
         if asked < until:
             return found
-        found = await self._app.store.arun(self._app.store.ops.find_key(given.id))
-        self.forget(given.id)
+        found = await self._app.store.arun(self._app.store.ops.find_key(key_id))
+        self.forget(key_id)
         remembered: OrderedDict[str, Any] = self._unknown if found is None else self._found
-        remembered[given.id] = (found, asked + _REMEMBERED_S)
+        remembered[key_id] = (found, asked + REMEMBERED_S)
         if len(remembered) > _MOST:
             remembered.popitem(last=False)
         return found

@@ -21,12 +21,14 @@ from headway.api import chapters
 from headway.api.access import Keys, Tenants, check_role
 from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
+from headway.api.callers import Callers
 from headway.api.exchange import Exchange
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.rates import Rates
 from headway.api.replays import request_with_key
 from headway.api.routes import PREFIX, Route
+from headway.api.sessions import Sessions
 from headway.api.settings import ServerSettings, server_settings
 from headway.api.streams import Streams
 from headway.api.workers.gateway import Gateway
@@ -51,6 +53,8 @@ class Api:
         self.settings = settings or server_settings(app._config.get("server", {}))
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
+        self._sessions = Sessions(app, self.keys, self.settings)
+        self._callers = Callers(self.keys, self._sessions)
         self._workers = Gateway(app, version("headway"))
         self._streams = Streams()
         self._tenants = Tenants(app)
@@ -91,7 +95,7 @@ class Api:
             self._uses = None
         await self._streams.aclose()
         await self._workers.aclose()
-        await self.keys.write_uses()
+        await self._store_uses()
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> Any:
@@ -100,19 +104,23 @@ class Api:
         finally:
             await self.aclose()
 
+    async def _store_uses(self) -> None:
+        await self.keys.write_uses()
+        await self._sessions.write_uses()
+
     async def _write_uses(self) -> None:
         while True:
             await asyncio.sleep(_USES_EVERY_S)
             try:
-                await self.keys.write_uses()
+                await self._store_uses()
             except HeadwayError as error:
-                _log.warning("the last uses of keys could not be stored", error=str(error))
+                _log.warning("the last uses of keys and sessions could not be stored", error=str(error))
 
     def _endpoint(self, route: Route) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             exchange = Exchange.of(request)
             try:
-                key = await self.keys.check(request.headers.get("authorization"))
+                key = await self._callers.check(request)
                 exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
                 exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
                 check_role(key, route.roles)
@@ -134,7 +142,9 @@ class Api:
                     workers=self._workers,
                     gone=partial(_gone, request),
                     streams=self._streams,
-                    allowed=partial(self.keys.check, request.headers.get("authorization")),
+                    allowed=partial(self._callers.check, request),
+                    begin_session=partial(self._sessions.begin, request, key),
+                    end_session=partial(self._sessions.end, request),
                     request=request_with_key(request, body, verbs, key) if route.creates else None,
                 )
                 answer = await _within(route, call)

@@ -14,7 +14,7 @@ from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.errors import NotAllowed
-from headway.model.access import ApiKey
+from headway.model.access import ApiKey, Session
 from headway.model.actor import Caller
 from headway.model.definition import Definition
 from headway.model.request import Request
@@ -42,6 +42,8 @@ class Call(Generic[B, Q]):
     gone: Callable[[], Awaitable[None]]  # returns when the client has gone away
     streams: Streams  # the open streams of this server
     allowed: Callable[[], Awaitable[Any]]  # raises where the key is not valid any more
+    begin_session: Callable[[], Awaitable[tuple[Session, str]]]  # of this key; gives the cookie to set, too
+    end_session: Callable[[], Awaitable[str]]
     request: Request | None = None  # its Idempotency-Key, where it has one
 
     @property

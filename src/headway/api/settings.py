@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from headway.config import SERVER_NAMES
+from headway.config import DAY_MS, SERVER_NAMES
 from headway.errors import ConfigError, InvalidJob
 from headway.model.duration import Duration, to_ms
 from headway.model.rate import parse_rate, show_rate
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_SHORTEST_SESSION_MS = 300_000
 _HOST = re.compile(r"(\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?)\Z")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*\Z")
 
@@ -26,6 +27,8 @@ class ServerOptions(TypedDict, total=False):
     prefix: str | None
     key_rate: str | None
     tenant_rate: str | None
+    session_idle: Duration | None
+    session_max: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class ServerSettings:
     hosts: tuple[str, ...] = ()  # beside loopback: the names under which the server may be asked
     key_rate: Rate | None = None  # requests of one key, in one process
     tenant_rate: Rate | None = None
+    session_idle_ms: int = 12 * 3_600_000  # a browser's session ends when it was not used for so long
+    session_max_ms: int = 7 * DAY_MS  # and when it has lasted so long
 
 
 def server_settings(given: Mapping[str, Any]) -> ServerSettings:
@@ -65,7 +70,9 @@ def server_settings(given: Mapping[str, Any]) -> ServerSettings:
             close = difflib.get_close_matches(name, SERVER_NAMES, 1)
             hint = f": did you mean {close[0]!r}?" if close else f": its settings are {', '.join(SERVER_NAMES)}"
             raise ConfigError(f"[server] has no setting {name!r}{hint}")
-    return ServerSettings(**{name: _READ[name](name, value) for name, value in given.items() if value is not None})
+    return ServerSettings(
+        **{_FIELDS.get(name, name): _READ[name](name, value) for name, value in given.items() if value is not None}
+    )
 
 
 def url_path(name: str, value: Any) -> str:
@@ -144,11 +151,12 @@ def _duration(name: str, value: Duration) -> int:
         ms = to_ms(value, f"server.{name}")
     except InvalidJob as error:
         raise ConfigError(str(error)) from None
-    if ms == 0:
-        raise ConfigError(f"server.{name}={value!r} must be longer than nothing")
+    if ms < _SHORTEST_SESSION_MS:  # uses are stored once a minute
+        raise ConfigError(f"server.{name}={value!r} must be five minutes or longer")
     return ms
 
 
+_FIELDS = {"session_idle": "session_idle_ms", "session_max": "session_max_ms"}
 _READ: dict[str, Callable[[str, Any], Any]] = {
     "host": _text,
     "port": _whole(0, 65_535),
@@ -161,4 +169,6 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "hosts": _hosts,
     "key_rate": _rate,
     "tenant_rate": _rate,
+    "session_idle": _duration,
+    "session_max": _duration,
 }

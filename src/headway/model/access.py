@@ -65,6 +65,15 @@ class StoredKey(msgspec.Struct, frozen=True):
     secret_hash: bytes
 
 
+class Session(msgspec.Struct, frozen=True):
+    """A browser's session: as good as its key, until it has not been used for a while, or has lasted too long."""
+
+    key_id: str
+    created_at: datetime
+    expires_at: datetime  # however much it is used
+    valid_until: datetime  # later whenever it is used
+
+
 def check_key(key: NewApiKey) -> NewApiKey:
     """The key, if its parts fit together; raises `InvalidJob`."""
     if key.role not in ROLES:

@@ -29,6 +29,11 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
 
 
 def duties(ops: Ops, kept_ms: Mapping[str, int]) -> list[Op[int]]:
-    """What a worker prunes: by retention, and what ends by itself, windows of unique keys and answers of the API."""
-    ending = [ops.prune_windows(limit=BATCH), ops.prune_requests(limit=BATCH), ops.prune_lists()]
+    """What a worker prunes: by retention, and what ends by itself: windows of unique keys, what the API keeps."""
+    ending = [
+        ops.prune_windows(limit=BATCH),
+        ops.prune_requests(limit=BATCH),
+        ops.prune_lists(),
+        ops.prune_sessions(limit=BATCH),
+    ]
     return [*prunes(ops, kept_ms).values(), *ending]

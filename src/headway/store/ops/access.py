@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from headway.model.access import ApiKey, NewApiKey, StoredKey
+from headway.model.access import ApiKey, NewApiKey, Session, StoredKey
 from headway.model.job_list import JobListPart, NewJobList
 from headway.model.request import Request
 from headway.store.ops.recipe import Op
@@ -39,6 +39,28 @@ class Access(Protocol):
         """Run `effect` (enqueue, emit or signal) and keep what it created under the request's key, in one transaction.
         Raises `Replayed` if this request was done within the last 24 hours, `Duplicate` if another one had its key. A
         second request with the same key waits for the first one to end."""
+        ...
+
+    def create_session(
+        self, secret_hash: bytes, key_id: str, *, expires_at: datetime, valid_until: datetime
+    ) -> Op[None]:
+        """Store a session of this key. It ends at `valid_until`, which moves while it is used, up to `expires_at`."""
+        ...
+
+    def find_session(self, secret_hash: bytes) -> Op[Session | None]:
+        """The session of this hash, if it has not ended. Whether its key is still valid is another question."""
+        ...
+
+    def extend_sessions(self, valid_until: Mapping[bytes, datetime]) -> Op[None]:
+        """Let sessions last until then, but not beyond their `expires_at`; an earlier time changes nothing."""
+        ...
+
+    def delete_session(self, secret_hash: bytes) -> Op[None]:
+        """End a session, if it is there."""
+        ...
+
+    def prune_sessions(self, *, limit: int) -> Op[int]:
+        """Forget up to `limit` sessions that have ended; gives how many."""
         ...
 
     def prune_requests(self, *, limit: int) -> Op[int]:

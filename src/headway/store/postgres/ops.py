@@ -6,6 +6,7 @@ from headway.store.actors import checks_actors
 from headway.store.postgres.access.job_lists import JobListVerbs
 from headway.store.postgres.access.keys import KeyVerbs
 from headway.store.postgres.access.requests import RequestVerbs
+from headway.store.postgres.access.sessions import SessionVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
 from headway.store.postgres.fleet.held import HeldVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
@@ -95,6 +96,7 @@ class PostgresOps(
     KeyVerbs,
     RequestVerbs,
     JobListVerbs,
+    SessionVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 

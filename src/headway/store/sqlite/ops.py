@@ -6,6 +6,7 @@ from headway.store.actors import checks_actors
 from headway.store.sqlite.access.job_lists import JobListVerbs
 from headway.store.sqlite.access.keys import KeyVerbs
 from headway.store.sqlite.access.requests import RequestVerbs
+from headway.store.sqlite.access.sessions import SessionVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
 from headway.store.sqlite.fleet.held import HeldVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
@@ -91,5 +92,6 @@ class SqliteOps(
     KeyVerbs,
     RequestVerbs,
     JobListVerbs,
+    SessionVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

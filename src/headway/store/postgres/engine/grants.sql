@@ -75,6 +75,7 @@ begin
       headway.queue_names,
       headway.prune_requests,
       headway.prune_lists,
+      headway.prune_sessions,
       headway.retire,
       headway.unregister,
       headway.create_tenant,

@@ -84,6 +84,16 @@ create table headway.requests (
 );
 create index requests_created on headway.requests (created_at);
 
+-- sessions of browsers; each is as good as the key that it began with
+create table headway.sessions (
+  secret_hash bytea primary key check (length(secret_hash) = 32), -- SHA-256
+  key_id text collate "C" not null,
+  created_at timestamptz not null,
+  expires_at timestamptz not null, -- however much it is used
+  valid_until timestamptz not null -- later whenever it is used
+);
+create index sessions_over on headway.sessions (valid_until);
+
 -- jobs that a dry run of a bulk action found, for the calls that act on them
 create table headway.job_lists (
   token uuid primary key,
@@ -738,6 +748,7 @@ alter table headway.tenants enable row level security;
 -- no policy: only the owner's functions read keys
 alter table headway.api_keys enable row level security;
 alter table headway.requests enable row level security;
+alter table headway.sessions enable row level security;
 alter table headway.job_lists enable row level security;
 alter table headway.limits enable row level security;
 alter table headway.jobs enable row level security;

@@ -3,6 +3,7 @@
 drop table job_lists;
 
 drop table requests;
+drop table sessions;
 
 drop table api_keys;
 

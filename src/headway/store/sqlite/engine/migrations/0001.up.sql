@@ -822,6 +822,15 @@ create table requests (
 
 create index requests_created on requests (created_at);
 
+create table sessions (
+  secret_hash blob not null primary key check (length(secret_hash) = 32),
+  key_id text not null,
+  created_at integer not null,
+  expires_at integer not null,
+  valid_until integer not null
+) strict, without rowid;
+create index sessions_over on sessions (valid_until);
+
 -- jobs that a dry run of a bulk action found, for the calls that act on them
 create table job_lists (
   token text not null primary key,
