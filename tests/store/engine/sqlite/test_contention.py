@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,8 @@ from headway.errors import StoreUnavailable
 from headway.model.listing import Filter
 from headway.model.retry import succeeded
 from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.engine import writer
+from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S
 from tests.store.engine.sqlite.sqlite_processes import FORKS, Locked, count, enqueue, in_child, job, join, worker
 
 
@@ -113,3 +117,14 @@ def test_an_event_loop_goes_on_while_a_write_waits(store, path, library):
 
     asyncio.run(main())
     assert count(store) == 2
+
+
+@pytest.mark.parametrize(("long_s", "paused"), [(60.0, []), (0.0, [LONGEST_PAUSE_S])])
+def test_a_writer_pauses_after_a_long_write_so_that_other_processes_get_the_lock(store, monkeypatch, long_s, paused):
+    enqueue(store)
+    pauses = []
+    monkeypatch.setattr(writer, "time", SimpleNamespace(monotonic=time.monotonic, sleep=pauses.append))
+    monkeypatch.setattr(writer, "_LONG_WRITE_S", long_s)
+    asyncio.run(store.arun(store.ops.enqueue([job()])))
+    store.close()  # ends the writer's thread
+    assert pauses == paused

@@ -15,7 +15,7 @@ _PERM, _AUTH, _TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE = 3, 23, 18, 19, 20, 25
 _OF_THE_DATA = (_TOOBIG, _CONSTRAINT, _MISMATCH, _RANGE)  # the values are at fault, not the file
 
 PATIENCE_S = 60.0
-_LONGEST_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 0.01
 
 
 def is_busy(error: Exception) -> bool:
@@ -42,7 +42,7 @@ class Patience:
         if time.monotonic() >= self._until:
             return False
         time.sleep(random.uniform(0, self._pause))
-        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_S)
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE_S)
         return True
 
 

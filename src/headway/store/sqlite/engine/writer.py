@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -13,12 +14,15 @@ from headway.errors import HeadwayError, StoreError
 from headway.store.ops import Steps
 from headway.store.run import drive
 from headway.store.sqlite.engine.connection import Connection
-from headway.store.sqlite.engine.errors import Patience, is_busy, is_of_the_file
+from headway.store.sqlite.engine.errors import LONGEST_PAUSE_S, Patience, is_busy, is_of_the_file
 from headway.store.sqlite.engine.file import File, Identity
 
 T = TypeVar("T")
 
 _LARGEST_GROUP = 256
+_LONG_WRITE_S = 0.1
+"""After a write that took longer, the writer pauses for a moment: SQLite has no queue for its lock, so other processes,
+which have been trying for it at intervals, would lose to one that writes much without a break."""
 
 
 class _Request:
@@ -126,8 +130,11 @@ class Writer:
                 self._next = True
                 with self._turn:
                     self._next = False
+                    began = time.monotonic()
                     self._write(group)
                 _answer(group)
+                if time.monotonic() - began > _LONG_WRITE_S:
+                    time.sleep(LONGEST_PAUSE_S)
 
     def _next_group(self) -> tuple[list[_Request], bool]:
         """Waits for ops and gives all that are queued; False if the writer is to stop after them."""
