@@ -4,9 +4,9 @@ BIN := .venv/bin
 
 .PHONY: demo test test-all check bench crash chaos format
 
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable clients/python
 	touch $@
 
 demo: .venv/ready
@@ -39,6 +39,7 @@ check: .venv/ready
 
 format: .venv/ready
 	$(BIN)/python tools/async_twins.py
+	$(BIN)/python tools/async_client.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

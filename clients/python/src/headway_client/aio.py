@@ -1,0 +1,144 @@
+"""AsyncClient: the same verbs for asyncio. Made from client.py by tools/async_client.py: do not edit."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from headway_client import verbs
+from headway_client.requests import Request, answered, options, pause_s, sent, unreachable
+from headway_client.settings import Settings
+from headway_client.values import FINISHED, Attempt, Enqueued, Job, Outcome, Page
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Asks one server, with one key; for one event loop. What is not given comes from HEADWAY_API,
+    HEADWAY_KEY and the other settings. Requests that may be repeated are tried again when the server is away; those
+    that create something carry an Idempotency-Key, so it is created once."""
+
+    def __init__(
+        self,
+        api: str | None = None,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.settings = settings or Settings.read(api=api, key=key, tenant=tenant)
+        self._http = httpx2.AsyncClient(**options(self.settings))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def send(self, request: Request[T]) -> T:
+        """Send a request, and try again where that is safe; raises an error of `headway_client.errors`."""
+        request = request.keyed()
+        tries = 0
+        while True:
+            tries += 1
+            response = None
+            try:
+                response = await self._http.request(**sent(request, self.settings))
+            except httpx2.TransportError as error:
+                rest = pause_s(request, self.settings, tries, None)
+                if rest is None:
+                    raise unreachable(self.settings, error, tries) from error
+            else:
+                rest = pause_s(request, self.settings, tries, response)
+                if rest is None:
+                    return answered(request, response)
+            await asyncio.sleep(rest)
+
+    # jobs
+
+    async def enqueue(self, kind: str, payload: Any = None, **options: Any) -> Enqueued:
+        """Enqueue a job: `await client.enqueue("welcome", {"user_id": 7}, delay="5m")`. The payload is a dict, a
+        dataclass or a pydantic model; options are those of the API."""
+        return await self.send(verbs.enqueue(verbs.new_job(kind, payload, options)))
+
+    async def enqueue_many(self, jobs: Sequence[dict[str, Any]]) -> list[Enqueued]:
+        """Enqueue up to 1,000 jobs, all or none: {"kind": …, "payload": …, …} each."""
+        bodies = [verbs.new_job(job["kind"], job.get("payload"), _rest(job)) for job in jobs]
+        return await self.send(verbs.enqueue_many(bodies))
+
+    async def get(self, job_id: str) -> Job:
+        return await self.send(verbs.get(job_id))
+
+    async def page(self, *, cursor: str | None = None, limit: int = 50, **filters: Any) -> Page[Job]:
+        """One page of the jobs that match: `await client.page(status=["dead"], kind="welcome")`."""
+        return await self.send(verbs.jobs(cursor, limit, filters))
+
+    async def jobs(self, *, limit: int = 50, **filters: Any) -> AsyncIterator[Job]:
+        """All jobs that match, newest first, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.page(cursor=cursor, limit=limit, **filters)
+            for job in page.items:
+                yield job
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def result(self, job_id: str, *, wait: float = 0) -> Outcome:
+        """How the job ended, or where it is after so many seconds."""
+        end = time.monotonic() + wait
+        while True:
+            outcome = await self.send(verbs.result(job_id, max(end - time.monotonic(), 0.0)))
+            if outcome.status in FINISHED or time.monotonic() >= end:
+                return outcome
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        return await self.send(verbs.attempts(job_id))
+
+    async def why(self, job_id: str) -> list[str]:
+        """Why the job is not running, or what it is doing."""
+        return await self.send(verbs.why(job_id))
+
+    async def cancel(self, job_id: str, *, reason: str | None = None) -> str:
+        """Cancel a job, or ask it to stop; gives its status."""
+        return await self.send(verbs.cancel(job_id, reason))
+
+    async def retry(self, job_id: str) -> Job:
+        """Run a finished job again; gives the job that runs."""
+        return await self.send(verbs.retry(job_id))
+
+    async def run(self, job_id: str) -> str:
+        """Make a scheduled job due now; gives its status."""
+        return await self.send(verbs.run(job_id))
+
+    async def change(self, job_id: str, **changes: Any) -> Job:
+        """Change a job that waits: priority, scheduled_for, queue, max_attempts, payload."""
+        return await self.send(verbs.change(job_id, changes))
+
+    async def delete(self, job_id: str) -> None:
+        """Delete a finished job, for good."""
+        return await self.send(verbs.delete(job_id))
+
+    # machines and events
+
+    async def signal(self, job_id: str, name: str, payload: Any = None, *, dedup_key: str | None = None) -> str:
+        """Send a signal to a machine; gives the signal's id."""
+        return await self.send(verbs.signal(job_id, name, payload, dedup_key))
+
+    async def emit(self, name: str, payload: Any = None, *, correlation_id: str | None = None) -> str:
+        """Store an event, of which triggers make jobs; gives its id."""
+        return await self.send(verbs.emit(name, payload, correlation_id))
+
+
+def _rest(job: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in job.items() if name not in ("kind", "payload")}

@@ -1,0 +1,86 @@
+"""Context: what a handler may know of its job, and say of it while it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    id: str
+    name: str
+    payload: Any
+    sent_at: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    id: str
+    kind: str
+    status: str
+    result: Any = None
+    error: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == "succeeded"
+
+
+class Context:
+    """One execution of a job; safe to use from any thread."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.fields = job
+        self.job_id: str = job["id"]
+        self.fence: int = job["fence"]
+        self.kind: str = job["kind"]
+        self.queue: str = job["queue"]
+        self.tenant_id: str = job["tenant_id"]
+        self.tries: int = job["tries"]
+        self.step: str | None = job["step"]
+        self.signals: Sequence[Signal] = [Signal(**signal) for signal in job["signals"]]
+        self.children: Sequence[Child] = [Child(**child) for child in job["children"]]
+        self.timed_out: bool = job["timed_out"]
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._said: dict[str, Any] = {}
+
+    @property
+    def canceled(self) -> bool:
+        """Whether the job was asked to stop, is over its timeout, or its worker stops: come to an end."""
+        return self._stop.is_set()
+
+    def wait_canceled(self, seconds: float) -> bool:
+        """Sleep, but not past a request to stop; gives whether there is one."""
+        return self._stop.wait(seconds)
+
+    def progress(self, part: float, note: str | None = None) -> None:
+        """Show how much is done, from 0 to 1, with the next heartbeat."""
+        with self._lock:
+            self._said["progress"] = min(max(part, 0.0), 1.0)
+            if note is not None:
+                self._said["note"] = note
+
+    def log(self, line: str) -> None:
+        """Add a line to the job's log, with the next heartbeat."""
+        with self._lock:
+            self._said["log"] = self._said.get("log", "") + line + "\n"
+
+    # for the worker
+
+    def ask_to_stop(self) -> None:
+        self._stop.set()
+
+    def take_said(self) -> dict[str, Any]:
+        with self._lock:
+            said, self._said = self._said, {}
+        return said
+
+    def say_again(self, said: Mapping[str, Any]) -> None:
+        """A heartbeat was lost."""
+        with self._lock:
+            log = said.get("log", "") + self._said.get("log", "")
+            self._said = {**said, **self._said, **({"log": log} if log else {})}

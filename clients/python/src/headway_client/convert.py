@@ -1,0 +1,78 @@
+"""Values as JSON, and JSON as values: dataclasses, TypedDicts, and pydantic models where the user has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+
+def to_json(value: Any) -> Any:
+    """What `json.dumps` can write; raises `TypeError` for what has no JSON."""
+    match value:
+        case None | bool() | int() | float() | str() if not isinstance(value, Enum):
+            return value
+        case Enum():
+            return to_json(value.value)
+        case datetime() | date():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case UUID() | Decimal():
+            return str(value)
+        case Mapping():
+            return {str(name): to_json(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [to_json(each) for each in value]
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    raise TypeError(f"{type(value).__name__} has no JSON: give a dict, a dataclass or a pydantic model")
+
+
+def is_model(kind: Any) -> bool:
+    """Whether a whole payload fits into it."""
+    kind = _plain(kind)
+    return (
+        kind is dict
+        or typing.is_typeddict(kind)
+        or hasattr(kind, "model_validate")
+        or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+    )
+
+
+def from_json(value: Any, kind: Any) -> Any:
+    """The value as this type, as far as it is known here; raises `TypeError` or `ValueError` if it does not fit."""
+    if kind in (Any, None, typing.Union) or value is None:
+        return value
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: from_json(each, hints.get(name, Any)) for name, each in value.items()})
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        options = [each for each in args if each is not type(None)]
+        return from_json(value, options[0]) if len(options) == 1 else value
+    if origin in (list, tuple, set) and isinstance(value, list):
+        inner = args[0] if args else Any
+        return origin(from_json(each, inner) for each in value)
+    if origin is dict and isinstance(value, dict):
+        inner = args[1] if len(args) == 2 else Any
+        return {name: from_json(each, inner) for name, each in value.items()}
+    if kind is datetime and isinstance(value, str):
+        return datetime.fromisoformat(value)
+    if kind in (UUID, Decimal) or (isinstance(kind, type) and issubclass(kind, Enum)):
+        return kind(value)
+    return value
+
+
+def _plain(kind: Any) -> Any:
+    return typing.get_origin(kind) or kind

@@ -1,0 +1,97 @@
+"""Requests as values: what both clients send, how an answer is read, and when to try again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import httpx2
+
+from headway_client.errors import Unavailable, error_of
+from headway_client.settings import Settings
+
+T = TypeVar("T")
+
+_AGAIN = frozenset({429, 502, 503, 504})
+_LONGEST_PAUSE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """One request; `read` makes its answer of the body."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    body: Any = None
+    query: Mapping[str, Any] | None = None
+    creates: bool = False  # the server does it once, however often it is sent
+    repeatable: bool = True
+    wait_s: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def keyed(self) -> Request[T]:
+        """The same with an Idempotency-Key, if it creates something."""
+        if not self.creates:
+            return self
+        return Request(
+            self.method,
+            self.path,
+            self.read,
+            self.body,
+            self.query,
+            wait_s=self.wait_s,
+            headers={"Idempotency-Key": str(uuid4())},
+        )
+
+
+def options(settings: Settings) -> dict[str, Any]:
+    """Of an httpx2 client."""
+    headers = {"Authorization": f"Bearer {settings.key}", "User-Agent": "headway-client"}
+    if settings.tenant is not None:
+        headers["Headway-Tenant"] = settings.tenant
+    return {"base_url": f"{settings.api}/api/v1", "headers": headers, "timeout": settings.timeout}
+
+
+def sent(request: Request[T], settings: Settings) -> dict[str, Any]:
+    """What httpx2's `request` takes."""
+    given: dict[str, Any] = {
+        "method": request.method,
+        "url": request.path,
+        "timeout": settings.timeout + request.wait_s,
+        "headers": dict(request.headers),
+    }
+    if request.query:
+        given["params"] = {name: value for name, value in request.query.items() if value is not None}
+    if request.body is not None:
+        given["content"] = json.dumps(request.body, separators=(",", ":"), allow_nan=False)
+        given["headers"]["Content-Type"] = "application/json"
+    return given
+
+
+def answered(request: Request[T], response: httpx2.Response) -> T:
+    """Raises the error that the answer means."""
+    body = json.loads(response.content) if response.content else None
+    if response.status_code >= 400:
+        raise error_of(response.status_code, body if isinstance(body, dict) else {})
+    return request.read(body)
+
+
+def pause_s(request: Request[Any], settings: Settings, tries: int, response: httpx2.Response | None) -> float | None:
+    """How long to wait before the next try; None: no other."""
+    if response is not None and response.status_code not in _AGAIN:
+        return None
+    if not request.repeatable or tries > settings.retries:
+        return None
+    if response is not None and response.headers.get("Retry-After", "").isdigit():
+        return min(float(response.headers["Retry-After"]), _LONGEST_PAUSE_S)
+    return min(0.1 * (1 << min(tries - 1, 10)), _LONGEST_PAUSE_S) * (0.75 + random.random() / 2)
+
+
+def unreachable(settings: Settings, error: Exception, tries: int) -> Unavailable:
+    times = "" if tries == 1 else f", {tries} times"
+    return Unavailable(f"{settings.api} could not be reached{times}: {type(error).__name__}: {error}")

@@ -1,0 +1,122 @@
+"""Settings, read strictly from HEADWAY_* of the environment: a wrong one is named."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway_client.errors import ConfigError
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def seconds(text: str) -> float:
+    """
+    >>> seconds("250ms"), seconds("2m"), seconds("5")
+    (0.25, 120.0, 5.0)
+    """
+    found = _DURATION.match(text.strip())
+    if found is None:
+        raise ValueError("is not a duration such as 30s, 5m or 250ms")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _address(text: str) -> str:
+    if not re.match(r"https?://[^/\s]+", text):
+        raise ValueError("is not an address such as https://jobs.example.com")
+    return text.rstrip("/")
+
+
+def _key(text: str) -> str:
+    if not text.startswith("hw_") or not text.isascii() or " " in text:
+        raise ValueError("is not a key: keys begin with hw_")
+    return text
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise ValueError("is not a whole number from 0")
+    return int(text)
+
+
+def _level(text: str) -> str:
+    if text.lower() not in ("debug", "info", "warning", "error"):
+        raise ValueError("is none of debug, info, warning, error")
+    return text.lower()
+
+
+def _format(text: str) -> str:
+    if text not in ("json", "text"):
+        raise ValueError("is neither json nor text")
+    return text
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "api": _address,
+    "key": _key,
+    "tenant": _text,
+    "timeout": seconds,
+    "retries": _count,
+    "grace": seconds,
+    "log_level": _level,
+    "log_format": _format,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Where the server is, who asks, and how patient a client is; a field per variable: HEADWAY_API and so on."""
+
+    api: str = "http://127.0.0.1:8420"
+    key: str = ""
+    tenant: str | None = None  # for a super admin's key
+    timeout: float = 10.0  # seconds for one request, beside what it asks to wait
+    retries: int = 4  # of requests that may be repeated
+    grace: float = 30.0  # how long a stopping worker lets its jobs run
+    log_level: str = "info"
+    log_format: str = "json"
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None, **given: Any) -> Settings:
+        """From the environment, under what is given; raises `ConfigError`, which names the variable."""
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        for name, text in environ.items():
+            if not name.startswith("HEADWAY_"):
+                continue
+            field = name.removeprefix("HEADWAY_").lower()
+            if field not in _READERS:
+                _check_spelling(name, field)
+                continue
+            try:
+                values[field] = _READERS[field](text)
+            except ValueError as error:
+                shown = "…" if field == "key" else repr(text)
+                raise ConfigError(f"{name}={shown} {error}") from None
+        values |= {name: value for name, value in given.items() if value is not None}
+        try:
+            values["api"] = _address(values.get("api", cls.api))
+            values["key"] = _key(values.get("key", ""))
+        except ValueError as error:
+            if not values.get("key"):
+                raise ConfigError("no key: set HEADWAY_KEY, or give key=; headway keys create makes one") from None
+            raise ConfigError(f"the address or key {error}") from None
+        return cls(**values)
+
+
+def _check_spelling(name: str, field: str) -> None:
+    """Other programs of Headway read other variables; one that is nearly ours is a typing error."""
+    near = difflib.get_close_matches(field, _READERS, n=1, cutoff=0.8)
+    if near:
+        raise ConfigError(f"{name} is not a setting: do you mean HEADWAY_{near[0].upper()}?")

@@ -1,0 +1,107 @@
+"""The verbs, as requests: what to ask and how to read the answer. Both clients send these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from headway_client.convert import to_json
+from headway_client.outcomes import duration
+from headway_client.requests import Request
+from headway_client.values import Attempt, Enqueued, Job, Outcome, Page, read
+
+_LONGEST_WAIT_S = 30.0
+_DURATIONS = ("delay", "timeout", "debounce", "debounce_max", "unique_for")
+
+
+def new_job(kind: str, payload: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a job to enqueue."""
+    said = {name: value for name, value in options.items() if value is not None}
+    for name in _DURATIONS:
+        if name in said:
+            said[name] = duration(said[name])
+    body: dict[str, Any] = to_json(said)
+    return {"kind": kind, "payload": {} if payload is None else to_json(payload), **body}
+
+
+def enqueue(job: dict[str, Any]) -> Request[Enqueued]:
+    return Request("POST", "/jobs", lambda said: read(Enqueued, said), job, creates=True)
+
+
+def enqueue_many(jobs: Sequence[dict[str, Any]]) -> Request[list[Enqueued]]:
+    def shape(said: Any) -> list[Enqueued]:
+        return [read(Enqueued, each) for each in said["jobs"]]
+
+    return Request("POST", "/jobs/batch", shape, {"jobs": list(jobs)}, creates=True)
+
+
+def get(job_id: str) -> Request[Job]:
+    return Request("GET", f"/jobs/{quote(job_id)}", lambda said: read(Job, said))
+
+
+def jobs(cursor: str | None, limit: int, filters: Mapping[str, Any]) -> Request[Page[Job]]:
+    def shape(said: Any) -> Page[Job]:
+        return Page([read(Job, each) for each in said["items"]], said["next_cursor"])
+
+    query = {name: to_json(value) for name, value in filters.items()} | {"cursor": cursor, "limit": limit}
+    return Request("GET", "/jobs", shape, query=query)
+
+
+def result(job_id: str, wait_s: float) -> Request[Outcome]:
+    wait_s = min(wait_s, _LONGEST_WAIT_S)
+    return Request(
+        "GET",
+        f"/jobs/{quote(job_id)}/result",
+        lambda said: Outcome(said["status"], said.get("value", said.get("result")), said.get("error")),
+        query={"wait": wait_s},
+        wait_s=wait_s,
+    )
+
+
+def attempts(job_id: str) -> Request[list[Attempt]]:
+    def shape(said: Any) -> list[Attempt]:
+        return [read(Attempt, each) for each in said["items"]]
+
+    return Request("GET", f"/jobs/{quote(job_id)}/attempts", shape)
+
+
+def why(job_id: str) -> Request[list[str]]:
+    return Request("GET", f"/jobs/{quote(job_id)}/why", lambda said: list(said["reasons"]))
+
+
+def cancel(job_id: str, reason: str | None) -> Request[str]:
+    body = {} if reason is None else {"reason": reason}
+    return Request("POST", f"/jobs/{quote(job_id)}/cancel", lambda said: str(said["status"]), body)
+
+
+def retry(job_id: str) -> Request[Job]:
+    return Request("POST", f"/jobs/{quote(job_id)}/retry", lambda said: read(Job, said), repeatable=False)
+
+
+def run(job_id: str) -> Request[str]:
+    return Request("POST", f"/jobs/{quote(job_id)}/run", lambda said: str(said["status"]))
+
+
+def change(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
+    return Request("PATCH", f"/jobs/{quote(job_id)}", lambda said: read(Job, said), to_json(changes))
+
+
+def delete(job_id: str) -> Request[None]:
+    return Request("DELETE", f"/jobs/{quote(job_id)}", lambda _: None, repeatable=False)
+
+
+def signal(job_id: str, name: str, payload: Any, dedup_key: str | None) -> Request[str]:
+    body: dict[str, Any] = {"name": name}
+    if payload is not None:
+        body["payload"] = to_json(payload)
+    if dedup_key is not None:
+        body["dedup_key"] = dedup_key
+    return Request("POST", f"/jobs/{quote(job_id)}/signal", lambda said: str(said["id"]), body, creates=True)
+
+
+def emit(name: str, payload: Any, correlation_id: str | None) -> Request[str]:
+    body: dict[str, Any] = {"name": name, "payload": {} if payload is None else to_json(payload)}
+    if correlation_id is not None:
+        body["correlation_id"] = correlation_id
+    return Request("POST", "/events", lambda said: str(said["id"]), body, creates=True)

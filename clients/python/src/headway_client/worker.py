@@ -1,0 +1,342 @@
+"""Worker: claims jobs over HTTP, runs their handlers, and says how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from headway_client import logs
+from headway_client.aio import AsyncClient
+from headway_client.client import Client
+from headway_client.context import Context
+from headway_client.errors import ApiError, ConfigError, HeadwayError, LeaseLost, Unavailable
+from headway_client.handlers import START, Handler, handler
+from headway_client.requests import Request
+from headway_client.running import Running
+from headway_client.settings import Settings
+
+log = logging.getLogger("headway.worker")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WAIT_S = 20.0
+_AT_ONCE = 500  # ends in one request
+_FIRST_BEAT_S = 5.0
+_TOO_OFTEN_S = 0.2
+
+
+class Worker:
+    """Runs jobs of some queues: `Worker(client, queues={"mail": 5})` has five slots for that queue.
+
+    Plain functions run in threads, async ones on the event loop. On SIGTERM or SIGINT it claims no more, lets its jobs
+    run for the grace period, and gives back those that are left, uncharged.
+    """
+
+    def __init__(
+        self, client: Client | AsyncClient | None = None, *, queues: Mapping[str, int], grace: float | None = None
+    ) -> None:
+        if not queues or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in queues.values()):
+            raise ConfigError(f"queues={dict(queues)!r}: name at least one queue, with its slots from 1")
+        self._settings: Settings = Settings.read() if client is None else client.settings
+        self._queues = dict(queues)
+        self._grace_s = self._settings.grace if grace is None else grace
+        self._handlers: dict[tuple[str, str | None], Handler] = {}
+        self._stopping: asyncio.Event | None = None
+        self._stop_asked = threading.Event()
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self.worker_id = str(uuid4())
+
+    def handler(self, kind: str, *, step: str | None = None) -> Callable[[F], F]:
+        """Register the function that runs jobs of a kind, or one step of a machine; the first step is "start".
+
+        It takes the payload (of a step, the state) by the names of its fields, or as a whole in a parameter whose type
+        is a dict, TypedDict, dataclass or pydantic model, or whose name is `payload` or `state`; and the `Context` in a
+        parameter of that type, or named `ctx`.
+        """
+
+        def add(call: F) -> F:
+            self._handlers[kind, step] = handler(kind, step, call)
+            return call
+
+        return add
+
+    def stop(self) -> None:
+        """Claim no more, finish, end. From any thread."""
+        self._stop_asked.set()
+        if self._event_loop is not None and self._stopping is not None:
+            with suppress(RuntimeError):
+                self._event_loop.call_soon_threadsafe(self._stopping.set)
+
+    def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT."""
+        logs.configure(self._settings)
+        asyncio.run(self._run(signals=True))
+
+    async def arun(self) -> None:
+        """The same on a running event loop, which keeps its signal handlers."""
+        await self._run(signals=False)
+
+    async def _run(self, *, signals: bool) -> None:
+        if not self._handlers:
+            raise ConfigError("no handlers: register some with @worker.handler(kind)")
+        self._event_loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        if self._stop_asked.is_set():
+            self._stopping.set()
+        if signals and threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._event_loop.add_signal_handler(number, self._stopping.set)
+        async with AsyncClient(settings=self._settings) as client:
+            self._client = client
+            self._threads = ThreadPoolExecutor(sum(self._queues.values()), "headway")
+            self._running: dict[tuple[str, int], Running] = {}
+            self._ends: asyncio.Queue[tuple[Running, dict[str, Any]]] = asyncio.Queue()
+            self._free = {queue: asyncio.Semaphore(slots) for queue, slots in self._queues.items()}
+            self._beat_s = _FIRST_BEAT_S
+            self._sooner = asyncio.Event()
+            log.info("worker started", extra={"worker_id": self.worker_id, "queues": self._queues, "pid": os.getpid()})
+            claims = [asyncio.create_task(self._claim_from(queue)) for queue in self._queues]
+            others = [asyncio.create_task(self._beat()), asyncio.create_task(self._settle())]
+            try:
+                await self._stopping.wait()
+            finally:
+                for task in claims:
+                    task.cancel()
+                await asyncio.gather(*claims, return_exceptions=True)
+                await self._finish()
+                for task in others:
+                    task.cancel()
+                await asyncio.gather(*others, return_exceptions=True)
+                self._threads.shutdown(wait=False, cancel_futures=True)
+                log.info("worker stopped", extra={"worker_id": self.worker_id})
+
+    # claims
+
+    async def _claim_from(self, queue: str) -> None:
+        slots, failures = self._free[queue], 0
+        while True:
+            await slots.acquire()
+            taken = 1
+            while not slots.locked():
+                await slots.acquire()
+                taken += 1
+            began = time.monotonic()
+            claim_id = str(uuid4())
+            jobs: list[dict[str, Any]] = []
+            try:
+                while True:
+                    try:
+                        jobs = await self._claim(queue, taken, claim_id)
+                        failures = 0
+                        break
+                    except (Unavailable, ApiError) as error:
+                        failures += 1
+                        if isinstance(error, ApiError) and error.status in (401, 403, 422):
+                            log.error("the server refuses this worker's claims", extra={"error": str(error)})
+                        elif failures == 1:
+                            log.warning("a claim failed: it is repeated", extra={"error": str(error)})
+                        # the same claim again: what it brought the first time is not lost
+                        await asyncio.sleep(min(0.2 * 2 ** min(failures, 6), 10.0))
+                for job in jobs:
+                    self._start(job)
+                    taken -= 1
+            finally:
+                for _ in range(taken):
+                    slots.release()
+            if not jobs and time.monotonic() - began < _TOO_OFTEN_S:
+                await asyncio.sleep(_TOO_OFTEN_S)  # a server that does not wait must not be asked without a pause
+
+    async def _claim(self, queue: str, limit: int, claim_id: str) -> list[dict[str, Any]]:
+        body = {
+            "worker_id": self.worker_id,
+            "claim_id": claim_id,
+            "queues": [queue],
+            "kinds": sorted({kind for kind, _ in self._handlers}),
+            "limit": limit,
+            "wait": _WAIT_S,
+            "hostname": socket.gethostname(),
+            "version": version("headway-client"),
+        }
+        request = Request("POST", "/worker/jobs/claim", lambda said: said, body, wait_s=_WAIT_S, repeatable=False)
+        said: dict[str, Any] = await self._client.send(request)
+        self._lease(said["lease_expires_at"])
+        return list(said["jobs"])
+
+    def _lease(self, expires_at: str) -> None:
+        left = (datetime.fromisoformat(expires_at) - datetime.now().astimezone()).total_seconds()
+        before, self._beat_s = self._beat_s, min(max(left / 3, 0.1), 20.0)
+        if self._beat_s < before / 2:
+            self._sooner.set()
+
+    # running
+
+    def _start(self, job: dict[str, Any]) -> None:
+        run = Running(Context(job), self.worker_id)
+        self._running[run.key] = run
+        run.task = asyncio.create_task(self._execute(run))
+
+    async def _execute(self, run: Running) -> None:
+        ctx = run.ctx
+        logs.job.set({"job_id": ctx.job_id, "kind": ctx.kind, "fence": ctx.fence})
+        found = self._handlers.get((ctx.kind, ctx.step)) or self._handlers.get(
+            (ctx.kind, START if ctx.step is None else None)
+        )
+        try:
+            if found is None:
+                said = {"error": f"no handler here for {ctx.kind}, step {ctx.step}", "delay": "30s"}
+            else:
+                said = run.end_of(await run.call(found, self._threads))
+        except asyncio.CancelledError:
+            said = run.end_of_stop()
+        except BaseException as error:
+            said = run.end_of_error(error)
+        if run.dropped:
+            self._forget(run)
+        else:
+            await self._ends.put((run, said))
+
+    def _forget(self, run: Running) -> None:
+        if self._running.pop(run.key, None) is not None and not run.keeps_slot:
+            self._free[run.ctx.queue].release()
+        elif run.keeps_slot and run.thread is not None:
+            slot = self._free[run.ctx.queue]
+            run.keeps_slot = False
+            assert self._event_loop is not None
+            event_loop = self._event_loop
+
+            def free(_: Any) -> None:
+                with suppress(RuntimeError):
+                    event_loop.call_soon_threadsafe(slot.release)
+
+            run.thread.add_done_callback(free)
+
+    # ends
+
+    async def _settle(self) -> None:
+        while True:
+            batch = [await self._ends.get()]
+            while len(batch) < _AT_ONCE and not self._ends.empty():
+                batch.append(self._ends.get_nowait())
+            await self._write(batch)
+            for _ in batch:
+                self._ends.task_done()
+
+    async def _write(self, batch: list[tuple[Running, dict[str, Any]]]) -> None:
+        """Until it is written, or the jobs are not this worker's any more."""
+        failures = 0
+        while batch := [(run, said) for run, said in batch if not run.dropped]:
+            body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in batch]}
+            try:
+                said = await self._client.send(Request("POST", "/worker/settle", lambda said: said, body))
+            except LeaseLost:
+                self._lose("the server does not know this worker any more")
+                break
+            except ApiError as error:
+                if error.status < 500 and len(batch) > 1:
+                    for each in batch:  # one of them is refused: the others are written
+                        await self._write([each])
+                    return
+                if error.status < 500 and error.status != 429:
+                    log.error("the outcome of a job was refused", extra={"error": str(error)})
+                    batch = [(run, {"error": f"its outcome was refused: {error}", "retry": False}) for run, _ in batch]
+                    if failures:
+                        break
+            except Unavailable as error:
+                log.warning("outcomes cannot be written: they are kept", extra={"error": str(error)})
+            else:
+                self._written(batch, said)
+                return
+            failures += 1
+            await asyncio.sleep(min(0.2 * 2 ** min(failures, 6), 10.0))
+        for run, _ in batch:
+            self._forget(run)
+
+    def _written(self, batch: list[tuple[Running, dict[str, Any]]], said: dict[str, Any]) -> None:
+        lost = {(each["id"], each["fence"]) for each in said["lost"]}
+        goes_on = {each["id"]: each for each in said["continued"]}
+        for run, _ in batch:
+            if run.key in lost:
+                log.warning("a job was lost: nothing of it was written", extra={"job_id": run.ctx.job_id})
+            following = goes_on.get(run.ctx.job_id)
+            if following is None:
+                self._forget(run)
+            else:
+                self._running.pop(run.key, None)
+                self._start(following)  # in the same slot
+
+    # heartbeats
+
+    async def _beat(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                # a lease that turns out to be shorter brings the next heartbeat forward
+                await asyncio.wait_for(self._sooner.wait(), self._beat_s)
+            if self._sooner.is_set():
+                self._sooner.clear()
+                await asyncio.sleep(self._beat_s)
+            if self._running:
+                await self._say_held(list(self._running.values()))
+
+    async def _say_held(self, runs: list[Running]) -> None:
+        reports = [(run, run.ctx.take_said()) for run in runs]
+        body = {"worker_id": self.worker_id, "jobs": [run.name | said for run, said in reports]}
+        try:
+            said = await self._client.send(Request("POST", "/worker/heartbeat", lambda said: said, body))
+        except LeaseLost as error:
+            self._lose(str(error))
+            return
+        except HeadwayError as error:
+            log.warning("a heartbeat failed", extra={"error": str(error)})
+            for run, unsaid in reports:
+                run.ctx.say_again(unsaid)
+            return
+        self._lease(said["lease_expires_at"])
+        for each in said["cancel_requested"]:
+            found = self._running.get((each["id"], each["fence"]))
+            if found is not None and not found.stop_reason:
+                found.stop("canceled")
+        for each in said["lost"]:
+            found = self._running.get((each["id"], each["fence"]))
+            if found is not None and found.ended_at is None:
+                log.warning("a job is not this worker's any more", extra={"job_id": each["id"]})
+                found.drop()
+
+    def _lose(self, reason: str) -> None:
+        """Everything that ran is lost: begin anew under another id."""
+        log.warning(f"the lease was lost: {reason}", extra={"jobs": len(self._running)})
+        for run in list(self._running.values()):
+            run.drop()
+        self.worker_id = str(uuid4())
+
+    # the end
+
+    async def _finish(self) -> None:
+        """Let jobs end for the grace period; give back the others, uncharged, and sign off."""
+        for run in self._running.values():
+            run.ctx.ask_to_stop()
+        tasks = [run.task for run in self._running.values() if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._grace_s)
+        left = [run for run in self._running.values() if run.task is not None and not run.task.done()]
+        with suppress(HeadwayError, TimeoutError):
+            async with asyncio.timeout(10.0):
+                if left:
+                    await self._say_held(list(self._running.values()))
+                for run in left:
+                    run.drop()
+                await self._ends.join()
+                if left:
+                    await self._say_held([])  # what it does not name any more is released
+                body = {"worker_id": self.worker_id, "leave": True}
+                await self._client.send(Request("POST", "/worker/release", lambda said: said, body))

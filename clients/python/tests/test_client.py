@@ -1,0 +1,180 @@
+"""The client's verbs against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from headway_client import (
+    AsyncClient,
+    Client,
+    Duplicate,
+    Invalid,
+    JobFailed,
+    NotAllowed,
+    NotFinished,
+    NotFound,
+    Settings,
+    Unauthorized,
+    Unavailable,
+)
+from headway_client.convert import from_json, to_json
+from headway_client.errors import ConfigError
+from headway_client.settings import seconds
+from pydantic import BaseModel
+
+from headway import Headway
+from tools.async_client import CLIENT, derived
+
+
+@dataclasses.dataclass
+class Welcome:
+    user_id: int
+    at: datetime | None = None
+
+
+class Order(BaseModel):
+    n: int
+    tags: list[str] = []
+
+
+def test_jobs(app: Headway, client: Client) -> None:
+    made = client.enqueue("welcome", {"user_id": 7}, priority=5, delay=timedelta(hours=1))
+    assert (made.created, made.kind, made.queue, made.status) == (True, "welcome", "mail", "scheduled")
+    job = client.get(made.id)
+    assert (job.payload, job.priority, job.fields["max_attempts"]) == ({"user_id": 7}, 5, 3)
+    assert job.created_at is not None
+    assert job.created_at.tzinfo is not None
+    assert client.run(made.id) == "queued"
+    assert client.change(made.id, priority=1).priority == 1
+    assert client.result(made.id).status == "queued"
+    with pytest.raises(NotFinished):
+        client.result(made.id, wait=0.1).unwrap()
+    assert client.why(made.id)
+    assert client.cancel(made.id, reason="enough") == "canceled"
+    with pytest.raises(JobFailed, match="canceled: enough"):
+        client.result(made.id).unwrap()
+    assert client.retry(made.id).status == "queued"
+    assert client.attempts(made.id) == []
+    many = client.enqueue_many([{"kind": "order", "payload": Order(n=n)} for n in range(5)])
+    assert len({each.id for each in many}) == 5
+    assert [job.payload["n"] for job in client.jobs(kind="order", limit=2)] == [4, 3, 2, 1, 0]
+    page = client.page(limit=2)
+    assert (len(page.items), page.next_cursor is not None) == (2, True)
+    at = datetime(2030, 1, 2, tzinfo=UTC)
+    assert client.get(client.enqueue("welcome", Welcome(7, at)).id).payload == {"user_id": 7, "at": at.isoformat()}
+    assert client.signal(many[0].id, "go", {"n": 1}, dedup_key="k") == client.signal(many[0].id, "go", dedup_key="k")
+    assert app.get_event(client.emit("sold", {"n": 1})).name == "sold"
+
+
+def test_errors_are_types(client: Client) -> None:
+    client.enqueue("welcome", {"user_id": 1}, unique_key="k")
+    with pytest.raises(Duplicate) as refused:
+        client.enqueue("welcome", {"user_id": 1}, unique_key="k", on_conflict="raise")
+    assert refused.value.job_id
+    assert refused.value.request_id
+    with pytest.raises(NotFound):
+        client.get(str(uuid4()))
+    with pytest.raises(Invalid, match="wlecome"):
+        client.enqueue("wlecome")
+    with pytest.raises(NotAllowed):
+        client.delete(client.enqueue("welcome").id)
+    with pytest.raises(TypeError, match="object has no JSON"):
+        client.enqueue("welcome", {"x": object()})
+    wrong = client.settings.key[:-1] + ("a" if client.settings.key[-1] != "a" else "b")
+    with Client(client.settings.api, key=wrong) as stranger, pytest.raises(Unauthorized):
+        stranger.get(str(uuid4()))
+
+
+def test_the_async_client_is_the_same(client: Client) -> None:
+    assert (CLIENT / "aio.py").read_text("utf-8") == derived(), "run make format"
+
+    async def ask() -> None:
+        async with AsyncClient(settings=client.settings) as ask:
+            made = await ask.enqueue("welcome", {"user_id": 7})
+            assert (await ask.get(made.id)).payload == {"user_id": 7}
+            assert [job.id async for job in ask.jobs()] == [made.id]
+            assert (await ask.result(made.id, wait=0.1)).status == "queued"
+
+    asyncio.run(ask())
+
+
+def test_a_lost_answer_creates_one_job(app: Headway, client: Client) -> None:
+    """A proxy that breaks the connection after the server has answered: the request is sent again."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    target = ("127.0.0.1", int(client.settings.api.rpartition(":")[2]))
+    seen: list[bytes] = []
+
+    def serve() -> None:
+        for turn in range(2):
+            near, _ = listener.accept()
+            with near, socket.create_connection(target) as far:
+                asked = near.recv(65_536)
+                while b"\r\n\r\n" not in asked or not asked.rstrip().endswith(b"}"):
+                    asked += near.recv(65_536)
+                seen.append(asked)
+                far.sendall(asked)
+                answer = far.recv(65_536)
+                while not answer.rstrip().endswith(b"}"):
+                    answer += far.recv(65_536)
+                if turn:
+                    near.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with Client(settings=dataclasses.replace(client.settings, api=address)) as broken:
+        made = broken.enqueue("welcome", {"user_id": 7})
+    thread.join(10)
+    listener.close()
+    keys = [line for asked in seen for line in asked.split(b"\r\n") if line.lower().startswith(b"idempotency-key")]
+    assert (len(keys), len(set(keys))) == (2, 1)
+    assert [job.id for job in app.jobs()] == [made.id]
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    settings = Settings(api=address, key="hw_x", retries=1)
+    with Client(settings=settings) as client, pytest.raises(Unavailable, match=f"{address} .* 2 times"):
+        client.get("x")
+
+
+def test_settings_are_read_strictly() -> None:
+    found = Settings.read(
+        {"HEADWAY_API": "https://x/", "HEADWAY_KEY": "hw_a", "HEADWAY_GRACE": "2m", "HEADWAY_URL": "x"}
+    )
+    assert (found.api, found.key, found.grace) == ("https://x", "hw_a", 120.0)
+    assert seconds("250ms") == 0.25
+    for environ, named in (
+        ({}, "HEADWAY_KEY"),
+        ({"HEADWAY_KEY": "abc"}, "HEADWAY_KEY"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_TIMEOUT": "soon"}, "HEADWAY_TIMEOUT='soon'"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_RETRIES": "-1"}, "HEADWAY_RETRIES"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_API": "localhost"}, "HEADWAY_API"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_LOG_FORMAT": "xml"}, "HEADWAY_LOG_FORMAT"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_LOG_LEVEL": "loud"}, "HEADWAY_LOG_LEVEL"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_TENANT": " "}, "HEADWAY_TENANT"),
+        ({"HEADWAY_KEY": "hw_a", "HEADWAY_TIMEOUTS": "1"}, "HEADWAY_TIMEOUT"),
+    ):
+        with pytest.raises(ConfigError) as wrong:
+            Settings.read(environ)
+        assert named in str(wrong.value)
+        assert "abc" not in str(wrong.value)
+
+
+def test_values_become_json_and_back() -> None:
+    at = datetime(2030, 1, 2, tzinfo=UTC)
+    value: Any = {"w": Welcome(1, at), "o": Order(n=2), "d": timedelta(seconds=2), "u": uuid4(), "s": {1}}
+    said = to_json(value)
+    assert said["w"] == {"user_id": 1, "at": at.isoformat()}
+    assert (said["o"], said["d"], said["s"]) == ({"n": 2, "tags": []}, 2.0, [1])
+    assert from_json(said["w"], Welcome) == Welcome(1, at)
+    assert from_json([said["o"]], list[Order]) == [Order(n=2)]
+    assert from_json({"a": said["w"]}, dict[str, Welcome | None]) == {"a": Welcome(1, at)}

@@ -1,0 +1,235 @@
+"""The client's worker against a real server: jobs, machines, cancel, grace, a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+import pytest
+from headway_client import Await, Client, ConfigError, Context, Done, Fatal, Next, Retry, Spawn, Worker
+from headway_client.logs import JsonFormatter, job
+from pydantic import BaseModel
+
+from headway import Headway
+
+
+@dataclasses.dataclass
+class Person:
+    name: str
+    age: int = 0
+
+
+class Letter(BaseModel):
+    to: str
+
+
+class Parcel(TypedDict):
+    weight: int
+
+
+def _until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, condition
+        time.sleep(0.01)
+
+
+def test_handlers_get_what_they_ask_for(client: Client, working: Any) -> None:
+    worker = working.new()
+
+    @worker.handler("welcome")
+    def welcome(user_id: int, ctx: Context, lang: str = "en") -> str:
+        ctx.log("one")
+        return f"{user_id} {lang} {ctx.kind} {ctx.fence}"
+
+    @worker.handler("report")
+    async def report(person: Person) -> Person:
+        await asyncio.sleep(0)
+        return Person(person.name.upper(), person.age + 1)
+
+    @worker.handler("order")
+    def order(payload: dict[str, Any]) -> Letter:
+        return Letter(to=payload["x"])
+
+    working(worker)
+    jobs = [
+        client.enqueue("welcome", {"user_id": 7}),
+        client.enqueue("report", Person("ada", 36)),
+        client.enqueue("order", {"x": "y"}),
+    ]
+    found = [client.result(job.id, wait=30).unwrap() for job in jobs]
+    assert found == ["7 en welcome 1", {"name": "ADA", "age": 37}, {"to": "y"}]
+    # what does not fit is dead at once, with the reason
+    bad = client.result(client.enqueue("welcome", {"user": 7}).id, wait=30)
+    assert (bad.status, "does not fit" in (bad.error or "")) == ("dead", True)
+
+
+def test_failures_follow_the_policy(client: Client, working: Any) -> None:
+    worker = working.new()
+    tries: list[int] = []
+
+    @worker.handler("welcome")
+    def welcome(how: str, ctx: Context) -> int:
+        tries.append(ctx.tries)
+        if how == "fatal":
+            raise Fatal("no use")
+        if ctx.tries == 0:
+            raise Retry(0, "busy") if how == "retry" else ValueError("boom")
+        return ctx.tries
+
+    working(worker)
+    again = client.enqueue("welcome", {"how": "retry"})
+    assert client.result(again.id, wait=30).unwrap() == 1
+    assert [(each.status, each.error) for each in client.attempts(again.id)] == [
+        ("failed", "busy"),
+        ("succeeded", None),
+    ]
+    assert client.result(client.enqueue("welcome", {"how": "fatal"}).id, wait=30).error == "no use"
+    failed = client.enqueue("welcome", {"how": "raise"}, max_attempts=1)
+    assert "ValueError: boom" in (client.result(failed.id, wait=30).error or "")
+    slow = client.enqueue("welcome", {"how": "retry"}, max_attempts=1)
+    assert client.result(slow.id, wait=30).status == "dead"
+
+
+def test_a_machine(client: Client, working: Any) -> None:
+    worker = working.new()
+
+    @worker.handler("order", step="start")
+    def start(state: dict[str, Any]) -> Next:
+        return Next("pay", {"n": state["n"] + 1})
+
+    @worker.handler("order", step="pay")
+    async def pay(n: int, ctx: Context) -> Await:
+        return Await("paid", then="ship")
+
+    @worker.handler("order", step="ship")
+    def ship(n: int, ctx: Context) -> Spawn:
+        children = [{"kind": "welcome", "payload": {"user_id": ctx.signals[0].payload}} for _ in range(n)]
+        return Spawn(children, then="end")
+
+    @worker.handler("order", step="end")
+    def end(n: int, ctx: Context) -> Done:
+        return Done([child.result for child in ctx.children])
+
+    @worker.handler("welcome")
+    def welcome(user_id: int) -> int:
+        return user_id
+
+    working(worker)
+    made = client.enqueue("order", {"n": 1})
+    _until(lambda: client.get(made.id).status == "waiting")
+    client.signal(made.id, "paid", 5)
+    assert client.result(made.id, wait=30).unwrap() == [5, 5]
+    assert [each.fields["outcome"] for each in client.attempts(made.id)] == ["next", "await", "spawn", "done"]
+
+
+def test_cancel_timeout_and_a_lost_lease(app: Headway, client: Client, working: Any) -> None:
+    worker = working.new()
+    worker._lease = lambda _: (setattr(worker, "_beat_s", 0.05), worker._sooner.set())  # a short lease
+    stopped: list[str] = []
+
+    @worker.handler("welcome")
+    async def welcome(user_id: int) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.append("async")
+
+    @worker.handler("report")
+    def report(ctx: Context) -> None:
+        assert ctx.wait_canceled(60)
+        stopped.append("sync")
+
+    working(worker)
+    jobs = [client.enqueue("welcome", {"user_id": 1}), client.enqueue("report")]
+    for each in jobs:
+        _until(lambda each=each: client.get(each.id).status == "running")
+        client.cancel(each.id, reason="enough")
+    assert [client.result(each.id, wait=30).status for each in jobs] == ["canceled", "succeeded"]
+    assert sorted(stopped) == ["async", "sync"]
+    slow = app.enqueue("welcome", {"user_id": 1}, max_attempts=1, timeout="50ms")
+    assert client.result(slow.id, wait=30).error == "timed out after 0.05 s"
+    lost = client.enqueue("welcome", {"user_id": 1}, max_attempts=1)
+    _until(lambda: client.get(lost.id).status == "running")
+    app.declare_dead(client.get(lost.id).fields["worker_id"])
+    _until(lambda: stopped.count("async") == 3)  # its next heartbeat tells it so
+    assert client.get(lost.id).fields["losses"] == 1
+
+
+def test_a_worker_that_stops_gives_its_jobs_back(app: Headway, client: Client, working: Any) -> None:
+    worker = working.new(grace=0.1)
+    release = threading.Event()
+
+    @worker.handler("welcome")
+    async def welcome(user_id: int) -> None:
+        await asyncio.sleep(60)
+
+    @worker.handler("report")
+    def report() -> str:
+        release.wait(30)
+        return "done"
+
+    working(worker)
+    left, ends = client.enqueue("welcome", {"user_id": 1}), client.enqueue("report")
+    _until(lambda: {client.get(each.id).status for each in (left, ends)} == {"running"})
+    time.sleep(0.01)
+    release.set()
+    worker.stop()
+    _until(lambda: worker.worker_id not in [each.id for each in app.workers()])
+    job = client.get(left.id)
+    assert (job.status, job.tries, job.fields["losses"]) == ("queued", 0, 0)
+    assert client.result(ends.id).unwrap() == "done"
+
+
+def test_a_server_that_goes_away_loses_nothing(app: Headway, server: Any, client: Client, working: Any) -> None:
+    worker = working.new()
+    began, go = threading.Event(), threading.Event()
+
+    @worker.handler("welcome")
+    def welcome(user_id: int) -> int:
+        began.set()
+        assert go.wait(30)
+        return user_id
+
+    working(worker)
+    made = app.tenant("default").enqueue("welcome", {"user_id": 7})
+    assert began.wait(30)
+    server.stop()
+    go.set()
+    time.sleep(0.1)
+    server.start()
+    assert client.result(made.id, wait=30).unwrap() == 7
+    assert len(client.attempts(made.id)) == 1
+
+
+def test_logs_are_json() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "hello %s", ("you",), None)
+    record.queue = "mail"
+    token = job.set({"job_id": "j", "fence": 1})
+    try:
+        said = json.loads(JsonFormatter().format(record))
+    finally:
+        job.reset(token)
+    assert (said["message"], said["job_id"], said["queue"], said["level"]) == ("hello you", "j", "mail", "info")
+
+
+def test_what_cannot_be_a_worker_is_refused() -> None:
+    client = Client(key="hw_x")
+    for queues in ({}, {"mail": 0}, {"mail": True}):
+        with pytest.raises(ConfigError, match="queues="):
+            Worker(client, queues=queues)
+    worker = Worker(client, queues={"mail": 1})
+    with pytest.raises(ConfigError, match="no handlers"):
+        worker.run()
+    with pytest.raises(ConfigError, match="by names"):
+        worker.handler("x")(lambda *args: None)
+    with pytest.raises(ConfigError, match="twice"):
+
+        @worker.handler("x")
+        def twice(one: Person, two: Parcel) -> None: ...
