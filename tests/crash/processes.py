@@ -127,6 +127,10 @@ class Fleet:
         """A module of this folder as a program."""
         return self._start(f"tests.crash.{program}", list(arguments), {**BRISK, **settings})
 
+    def server(self, port: int) -> Process:
+        """`headway serve` on this port."""
+        return self._start("headway", ["serve", "--port", str(port)], BRISK)
+
     def worker_pids(self) -> list[int]:
         """Every process that ever began as a worker, in that order."""
         return [int(pid) for pid in Ledger(self._folder / "workers").subjects("worker")]
