@@ -360,3 +360,38 @@ def test_an_apps_login_acts_for_the_tenants_that_it_names(roles: Roles) -> None:
         assert verbs.get(job.id).tenant == name
         verbs.cancel(job.id)
     app.close()
+
+
+def test_list_gives_each_login_its_own_tenants_jobs(roles: Roles) -> None:
+    app = Headway(roles.url)
+    app.enqueue("other", tenant="acme", tags=("red",), queue="slow", delay="1h")
+    app.close()
+
+    def kinds(conn: psycopg.Connection, given: str = "") -> list[tuple[str, str]]:
+        rows = conn.execute(f"select kind, tenant_id::text from headway.list({given})").fetchall()
+        return [(kind, "acme" if tenant == ACME else "globex") for kind, tenant in rows]
+
+    for name in ("worker", "acme", "app"):
+        with psycopg.connect(roles.url_of(name), autocommit=True) as conn:
+            everything = [("other", "acme"), ("k", "globex"), ("k", "acme")]
+            mine = [each for each in everything if each[1] == "acme"]
+            if name == "app":
+                assert kinds(conn) == []  # without a tenant it sees nothing
+                conn.execute("select set_config('headway.tenant_id', %s, false)", (ACME,))
+            seen = everything if name == "worker" else mine
+            assert kinds(conn) == seen
+            assert kinds(conn, f"tenant => '{GLOBEX}'") == [each for each in seen if each[1] == "globex"]
+            for given in (
+                "status => '{scheduled}'",
+                "kind => '{other,nothing}'",
+                "queue => '{slow}'",
+                "tag => 'red'",
+                '"limit" => 1',
+            ):
+                assert kinds(conn, given) == [("other", "acme")], given
+            newest = conn.execute('select id from headway.list("limit" => 1)').fetchone()
+            assert newest
+            assert kinds(conn, f"before => '{newest[0]}'") == seen[1:]
+            assert kinds(conn, "created_after => now() + interval '1 day'") == []
+    with psycopg.connect(roles.url_of("nobody"), autocommit=True) as conn, pytest.raises(psycopg.Error):
+        kinds(conn)

@@ -123,6 +123,7 @@ begin
       headway.new_group,
       headway.cancel_group,
       headway.retry_group,
+      headway.list,
       headway.usage,
       headway.hold_train,
       headway.resume_train,
