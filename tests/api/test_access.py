@@ -14,6 +14,7 @@ from headway.api.routes import Route
 from headway.model.access import ROLES, Role
 from headway.model.ids import new_id
 from headway.model.key_text import new_key
+from tests.store.db import new_worker
 
 READ: tuple[Role, ...] = ("viewer", "operator", "admin", "superadmin")
 NAMED: tuple[Role, ...] = ("producer", *READ)
@@ -101,6 +102,32 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
     "PATCH /templates/{id}": (ADMIN, {"description": "hello"}, (200,)),
     "DELETE /templates/{id}": (ADMIN, None, (204,)),
     "POST /templates/{id}/run": (PRODUCE, {}, (201,)),
+    "GET /trains": (READ, None, (200,)),
+    "GET /trains/{key}": (READ, None, (200,)),
+    "POST /trains/{key}/hold": (OPERATE, {"reason": "wait"}, (200,)),
+    "POST /trains/{key}/resume": (OPERATE, None, (200,)),
+    "POST /trains/{key}/skip": (OPERATE, {"job_id": "nonsense"}, (404,)),
+    "POST /trains/{key}/clear": (OPERATE, None, (200,)),
+    "GET /groups/{id}": (NAMED, None, (200,)),
+    "POST /groups/{id}/cancel": (OPERATE, {}, (200,)),
+    "POST /groups/{id}/retry": (OPERATE, None, (200,)),
+    "GET /limits": (ROOT, None, (200,)),
+    "POST /limits": (ROOT, {"kind": "report", "max_running": 5}, (200,)),
+    "GET /reservations": (ROOT, None, (200,)),
+    "POST /reservations": (ROOT, {"queue": "gpu"}, (201, 409)),
+    "DELETE /reservations/{id}": (ROOT, None, (204,)),
+    "GET /queues/{name}": (READ, None, (200,)),
+    "GET /queues/{name}/jobs": (READ, None, (200,)),
+    "PATCH /queues/{name}": (ROOT, {"fair": True}, (200,)),
+    "POST /queues/pause": (ROOT, None, (200,)),
+    "POST /queues/resume": (ROOT, None, (200,)),
+    "GET /workers/{id}": (ROOT, None, (200,)),
+    "PATCH /workers/{id}": (ROOT, {"concurrency": 2}, (200,)),
+    "POST /workers/{id}/dead": (ROOT, None, (200,)),
+    "GET /machines": (READ, None, (200,)),
+    "GET /machines/{kind}/graph": (READ, None, (404,)),  # this server has no code
+    "GET /audit": (READ, None, (200,)),
+    "GET /jobs/{id}/audit": (READ, None, (200,)),
     "GET /admin/tenants": (ROOT, None, (200,)),
     "POST /admin/tenants": (ROOT, {"slug": "new"}, (201,)),
     "GET /admin/tenants/{id}": (ROOT, None, (200,)),
@@ -111,7 +138,10 @@ MATRIX: dict[str, tuple[tuple[Role, ...], Any, tuple[int, ...]]] = {
 }
 
 
-SHARED = ("/definitions/{id}", "/admin/jobs/definitions/{id}")
+SHARED = (
+    *("/definitions/{id}", "/admin/jobs/definitions/{id}", "/reservations/{id}"),
+    *("/workers/{id}", "/workers/{id}/dead"),
+)
 """What all tenants share."""
 
 
@@ -123,16 +153,30 @@ def test_every_route_has_a_row() -> None:
     assert {_name(route) for route in ROUTES} == MATRIX.keys()
 
 
+def _grouped(owner: Any) -> str:
+    """The id of a group of one job."""
+    return str(owner.group([owner._definitions.build("report", {}, {}, now=0, limit=2**20)]).id)
+
+
 @pytest.fixture
 def ask(app: Headway, client: Any, keys: dict[str, str]) -> Any:
     def ask(route: Route, role: Role, *, of: str = "acme", named: str | None = None) -> int:
         """The status of a request by acme's key of this role about something that the tenant `of` has."""
         owner = app.tenant(of)
-        params = {"name": "mail"}
+        params = {"name": "mail", "key": f"t/{of}", "kind": "order"}
+        if "{key}" in route.path:
+            owner.enqueue("report", train=params["key"])
         if route.path.startswith("/jobs/triggers/{id}"):
             params["id"] = owner.create_schedule(f"s-{new_id()}", "@daily", kind="report").id
         elif route.path.startswith("/templates/{id}"):
             params["id"] = owner.create_template(f"t-{new_id()}", "report").id
+        elif route.path.startswith("/groups/{id}"):
+            params["id"] = _grouped(owner)
+        elif route.path.startswith("/reservations/{id}"):
+            params["id"] = app.reserve_queue(f"q-{new_id()}").id
+        elif route.path.startswith("/workers/{id}"):
+            params["id"] = new_id()
+            app.store.run(app.store.ops.register(new_worker(id=params["id"])))
         elif route.path in SHARED:
             params["id"] = "welcome"
         elif route.path.startswith(("/jobs/{id}", "/worker/jobs/{id}")):
@@ -190,7 +234,7 @@ def test_nobody_gets_in_without_a_key(client: Any) -> None:
     for key in (None, "nonsense", new_key().text, new_key().text[:-1]):
         stranger = client(key)
         for route in ROUTES:
-            assert stranger(route.method, route.path.format(id="x", name="x")).status_code == 401
+            assert stranger(route.method, route.path.format(id="x", name="x", key="x", kind="x")).status_code == 401
         assert stranger.get("/healthz").status_code == 200
         assert stranger.get("/readyz").status_code == 200
 

@@ -66,7 +66,8 @@ class Api:
             HttpRoute(f"{PREFIX}/openapi.json", self._openapi, methods=["GET"]),
         ]
         routes += [
-            HttpRoute(PREFIX + route.path, self._endpoint(route), methods=[route.method]) for route in chapters.ROUTES
+            HttpRoute(PREFIX + _pattern(route), self._endpoint(route), methods=[route.method])
+            for route in chapters.ROUTES
         ]
         self._starlette = Starlette(
             routes=routes, exception_handlers={HTTPException: self._no_route}, lifespan=self._lifespan
@@ -208,6 +209,11 @@ async def _gone(request: Request) -> None:
     """Returns when the client has gone away; its body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _pattern(route: Route) -> str:
+    """The path as Starlette has it: a key, such as a train's, may have slashes in it."""
+    return route.path.replace("{key}", "{key:path}")
 
 
 async def _within(route: Route, call: Call[Any, Any]) -> Any:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from uuid import UUID
 
-from headway.app.base import VerbBase
+from headway.app.base import VerbBase, then
+from headway.app.reservation import SHORTEST_MS
 from headway.define.checks import name as checked_name
-from headway.errors import ConfigError
+from headway.errors import ConfigError, InvalidJob, ReservationBusy
+from headway.model.actor import as_actor, check_actor
+from headway.model.duration import Duration, to_ms
 from headway.model.fleet import Queue, Reaped, Worker
-from headway.model.ids import given_id
+from headway.model.ids import given_id, new_id
+from headway.model.reservation import Reservation
 from headway.model.retention import Retention, ages_of
 from headway.model.served import Ordering, Queues, ServedChange, served_change
 from headway.store.ops import Op
+from headway.worker.host import hostname
 
 
 class QueueVerbs(VerbBase):
@@ -82,6 +88,34 @@ class QueueVerbs(VerbBase):
             self.resume(name, actor=actor, conn=conn)
         return names
 
+    def reservations(self) -> list[Reservation]:
+        """The reservations in force, by queue."""
+        return self._run(self._for_all_tenants("look at reservations", self._store.ops.reservations()))
+
+    def reserve_queue(
+        self,
+        queue: str,
+        *,
+        expires: Duration = "10m",
+        reservation_id: str | UUID | None = None,
+        holder: str | None = None,
+        actor: str | None = None,
+    ) -> Reservation:
+        """Reserve a queue for longer than a block of code: `unreserve_queue` gives it back, or it expires.
+
+        With the id of a reservation it renews that one. Where code runs in between, `with app.reserve(queue)` is safer.
+        Raises `ReservationBusy`.
+        """
+        op = self._reserve_queue(queue, expires, reservation_id, holder, actor)
+        return self._run(op)
+
+    def unreserve_queue(self, queue: str, reservation_id: str | UUID, *, actor: str | None = None) -> bool:
+        """Give a reservation back, or end somebody else's; False if it is not in force any more."""
+        op = self._store.ops.unreserve(checked_name(queue, "queue"), given_id(reservation_id, "id"), actor=actor)
+        given_back = self._run(self._for_all_tenants("end the reservation of a queue", op))
+        self._wake_up(queue, None)
+        return given_back
+
     def set_retention(
         self, queue: str, retention: Retention | None, *, actor: str | None = None, conn: Any = None
     ) -> None:
@@ -108,6 +142,31 @@ class QueueVerbs(VerbBase):
     def _declare_dead(self, worker_id: str | UUID, actor: str | None) -> Op[list[Reaped]]:
         op = self._store.ops.declare_dead(given_id(worker_id, "worker_id"), actor=actor)
         return self._for_all_tenants("declare a worker dead", op)
+
+    def _reserve_queue(
+        self,
+        queue: str,
+        expires: Duration,
+        reservation_id: str | UUID | None,
+        holder: str | None,
+        actor: str | None,
+    ) -> Op[Reservation]:
+        found_id = new_id() if reservation_id is None else given_id(reservation_id, "id")
+        by = check_actor(holder, "holder") or (actor and str(actor)) or as_actor(f"{hostname()}:{os.getpid()}")
+        expires_ms = to_ms(expires, "expires")
+        if expires_ms < SHORTEST_MS:
+            raise InvalidJob(f"expires={expires!r} is too short to be renewed in time: give a few seconds at least")
+        op = self._store.ops.reserve(
+            checked_name(queue, "queue"), found_id, holder=by, expires_ms=expires_ms, actor=actor
+        )
+
+        def mine(standing: Reservation) -> Reservation:
+            if standing.id != found_id:
+                until = standing.expires_at.isoformat(timespec="seconds")
+                raise ReservationBusy(f"queue {queue} is reserved by {standing.holder}, until {until} or longer")
+            return standing
+
+        return self._for_all_tenants("reserve a queue", then(op, mine))
 
     def _set_retention(self, queue: str, retention: Retention | None, actor: str | None) -> Op[None]:
         ages = None if retention is None else ages_of(retention)

@@ -27,7 +27,7 @@ def checks_actors(ops: C) -> C:
 
 def _checked(verb: Callable[..., Any], origin: str | None) -> Callable[..., Any]:
     @wraps(verb)
-    def checked(*args: Any, actor: str | None, **options: Any) -> Any:
+    def checked(*args: Any, actor: str | None = None, **options: Any) -> Any:
         op = verb(*args, actor=check_actor(actor), **options)
         return _from(actor, op, origin) if origin is not None and isinstance(actor, Caller) else op
 

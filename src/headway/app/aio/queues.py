@@ -7,7 +7,11 @@ from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
 from headway.app.queues import QueueVerbs
+from headway.define.checks import name as checked_name
+from headway.model.duration import Duration
 from headway.model.fleet import Queue, Reaped, Worker
+from headway.model.ids import given_id
+from headway.model.reservation import Reservation
 from headway.model.retention import Retention
 from headway.model.served import Ordering, Queues
 
@@ -86,6 +90,37 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         for name in names:
             await self.aresume(name, actor=actor, conn=conn)
         return names
+
+    async def areservations(self) -> list[Reservation]:
+        """The reservations in force, by queue."""
+        await self._aensure_known(self._own_tenant)
+        return await self._arun(self._for_all_tenants("look at reservations", self._store.ops.reservations()))
+
+    async def areserve_queue(
+        self,
+        queue: str,
+        *,
+        expires: Duration = "10m",
+        reservation_id: str | UUID | None = None,
+        holder: str | None = None,
+        actor: str | None = None,
+    ) -> Reservation:
+        """Reserve a queue for longer than a block of code: `unreserve_queue` gives it back, or it expires.
+
+        With the id of a reservation it renews that one. Where code runs in between, `with app.reserve(queue)` is safer.
+        Raises `ReservationBusy`.
+        """
+        await self._aensure_known(self._own_tenant)
+        op = self._reserve_queue(queue, expires, reservation_id, holder, actor)
+        return await self._arun(op)
+
+    async def aunreserve_queue(self, queue: str, reservation_id: str | UUID, *, actor: str | None = None) -> bool:
+        """Give a reservation back, or end somebody else's; False if it is not in force any more."""
+        await self._aensure_known(self._own_tenant)
+        op = self._store.ops.unreserve(checked_name(queue, "queue"), given_id(reservation_id, "id"), actor=actor)
+        given_back = await self._arun(self._for_all_tenants("end the reservation of a queue", op))
+        self._wake_up(queue, None)
+        return given_back
 
     async def aset_retention(
         self, queue: str, retention: Retention | None, *, actor: str | None = None, conn: Any = None

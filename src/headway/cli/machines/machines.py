@@ -353,8 +353,8 @@ def graph(cli: Invocation, /, spec: str, name: str, version: int | None) -> None
     headway machines graph myapp:app checkout
     headway machines graph myapp:app Checkout --version 1 > checkout.mmd
     """
-    from headway.cli.machines.machine_graph import graph_of, mermaid
     from headway.cli.program.load_app import load
+    from headway.define.machine_graph import graph_of, mermaid
 
     kind = _machine(load(spec, cli.app_dir), spec, name)
     edition = kind.editions.get(version or max(kind.editions))

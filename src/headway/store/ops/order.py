@@ -106,12 +106,15 @@ class Order(Protocol):
         """Make a queue fair, so that its tenants take turns, or not. Audited."""
         ...
 
-    def reserve(self, queue: str, reservation_id: str, *, holder: str, expires_ms: int) -> Op[Reservation]:
+    def reserve(
+        self, queue: str, reservation_id: str, *, holder: str, expires_ms: int, actor: str | None = None
+    ) -> Op[Reservation]:
         """Reserve the queue, if nobody else has: once this returned, no claim from it commits until the reservation is
-        given back or expires. Gives the reservation in force: this one (a repeat renews it), or somebody else's."""
+        given back or expires. Gives the reservation in force: this one (a repeat renews it), or somebody else's.
+        Audited, as done by the actor, or else by the holder."""
         ...
 
-    def unreserve(self, queue: str, reservation_id: str) -> Op[bool]:
+    def unreserve(self, queue: str, reservation_id: str, *, actor: str | None = None) -> Op[bool]:
         """Give a reservation back; False if it is not in force any more."""
         ...
 

@@ -9,15 +9,17 @@ from headway.store.postgres.engine.verbs import call, first, read
 
 
 class ReservationVerbs:
-    def reserve(self, queue: str, reservation_id: str, *, holder: str, expires_ms: int) -> Op[Reservation]:
+    def reserve(
+        self, queue: str, reservation_id: str, *, holder: str, expires_ms: int, actor: str | None = None
+    ) -> Op[Reservation]:
         return call(
-            "select * from headway.reserve($1, $2::uuid, $3, $4::bigint)",
-            [queue, reservation_id, holder, expires_ms],
+            "select * from headway.reserve($1, $2::uuid, $3, $4::bigint, $5)",
+            [queue, reservation_id, holder, expires_ms, actor],
             lambda rows: _reservation(rows[0]),
         )
 
-    def unreserve(self, queue: str, reservation_id: str) -> Op[bool]:
-        return call("select headway.unreserve($1, $2::uuid)", [queue, reservation_id], first)
+    def unreserve(self, queue: str, reservation_id: str, *, actor: str | None = None) -> Op[bool]:
+        return call("select headway.unreserve($1, $2::uuid, $3)", [queue, reservation_id, actor], first)
 
     def reservations(self) -> Op[list[Reservation]]:
         return read(

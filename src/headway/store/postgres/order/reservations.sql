@@ -3,7 +3,9 @@
 -- Reserve a queue if nobody else has it, or renew the reservation. Waits for the claims under way: once this has
 -- returned, none commits. Gives the reservation in force: this one, or somebody else's. Audited, with the holder as the
 -- actor.
-create function headway.reserve(p_queue text, p_id uuid, p_holder text, p_expires_ms bigint)
+create function headway.reserve(
+  p_queue text, p_id uuid, p_holder text, p_expires_ms bigint, p_actor text default null
+)
 returns table (queue text, id uuid, holder text, since timestamptz, expires_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -30,7 +32,7 @@ begin
         holder = excluded.holder
     where r.id = excluded.id;
   if v_last.id is null then
-    insert into headway.audit (at, actor, action, detail) values (v_now, p_holder, 'reserve', p_queue);
+    insert into headway.audit (at, actor, action, detail) values (v_now, coalesce(p_actor, p_holder), 'reserve', p_queue);
   end if;
   return query
     select r.queue, r.id, r.holder, r.since, r.expires_at from headway.reservations r where r.queue = p_queue;
@@ -59,7 +61,7 @@ as $$
 $$;
 
 -- Give a reservation back; false if it is not in force any more.
-create function headway.unreserve(p_queue text, p_id uuid) returns boolean
+create function headway.unreserve(p_queue text, p_id uuid, p_actor text default null) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -72,7 +74,7 @@ begin
   if not found then
     return false;
   end if;
-  insert into headway.audit (at, actor, action, detail) values (v_now, v_holder, 'unreserve', p_queue);
+  insert into headway.audit (at, actor, action, detail) values (v_now, coalesce(p_actor, v_holder), 'unreserve', p_queue);
   return true;
 end
 $$;

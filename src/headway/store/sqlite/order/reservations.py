@@ -13,26 +13,28 @@ _SQL = statements("order/reservations")
 
 
 class ReservationVerbs(Verbs):
-    def reserve(self, queue: str, reservation_id: str, *, holder: str, expires_ms: int) -> Op[Reservation]:
+    def reserve(
+        self, queue: str, reservation_id: str, *, holder: str, expires_ms: int, actor: str | None = None
+    ) -> Op[Reservation]:
         def steps() -> Steps[Reservation]:
             now = self._clock.now()
             yield from expire(now)
             taken = yield Statement(_SQL["reservation"], (queue,))
             yield Statement(_SQL["reserve"], (queue, reservation_id, holder, now, now + expires_ms * 1000))
             if not taken:
-                yield record_setting(now, queue, holder, "reserve")
+                yield record_setting(now, queue, actor or holder, "reserve")
             rows = yield Statement(_SQL["reservation"], (queue,))
             return _reservation(rows[0])
 
         return SqliteOp(steps, writes=True)
 
-    def unreserve(self, queue: str, reservation_id: str) -> Op[bool]:
+    def unreserve(self, queue: str, reservation_id: str, *, actor: str | None = None) -> Op[bool]:
         def steps() -> Steps[bool]:
             now = self._clock.now()
             yield from expire(now)
             rows = yield Statement(_SQL["unreserve"], (queue, reservation_id))
             for (holder,) in rows:
-                yield record_setting(now, queue, holder, "unreserve")
+                yield record_setting(now, queue, actor or holder, "unreserve")
             return bool(rows)
 
         return SqliteOp(steps, writes=True)

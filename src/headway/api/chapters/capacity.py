@@ -1,0 +1,230 @@
+"""What all tenants share: limits, reservations, and settings of queues and workers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.pages import PageQuery, given, page
+from headway.api.problems import Refused
+from headway.api.routes import SUPERADMINS, VIEWERS, Routes
+from headway.api.views import JobView, Listed, job_view
+from headway.errors import ConfigError, NotFound
+from headway.model.fleet import Queue, Reaped, Worker
+from headway.model.ids import is_id
+from headway.model.job import Job
+from headway.model.limit import Limit
+from headway.model.reservation import Reservation
+
+routes = Routes("limits and reservations")
+
+U = msgspec.UnsetType
+
+
+class LimitList(msgspec.Struct):
+    items: list[Limit]
+    next_cursor: str | None
+
+
+@routes.get("/limits", roles=SUPERADMINS, query=PageQuery, answers={200: LimitList}, problems=(422,))
+async def list_limits(call: Call[None, PageQuery]) -> Listed:
+    """List the limits of queues, kinds and tenants."""
+
+    async def fetch(count: int, after: str | None) -> list[Limit]:
+        return [each for each in await call.app.alimits() if after is None or _limit_key(each) > after][:count]
+
+    return await page("limits", call.query, fetch, key=_limit_key)
+
+
+def _limit_key(limit: Limit) -> str:
+    return f"{limit.scope} {limit.name}"
+
+
+class LimitIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The limit of one queue, kind or tenant ("*": every tenant without its own). None removes one."""
+
+    queue: str | U = msgspec.UNSET
+    kind: str | U = msgspec.UNSET
+    tenant: str | U = msgspec.UNSET
+    max_running: int | U | None = msgspec.UNSET
+    rate: str | U | None = msgspec.UNSET
+    burst: int | U | None = msgspec.UNSET
+    max_pending: int | U | None = msgspec.UNSET
+    max_bytes: int | U | None = msgspec.UNSET
+    max_events: int | U | None = msgspec.UNSET
+    max_schedules: int | U | None = msgspec.UNSET
+    max_group: int | U | None = msgspec.UNSET
+    max_fan_out: int | U | None = msgspec.UNSET
+
+
+@routes.post("/limits", roles=SUPERADMINS, body=LimitIn, answers={200: Limit}, problems=(404, 409, 422))
+async def set_limit(call: Call[LimitIn, None]) -> Limit:
+    """Set limits of a queue, kind or tenant; what is not given stays."""
+    options = given(call.body, {})
+    ref = options.pop("tenant", None)
+    if ref is not None and ref != "*":
+        # over HTTP no tenant comes into being by being named
+        options["tenant"] = UUID((await call.app.aget_tenant(UUID(ref) if is_id(ref) else ref)).id)
+    elif ref == "*":
+        options["tenant"] = ref
+    return await call.app.alimit(actor=call.actor, **options)
+
+
+# reservations
+
+
+class ReservationList(msgspec.Struct):
+    items: list[Reservation]
+    next_cursor: str | None
+
+
+@routes.get("/reservations", roles=SUPERADMINS, answers={200: ReservationList})
+async def list_reservations(call: Call[None, None]) -> Listed:
+    """List the queues that somebody has for himself."""
+    return Listed(list(await call.app.areservations()))
+
+
+class ReservationIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A queue to reserve. With the `id` of a reservation it renews that one."""
+
+    queue: str
+    expires: str | float = "10m"
+    id: str | None = None
+
+
+@routes.post("/reservations", roles=SUPERADMINS, body=ReservationIn, answers={201: Reservation}, problems=(409, 422))
+async def make_reservation(call: Call[ReservationIn, None]) -> Answer:
+    """Reserve a queue: no worker claims from it until the reservation is given back or expires."""
+    body = call.body
+    made = await call.app.areserve_queue(body.queue, expires=body.expires, reservation_id=body.id, actor=call.actor)
+    return Answer(201, made)
+
+
+@routes.delete("/reservations/{id}", roles=SUPERADMINS, answers={204: None}, problems=(404,))
+async def end_reservation(call: Call[None, None]) -> Answer:
+    """Give a reservation back, whoever made it."""
+    found = [each for each in await call.app.areservations() if each.id == call.params["id"]]
+    if not found or not await call.app.aunreserve_queue(found[0].queue, found[0].id, actor=call.actor):
+        raise NotFound(f"there is no reservation {call.params['id']} (any more)")
+    return Answer(204)
+
+
+# queues and workers
+
+
+@routes.get("/queues/{name}", roles=VIEWERS, answers={200: Queue}, problems=(404,))
+async def get_queue(call: Call[None, None]) -> Queue:
+    """Show a queue, with its limit, retention and the number of its unfinished jobs per status."""
+    return await _queue(call)
+
+
+class QueueJobs(msgspec.Struct):
+    items: list[JobView]  # type: ignore[valid-type]
+    next_cursor: str | None
+
+
+@routes.get("/queues/{name}/jobs", roles=VIEWERS, query=PageQuery, answers={200: QueueJobs}, problems=(404, 422))
+async def list_queue(call: Call[None, PageQuery]) -> Listed:
+    """List the queued jobs of a queue, in the order in which they will run."""
+    name = call.params["name"]
+    if call.key.queues and name not in call.key.queues:
+        raise NotFound(f"there is no queue {name!r}")
+
+    async def fetch(count: int, after: str | None) -> list[Job]:
+        kinds = call.key.kinds or None
+        return await call.verbs.ajobs(
+            queue=name, status="queued", kind=kinds, order="run", limit=min(count, 10_000), after=after
+        )
+
+    return await page(f"queue {name}", call.query, fetch, key=lambda job: job.cursor, show=job_view)
+
+
+class QueueChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    max_running: int | U | None = msgspec.UNSET
+    fair: bool | U = msgspec.UNSET
+    retention: str | dict[str, str] | U | None = msgspec.UNSET
+
+
+@routes.patch("/queues/{name}", roles=SUPERADMINS, body=QueueChange, answers={200: Queue}, problems=(404, 422))
+async def change_queue(call: Call[QueueChange, None]) -> Queue:
+    """Set how many jobs of a queue run at once, whether its tenants take turns, how long its jobs are kept."""
+    name = call.params["name"]
+    changes = given(call.body, {})
+    if not changes:
+        raise Refused(422, "what to change? Give some of max_running, fair, retention")
+    if "max_running" in changes:
+        await call.app.alimit(queue=name, max_running=changes["max_running"], actor=call.actor)
+    if "fair" in changes:
+        await call.app.afair(name, changes["fair"], actor=call.actor)
+    if "retention" in changes:
+        await call.app.aset_retention(name, changes["retention"], actor=call.actor)
+    return await _queue(call)
+
+
+class Names(msgspec.Struct):
+    queues: list[str]
+
+
+@routes.post("/queues/pause", roles=SUPERADMINS, answers={200: Names})
+async def pause_queues(call: Call[None, None]) -> Names:
+    """Pause every queue; gives those that were not paused yet."""
+    return Names(await call.app.apause_all(actor=call.actor))
+
+
+@routes.post("/queues/resume", roles=SUPERADMINS, answers={200: Names})
+async def resume_queues(call: Call[None, None]) -> Names:
+    """Resume every paused queue; gives them."""
+    return Names(await call.app.aresume_all(actor=call.actor))
+
+
+async def _queue(call: Call[Any, Any]) -> Queue:
+    name = call.params["name"]
+    found = [each for each in await call.verbs.aqueues() if each.name == name]
+    if not found or (call.key.queues and name not in call.key.queues):
+        raise NotFound(f"there is no queue {name!r} with unfinished jobs, a worker or a setting")
+    return found[0]
+
+
+@routes.get("/workers/{id}", roles=SUPERADMINS, answers={200: Worker}, problems=(404,))
+async def get_worker(call: Call[None, None]) -> Worker:
+    """Show a registered worker."""
+    return await _worker(call)
+
+
+class WorkerChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    queues: list[str] | dict[str, int] | None = None
+    concurrency: int | None = None
+    order: Literal["turns", "strict"] | dict[str, int] | None = None
+
+
+@routes.patch("/workers/{id}", roles=SUPERADMINS, body=WorkerChange, answers={200: Worker}, problems=(404, 422))
+async def change_worker(call: Call[WorkerChange, None]) -> Worker:
+    """Change what a live worker serves; it takes that at its next heartbeat."""
+    worker = await _worker(call)
+    try:
+        await call.app.aset_worker(worker.id, actor=call.actor, **msgspec.structs.asdict(call.body))
+    except ConfigError as error:
+        raise Refused(422, str(error)) from None
+    return await _worker(call)
+
+
+class ReapedList(msgspec.Struct):
+    items: list[Reaped]
+    next_cursor: str | None
+
+
+@routes.post("/workers/{id}/dead", roles=SUPERADMINS, answers={200: ReapedList}, problems=(404,))
+async def declare_dead(call: Call[None, None]) -> Listed:
+    """Declare a worker dead, whatever its lease says; its jobs go to others at once."""
+    worker = await _worker(call)
+    return Listed(list(await call.app.adeclare_dead(worker.id, actor=call.actor)))
+
+
+async def _worker(call: Call[Any, Any]) -> Worker:
+    found = [each for each in await call.app.aworkers() if each.id == call.params["id"]]
+    if not found:
+        raise NotFound(f"there is no worker {call.params['id']} (any more)")
+    return found[0]

@@ -1,0 +1,63 @@
+"""The audit: who did what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Call
+from headway.api.chapters.jobs import visible_job
+from headway.api.pages import PageQuery, page
+from headway.api.problems import Fault, Refused
+from headway.api.routes import VIEWERS, Routes
+from headway.api.views import Listed
+from headway.model.job import AuditEntry
+
+routes = Routes("audit")
+
+
+class AuditQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
+    actor: str | None = None
+    action: str | None = None
+
+
+class AuditList(msgspec.Struct):
+    items: list[AuditEntry]
+    next_cursor: str | None
+
+
+@routes.get("/audit", roles=VIEWERS, query=AuditQuery, answers={200: AuditList}, problems=(422,))
+async def list_audit(call: Call[None, AuditQuery]) -> Listed:
+    """List what people and programs did, newest first; with a key of some queues or kinds, to such jobs."""
+    query = call.query
+
+    async def fetch(count: int, before: str | None) -> list[AuditEntry]:
+        if before is not None and not (before.isascii() and before.isdigit() and len(before) < 19):
+            raise Refused(422, "the cursor is not valid", faults=[Fault("not valid", "cursor")])
+        return await call.verbs.aaudit_log(
+            actor=query.actor,
+            action=query.action,
+            limit=min(count, 10_000),
+            before=None if before is None else int(before),
+        )
+
+    listed = await page("audit", query, fetch, key=lambda each: str(each.id))
+    if call.key.queues or call.key.kinds:
+        listed.items = await _of_seen_jobs(call, listed.items)
+    return listed
+
+
+@routes.get("/jobs/{id}/audit", roles=VIEWERS, answers={200: AuditList}, problems=(404,))
+async def list_job_audit(call: Call[None, None]) -> Listed:
+    """List what was done to a job, oldest first."""
+    job = await visible_job(call)
+    return Listed(list(await call.verbs.aaudit(job.id)))
+
+
+async def _of_seen_jobs(call: Call[Any, Any], entries: list[AuditEntry]) -> list[AuditEntry]:
+    store = call.app.store
+    ids = sorted({each.job_id for each in entries if each.job_id is not None})
+    jobs = await store.arun(store.ops.get(ids, tenant_id=call.verbs.tenant_id))
+    seen = {job.id for job in jobs if call.may_touch(queue=job.queue, kind=job.kind)}
+    return [each for each in entries if each.job_id in seen]

@@ -1,0 +1,226 @@
+"""Trains and groups: jobs that run one after another, and jobs that were enqueued together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headway.api.call import Answer, Call
+from headway.api.pages import PageQuery, page
+from headway.api.problems import Refused
+from headway.api.routes import OPERATORS, READERS, VIEWERS, Routes
+from headway.api.views import JobView, Listed, job_view
+from headway.errors import NotFound
+from headway.model.group import Group, GroupStatus
+from headway.model.job import Job
+from headway.model.status import Status
+from headway.model.train import Train
+
+routes = Routes("trains and groups")
+
+
+class TrainQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
+    blocked: bool | None = None
+
+
+class TrainList(msgspec.Struct):
+    items: list[Train]
+    next_cursor: str | None
+
+
+@routes.get("/trains", roles=VIEWERS, query=TrainQuery, answers={200: TrainList}, problems=(422,))
+async def list_trains(call: Call[None, TrainQuery]) -> Listed:
+    """List the trains that have unfinished cars or are on hold, by name."""
+    query = call.query
+
+    async def fetch(count: int, after: str | None) -> list[Train]:
+        return await call.verbs.atrains(blocked=query.blocked, limit=min(count, 10_000), after=after)
+
+    listed = await page("trains", query, fetch, key=lambda each: each.train)
+    heads = await _jobs(call, [each.head_id for each in listed.items if each.head_id is not None])
+    listed.items = [each for each in listed.items if _may_see(call, heads.get(each.head_id or ""))]
+    return listed
+
+
+class CarsQuery(msgspec.Struct, forbid_unknown_fields=True):
+    limit: int = 200
+
+
+class TrainShown(msgspec.Struct):
+    """A train with its unfinished cars in their order, the locomotive first."""
+
+    train: Train
+    cars: list[JobView]  # type: ignore[valid-type]
+
+
+@routes.get("/trains/{key}", roles=VIEWERS, query=CarsQuery, answers={200: TrainShown}, problems=(404, 422))
+async def get_train(call: Call[None, CarsQuery]) -> dict[str, Any]:
+    """Show a train with its unfinished cars, in the order in which they run."""
+    if not 1 <= call.query.limit <= 1_000:
+        raise Refused(422, f"limit={call.query.limit} must be from 1 to 1,000")
+    return await _shown(call, call.query.limit)
+
+
+class HoldIn(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str | None = None
+
+
+@routes.post("/trains/{key}/hold", roles=OPERATORS, body=HoldIn, answers={200: TrainShown}, problems=(403, 404, 422))
+async def hold_train(call: Call[HoldIn, None]) -> dict[str, Any]:
+    """Start no further car until it is resumed; the running one goes on. A train need not have cars yet."""
+    await _check_cars(call)
+    await call.verbs.ahold_train(call.params["key"], reason=call.body.reason, actor=call.actor)
+    return await _shown(call, 200)
+
+
+class Resumed(msgspec.Struct):
+    resumed: bool
+
+
+@routes.post("/trains/{key}/resume", roles=OPERATORS, answers={200: Resumed}, problems=(403, 404))
+async def resume_train(call: Call[None, None]) -> Resumed:
+    """End a train's hold, so that its next car may start."""
+    await _check_cars(call)
+    return Resumed(await call.verbs.aresume_train(call.params["key"], actor=call.actor))
+
+
+class SkipIn(msgspec.Struct, forbid_unknown_fields=True):
+    job_id: str
+
+
+class Skipped(msgspec.Struct):
+    id: str
+    status: Status
+
+
+@routes.post("/trains/{key}/skip", roles=OPERATORS, body=SkipIn, answers={200: Skipped}, problems=(403, 404, 409, 422))
+async def skip_car(call: Call[SkipIn, None]) -> Skipped:
+    """Take a car out of the train, which then goes on."""
+    job = await call.verbs.aget(call.body.job_id)
+    if job.train != call.params["key"] or not _may_see(call, job):
+        raise NotFound(f"there is no job {call.body.job_id} in train {call.params['key']!r}")
+    return Skipped(job.id, await call.verbs.askip(job.id, actor=call.actor))
+
+
+class Cleared(msgspec.Struct):
+    canceled: list[str]
+
+
+@routes.post("/trains/{key}/clear", roles=OPERATORS, answers={200: Cleared}, problems=(403, 404))
+async def clear_train(call: Call[None, None]) -> Cleared:
+    """Cancel all cars but the running one, and end the hold."""
+    await _check_cars(call)
+    return Cleared(await call.verbs.aclear_train(call.params["key"], actor=call.actor))
+
+
+async def _shown(call: Call[Any, Any], limit: int) -> dict[str, Any]:
+    key = call.params["key"]
+    found = [each for each in await _train(call, key) if each.train == key]
+    cars = await call.verbs.atrain(key, limit=limit)
+    seen = [job for job in cars if _may_see(call, job)]
+    if not found or (cars and not seen):
+        raise NotFound(f"there is no train {key!r} with unfinished cars or on hold")
+    return {"train": found[0], "cars": [job_view(job) for job in seen]}
+
+
+async def _train(call: Call[Any, Any], key: str) -> list[Train]:
+    store = call.app.store
+    tenant_id = call.verbs.tenant_id or call.verbs._id_of(call.verbs._own_tenant)
+    return await store.arun(store.ops.trains(tenant_id=tenant_id, train=key, blocked=None, limit=1, after=None))
+
+
+async def _check_cars(call: Call[Any, Any]) -> None:
+    """Raises `Refused` where the train has cars that the key may not touch."""
+    if call.key.queues or call.key.kinds:
+        cars = await call.verbs.atrain(call.params["key"], limit=10_000)
+        seen = [job for job in cars if _may_see(call, job)]
+        if not seen:
+            raise NotFound(f"there is no train {call.params['key']!r} with unfinished cars or on hold")
+        if len(seen) < len(cars):
+            raise Refused(403, "this train has cars that this key is not for")
+
+
+# groups
+
+
+class GroupView(msgspec.Struct, kw_only=True):
+    """A group with how far its members are."""
+
+    group: Group
+    status: GroupStatus
+    total: int
+    done: int
+    failed: int
+    progress: float
+
+
+@routes.get("/groups/{id}", roles=READERS, answers={200: GroupView}, problems=(404,))
+async def get_group(call: Call[None, None]) -> GroupView:
+    """Show a group's progress."""
+    return _group_view(await _visible_group(call))
+
+
+class ReasonIn(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str | None = None
+
+
+class Statuses(msgspec.Struct):
+    """The status of each member, by id."""
+
+    statuses: dict[str, Status]
+
+
+@routes.post("/groups/{id}/cancel", roles=OPERATORS, body=ReasonIn, answers={200: Statuses}, problems=(403, 404, 422))
+async def cancel_group(call: Call[ReasonIn, None]) -> Statuses:
+    """Cancel the callback and all members that are not over."""
+    group = await _visible_group(call, whole=True)
+    return Statuses(await call.verbs.acancel_group(group.id, reason=call.body.reason, actor=call.actor))
+
+
+class Retried(msgspec.Struct):
+    ids: list[str]
+
+
+@routes.post("/groups/{id}/retry", roles=OPERATORS, answers={200: Retried}, problems=(403, 404, 409))
+async def retry_group(call: Call[None, None]) -> Answer:
+    """Run again the members that ended without success."""
+    group = await _visible_group(call, whole=True)
+    return Answer(200, Retried(await call.verbs.aretry_group(group.id, actor=call.actor)))
+
+
+async def _visible_group(call: Call[Any, Any], *, whole: bool = False) -> Group:
+    """The group of the path; for a key of some queues or kinds only if it has, or is only of, such jobs."""
+    group = await call.verbs.aget_group(call.params["id"])
+    if call.key.queues or call.key.kinds:
+        jobs = await call.verbs.ajobs(group_id=group.id, limit=10_000)
+        seen = [job for job in jobs if _may_see(call, job)]
+        if not seen:
+            raise NotFound(f"there is no group {group.id}")
+        if whole and len(seen) < len(jobs):
+            raise Refused(403, "this group has jobs that this key is not for")
+    return group
+
+
+def _group_view(group: Group) -> GroupView:
+    return GroupView(
+        group=group,
+        status=group.status,
+        total=group.total,
+        done=group.done,
+        failed=group.failed,
+        progress=group.progress,
+    )
+
+
+def _may_see(call: Call[Any, Any], job: Job | None) -> bool:
+    if job is None:
+        return not (call.key.queues or call.key.kinds)
+    return call.may_touch(queue=job.queue, kind=job.kind)
+
+
+async def _jobs(call: Call[Any, Any], ids: list[str]) -> dict[str, Job]:
+    if not (call.key.queues or call.key.kinds):
+        return {}
+    store = call.app.store
+    return {job.id: job for job in await store.arun(store.ops.get(ids, tenant_id=call.verbs.tenant_id))}
