@@ -22,6 +22,7 @@ from headway.api.access import Keys, Tenants, check_role
 from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
 from headway.api.callers import Callers
+from headway.api.database_watch import DatabaseWatch
 from headway.api.exchange import Exchange
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
@@ -58,6 +59,7 @@ class Api:
         self._workers = Gateway(app, version("headway"))
         self._streams = Streams()
         self._tenants = Tenants(app)
+        self._watch = DatabaseWatch(app)
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
         routes = [
@@ -96,7 +98,8 @@ class Api:
             self._uses = None
         await self._streams.aclose()
         await self._workers.aclose()
-        await self._store_uses()
+        await self._watch.aclose()
+        await self._try_store_uses()
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> Any:
@@ -105,53 +108,55 @@ class Api:
         finally:
             await self.aclose()
 
-    async def _store_uses(self) -> None:
-        await self.keys.write_uses()
-        await self._sessions.write_uses()
-
     async def _write_uses(self) -> None:
         while True:
             await asyncio.sleep(_USES_EVERY_S)
-            try:
-                await self._store_uses()
-            except HeadwayError as error:
-                _log.warning("the last uses of keys and sessions could not be stored", error=str(error))
+            await self._try_store_uses()
+
+    async def _try_store_uses(self) -> None:
+        try:
+            await self.keys.write_uses()
+            await self._sessions.write_uses()
+        except HeadwayError as error:
+            _log.warning("the last uses of keys and sessions could not be stored", error=str(error))
 
     def _endpoint(self, route: Route) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             exchange = Exchange.of(request)
             try:
-                key = await self._callers.check(request)
-                exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
-                exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
-                check_role(key, route.roles)
-                verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
-                body = await read_body(request, route.limit)
-                call = Call(
-                    app=self._app,
-                    verbs=verbs,
-                    key=key,
-                    params=request.path_params,
-                    query=None
-                    if route.query is None
-                    else decode_query(request.query_params.multi_items(), route.query),
-                    body=_body(body, request, route),
-                    headers=request.headers,
-                    request_id=exchange.request_id,
-                    address=exchange.address,
-                    stopping=self.stopping,
-                    workers=self._workers,
-                    gone=partial(_gone, request),
-                    streams=self._streams,
-                    allowed=partial(self._callers.check, request),
-                    begin_session=partial(self._sessions.begin, request, key),
-                    end_session=partial(self._sessions.end, request),
-                    request=request_with_key(request, body, verbs, key) if route.creates else None,
-                )
-                answer = await _within(route, call)
-                return _response(answer)
+                async with self._watch.request():
+                    return await answered(request, exchange)
             except Exception as error:
                 return self._problem(error, exchange.request_id)
+
+        async def answered(request: Request, exchange: Exchange) -> Response:
+            key = await self._callers.check(request)
+            exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+            exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
+            check_role(key, route.roles)
+            verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
+            body = await read_body(request, route.limit)
+            call = Call(
+                app=self._app,
+                verbs=verbs,
+                key=key,
+                params=request.path_params,
+                query=None if route.query is None else decode_query(request.query_params.multi_items(), route.query),
+                body=_body(body, request, route),
+                headers=request.headers,
+                request_id=exchange.request_id,
+                address=exchange.address,
+                stopping=self.stopping,
+                workers=self._workers,
+                gone=partial(_gone, request),
+                streams=self._streams,
+                allowed=partial(self._callers.check, request),
+                begin_session=partial(self._sessions.begin, request, key),
+                end_session=partial(self._sessions.end, request),
+                request=request_with_key(request, body, verbs, key) if route.creates else None,
+            )
+            answer = await _within(route, call)
+            return _response(answer)
 
         return endpoint
 
@@ -179,6 +184,8 @@ class Api:
         problem, headers = problem_of(error, request_id)
         if problem.status == 500:
             _log.error("a request failed", request_id=request_id, exc_info=error)
+        elif problem.status == 503:
+            _log.warning("the database cannot be used", request_id=request_id, error=str(error))
         return Response(msgspec.json.encode(problem), problem.status, headers, MEDIA_TYPE)
 
     async def _healthz(self, _: Request) -> Response:

@@ -44,6 +44,7 @@ _STATUS: tuple[tuple[type[errors.HeadwayError], int], ...] = (
     (errors.RenderError, 422),
     (errors.UnknownKind, 422),
     (errors.StoreUnavailable, 503),
+    (errors.StoreFailed, 503),
     (errors.SchemaMissing, 503),
     (errors.SchemaOutdated, 503),
 )
@@ -126,6 +127,8 @@ def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, st
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         headers = {"Retry-After": "1"} if status == 503 else {}
         said = {"detail": str(error), "code": type(error).__name__}
+        if isinstance(error, errors.StoreError):  # its words name the database, which is nobody's business here
+            said["detail"] = "the database cannot be used right now; the server's log has the reason"
         if isinstance(error, errors.Duplicate) and error.job_id:
             said["job_id"] = error.job_id
     else:

@@ -91,6 +91,10 @@ class Store(Protocol):
         """How many walls stand between tenants for `walled_for`: the verbs' own filter, and the database's."""
         ...
 
+    def presume_silent(self, silent: bool) -> None:
+        """Whether the server is taken to be silent: calls that are given up do not ask it to break off their work."""
+        ...
+
     def with_own_connections(self) -> Store:
         """The same database on separate connections, so that a worker's heartbeat never waits for its handlers."""
         ...

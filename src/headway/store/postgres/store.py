@@ -76,6 +76,9 @@ class PostgresStore:
     def walled_for(self, tenant_id: str) -> Store:
         return PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=tenant_id, parent=self, walled=True)
 
+    def presume_silent(self, silent: bool) -> None:
+        self._apool.silent = self._wall.apool.silent = silent
+
     def with_own_connections(self) -> Store:
         store = PostgresStore(self._url, timeout_s=self._timeout_s, tenant_id=self._tenant_id)
         store._apool = AsyncPool(self._url, WORKER_SIZE)

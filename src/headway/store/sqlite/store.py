@@ -86,6 +86,9 @@ class SqliteStore:
     def walls(self) -> int:
         return 1
 
+    def presume_silent(self, silent: bool) -> None:
+        pass
+
     def with_own_connections(self) -> Store:
         """The same store: a process has one writer, and a second would gain nothing."""
         return self

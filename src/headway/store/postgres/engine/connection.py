@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -55,6 +55,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for event loops."""
 
     timeout_s: float | None = TIMEOUT_S
+    is_silent: Callable[[], bool] = staticmethod(lambda: False)  # in a pool: whether the server is presumed silent
 
     def __del__(self, *_: Any) -> None:
         """No warning where an app was not closed: libpq's part closes itself, in the process that opened it."""
@@ -69,7 +70,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
 
     async def _throw_away(self) -> None:
         try:
-            if self.pgconn.transaction_status == _ACTIVE:
+            if self.pgconn.transaction_status == _ACTIVE and not self.is_silent():
                 with suppress(Exception):
                     async with asyncio.timeout(_CANCEL_S):
                         await self.cancel_safe(timeout=_CANCEL_S)

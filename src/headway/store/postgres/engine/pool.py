@@ -157,6 +157,7 @@ class AsyncPool:
     def __init__(self, url: str, size: int = SIZE) -> None:
         self._url = url
         self._size = size
+        self.silent = False  # the server is presumed not to answer
         self._reset()
 
     def _reset(self) -> None:
@@ -216,6 +217,7 @@ class AsyncPool:
         try:
             conn = await AsyncConnection.connect(**parameters(self._url))
             conn.timeout_s = timeout_s
+            conn.is_silent = lambda: self.silent
             _shape(conn, await (await conn.execute(_BACKEND)).fetchone())
         except BaseException as error:
             if conn is not None:

@@ -1,0 +1,96 @@
+"""Answers 503 while the database is silent. A dead server refuses connections, which every request notices at once; one
+that hangs, or a network that swallows everything, would keep requests waiting for as long as a long query may take."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from headway.app import Headway
+from headway.errors import HeadwayError, StoreUnavailable
+from headway.logs import get_logger
+
+_log = get_logger("headway.api")
+_TICK_S = 0.1
+_SLOW_S = 0.3  # a request that takes longer makes us ask whether the database is there at all
+_EVERY_S = 1.0  # how often to ask while requests take long
+_SILENCE_S = 1.0  # it answers a question about nothing within this, or is taken for silent
+
+
+class DatabaseWatch:
+    """Asks the database for the time when requests take long; if it is silent, ends them, and refuses new ones until
+    it answers again. While requests are quick it asks nothing."""
+
+    def __init__(self, app: Headway) -> None:
+        self._app = app
+        self._open: dict[asyncio.Timeout, float] = {}  # requests under way, and since when
+        self._task: asyncio.Task[None] | None = None
+        self._silent = False
+        self._asked = 0.0
+
+    @asynccontextmanager
+    async def request(self) -> AsyncIterator[None]:
+        """Raises `StoreUnavailable` when the database is silent."""
+        if self._app.store.dialect == "sqlite":  # a file is not silent
+            yield
+            return
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch())
+        if self._silent:
+            raise _silent()
+        limit = asyncio.timeout(None)
+        self._open[limit] = time.monotonic()
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if limit.expired():
+                raise _silent() from None
+            raise
+        finally:
+            self._open.pop(limit, None)
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _watch(self) -> None:
+        """Lives while there are requests."""
+        while self._open or self._silent:
+            await asyncio.sleep(_TICK_S)
+            now = time.monotonic()
+            slow = any(now - since > _SLOW_S for since in self._open.values())
+            if self._silent or (slow and now - self._asked > _EVERY_S):
+                await self._ask()
+                self._asked = time.monotonic()
+
+    async def _ask(self) -> None:
+        store = self._app.store
+        question = asyncio.create_task(store.arun(store.ops.now()))
+        done, _ = await asyncio.wait({question}, timeout=_SILENCE_S)
+        if not done:
+            self._set_silent(True)  # first: it is not worth asking a silent server to break off what it does
+            for limit in list(self._open):
+                limit.reschedule(0)
+            question.cancel()
+            await asyncio.gather(question, return_exceptions=True)
+            return
+        try:
+            question.result()
+        except HeadwayError:
+            return  # it says so itself, to every request
+        self._set_silent(False)
+
+    def _set_silent(self, silent: bool) -> None:
+        if silent != self._silent:
+            _log.error("the database is silent") if silent else _log.info("the database answers again")
+            self._silent = silent
+            self._app.store.presume_silent(silent)
+
+
+def _silent() -> StoreUnavailable:
+    return StoreUnavailable("the database does not answer. It may have been written or not; repeating it is safe")
