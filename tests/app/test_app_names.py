@@ -44,6 +44,7 @@ def test_the_public_names_are_these() -> None:
 def test_every_error_is_a_headway_error_with_a_docstring() -> None:
     found = {name for name, value in vars(errors).items() if isinstance(value, type)}
     assert found == {
+        "ChangedMeanwhile",
         "CommandFailed",
         "ConfigError",
         "Duplicate",
@@ -56,14 +57,15 @@ def test_every_error_is_a_headway_error_with_a_docstring() -> None:
         "NotAllowed",
         "NotFinished",
         "NotFound",
+        "PayloadMismatch",
         "QueueFull",
         "RenderError",
+        "Replayed",
         "ReservationBusy",
         "SchemaMissing",
         "SchemaOutdated",
         "SecretMissing",
         "StoreBusy",
-        "PayloadMismatch",
         "StoreError",
         "StoreFailed",
         "StoreUnavailable",

@@ -124,7 +124,7 @@ async def _aprepared(url: str) -> int:
         await store.aclose()
 
 
-def test_what_is_said_again_and_again_is_prepared_but_not_a_read(postgres_migrated_url):
+def test_what_is_said_again_and_again_is_prepared_but_not_a_read(postgres_migrated_url, plain_pools):
     """A read is planned with its values, and by the table as it is then."""
     assert _prepared(postgres_migrated_url) == 1
     assert asyncio.run(_aprepared(postgres_migrated_url)) == 1

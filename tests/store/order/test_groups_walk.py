@@ -17,7 +17,14 @@ from tests.store.jobs.drawn_jobs import jobs
 from tests.store.jobs.test_jobs_walk import Stores
 from tests.tenant_ids import tenant_id
 
-PLAIN = {"unique_key": None, "idempotency_key": None, "on_conflict": "return", "expires_ms": None, "after": None}
+PLAIN = {
+    "unique_key": None,
+    "unique_for_ms": None,
+    "idempotency_key": None,
+    "on_conflict": "return",
+    "expires_ms": None,
+    "after": None,
+}
 
 
 class GroupSide(Side):

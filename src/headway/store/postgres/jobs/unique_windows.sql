@@ -112,6 +112,7 @@ create function headway.prune_windows(p_limit integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 declare
   v_now timestamptz := headway.now(); -- the function itself is no condition for an index
