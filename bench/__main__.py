@@ -18,7 +18,7 @@ from statistics import median
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import drain, enqueue, idle, latency, machines, peers, raw
+from bench import drain, enqueue, http, idle, latency, machines, peers, raw
 from bench.jobs import Options, make_app, plain, set_limits
 from bench.jobs import enqueue as fill
 from bench.plan import PARTS, QUICK, Plan
@@ -70,6 +70,10 @@ class Bench:
             yield from self._order(store)
         if "machines" in parts:
             yield from self._machines(site)
+        if "http" in parts:
+            if "drain" not in parts and "finished" not in parts:
+                yield "drain, 1 worker", partial(self._drain, f"{store}.drain.1", 1)
+            yield "over HTTP", partial(self._enqueue, store, rates=http.rates)
         if "pickup" in parts:
             yield "pick-up", lambda url: self._take(f"{store}.pickup.across", *latency.across(url, plan.pings))
             yield "pick-up inside", lambda url: self._take(f"{store}.pickup.within", *latency.within(url, plan.pings))

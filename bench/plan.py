@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PARTS = ("drain", "finished", "enqueue", "order", "machines", "pickup", "idle", "memory")
+PARTS = ("drain", "finished", "enqueue", "order", "machines", "pickup", "http", "idle", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Plan:
 
 QUICK = Plan(
     rounds=1,
-    parts=("drain", "finished", "enqueue", "order", "machines", "pickup", "memory"),
+    parts=("drain", "finished", "enqueue", "order", "machines", "pickup", "http", "memory"),
     jobs=10_000,
     singles=400,
     trains=10_000,

@@ -10,6 +10,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from bench import http
 from bench.plan import Plan
 
 Samples = Mapping[str, Sequence[float]]
@@ -67,6 +68,7 @@ def rows(store: str, plan: Plan) -> Iterator[Row]:
     yield from _order(store, plan)
     yield from _machines(store, plan)
     yield from _pickups(store)
+    yield from _http(store)
     if store == "postgres":
         yield from _idle(plan)
     yield from _memory(store, plan)
@@ -134,6 +136,28 @@ def _raw(store: str) -> Iterator[Row]:
         yield Row(key="sqlite.raw.plain", label="raw: the same on a plain table of three indexes")
         yield Row(key="sqlite.raw.single", label="raw: one-row insert commits")
         yield Row(key="sqlite.raw.bulk", label="raw: inserts, 100 a transaction")
+
+
+def _http(store: str) -> Iterator[Row]:
+    """Goals are for 64 clients, as the API's contract has them."""
+    for clients in http.CLIENTS:
+        who = "1 client" if clients == 1 else f"{clients} clients"
+        goals = (0.5, 0.4) if clients == 64 else (None, None)
+        for way, what in (("single", "enqueue"), ("bulk", f"enqueue {http.BATCH} at once")):
+            own = f"{store}.http.{way}.own.{clients}"
+            yield Row(key=own, label=f"{what}, {who}, in process")
+            yield Row(
+                key=f"{store}.http.{way}.{clients}",
+                label=f"{what}, {who}, over HTTP",
+                over=own,
+                least_ratio=goals[0],
+            )
+        yield Row(
+            key=f"{store}.http.work.{clients}",
+            label=f"claim and settle {http.BATCH}, {who}, over HTTP",
+            over=f"{store}.drain.1",
+            least_ratio=goals[1],
+        )
 
 
 def _speeds(store: str, plan: Plan) -> Iterator[Row]:

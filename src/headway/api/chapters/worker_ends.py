@@ -121,9 +121,9 @@ async def settle_jobs(call: Call[SettleIn, None]) -> SettledJobs:
     if not await call.workers.check(worker_id, call.key.id):
         raise not_registered(worker_id)
     written = await write_ends(call, worker_id, call.body.jobs)
-    ended = [(valid_id(each.id), fence_of(each)) for each in call.body.jobs]
+    statuses = written.statuses
     return SettledJobs(
-        [SettledJob(job_id, fence, written.statuses[job_id]) for job_id, fence in ended if job_id in written.statuses],
+        [SettledJob(job_id, fence, statuses[job_id]) for job_id, fence in written.claims if job_id in statuses],
         [Key(*claim) for claim in written.lost],
         written.continued,
     )

@@ -48,6 +48,7 @@ class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Ends(msgspec.Struct):
     """What was written."""
 
+    claims: list[tuple[str, int]]  # all that were given
     statuses: dict[str, Status]
     lost: list[tuple[str, int]]
     continued: list[ClaimedJob]
@@ -61,9 +62,11 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
     failures: list[Failure] = []
     steps: list[tuple[EndIn, OutcomeIn]] = []
     given: dict[str, EndIn] = {}
+    claims: list[tuple[str, int]] = []
     for end in ends:
         job_id = valid_id(end.id)
         given[job_id] = end
+        claims.append((job_id, fence_of(end)))
         error = end.error_text if end.error is None else end.error
         if error is not None:
             failures.append(_failure(job_id, end, error))
@@ -71,14 +74,14 @@ async def write_ends(call: Call[Any, Any], worker_id: str, ends: Sequence[EndIn]
             outcome_name(end.outcome)
             steps.append((end, end.outcome))
         else:
-            completions.append(Completion(job_id, fence_of(end), result_text(end.result, result_limit)))
+            completions.append(Completion(*claims[-1], result_text(end.result, result_limit)))
     found: list[Ended] = []
     if completions:
         found.append(await store.arun(store.ops.complete(worker_id, completions)))
         steps += [(given[job_id], OutcomeIn(done=given[job_id].result or _NULL)) for job_id, _ in found[-1].machines]
     if failures:
         found.append(await store.arun(store.ops.fail(worker_id, failures)))
-    written = Ends({}, [], [])
+    written = Ends(claims, {}, [], [])
     for each in found:
         written.statuses |= each.statuses
         written.lost += each.lost

@@ -1,0 +1,181 @@
+"""Over HTTP beside in process: enqueues, batches, and claims with their settles, with 1, 8 and 64 clients at once."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from bench.jobs import QUEUE, enqueue, make_app
+from headway import Headway
+
+CLIENTS = (1, 8, 64)
+BATCH = 100
+"""Jobs of one batch, and of one claim."""
+
+Work = Callable[[int], Awaitable[None]]
+"""What one of so many clients does for its share."""
+
+
+def rates(url: str, *, jobs: int, singles: int) -> Iterator[tuple[str, float]]:
+    """Jobs a second of each way, over HTTP and in process, in turns on one database."""
+    with closing(make_app(url)) as app:
+        app.run(until_idle=True)  # declares the kinds: the server has none of their code
+        own = app.tenant("default")
+        producer = own.create_api_key("bench", "producer").text
+        worker = app.create_api_key("bench", "worker").text
+        with _served(url) as port:
+            for clients in CLIENTS:
+                yield f"http.single.own.{clients}", _own(url, clients, singles, _own_single)
+                yield f"http.single.{clients}", _asked(port, producer, clients, singles, _single)
+                yield f"http.bulk.own.{clients}", _own(url, clients, jobs // BATCH, _own_bulk) * BATCH
+                yield f"http.bulk.{clients}", _asked(port, producer, clients, jobs // BATCH, _bulk) * BATCH
+                yield f"http.work.{clients}", _worked(app, port, worker, clients, jobs)
+
+
+def _own(url: str, clients: int, count: int, one: Callable[[Headway, int], Awaitable[None]]) -> float:
+    async def run() -> float:
+        app = make_app(url)
+        await one(app, 0)  # connects
+        began = time.perf_counter()
+        await asyncio.gather(*(_times(lambda n: one(app, n), share) for share in _shares(count, clients)))
+        took = time.perf_counter() - began
+        await app.aclose()
+        return count / took
+
+    return asyncio.run(run())
+
+
+async def _own_single(app: Headway, number: int) -> None:
+    await app.kinds["noop"].aenqueue(number=number, to="somebody@example.com")
+
+
+async def _own_bulk(app: Headway, number: int) -> None:
+    noop: Any = app.kinds["noop"]
+    await app.aenqueue_many([noop.build(number=number, to="somebody@example.com") for _ in range(BATCH)])
+
+
+async def _times(one: Work, count: int) -> None:
+    for number in range(count):
+        await one(number)
+
+
+def _shares(count: int, clients: int) -> list[int]:
+    return [count // clients + (place < count % clients) for place in range(clients)]
+
+
+class _Connection:
+    """HTTP by hand, so that the client takes little of the two cores that it shares with the server."""
+
+    def __init__(self, port: int, key: str) -> None:
+        self._port = port
+        self._head = (
+            f" HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
+            "Content-Type: application/json\r\nContent-Length: "
+        )
+
+    async def __aenter__(self) -> _Connection:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    async def ask(self, path: str, body: Any) -> Any:
+        said = msgspec.json.encode(body)
+        self._writer.write(f"POST /api/v1{path}{self._head}{len(said)}\r\n\r\n".encode() + said)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+        answer = await self._reader.readexactly(length)
+        assert head.startswith((b"HTTP/1.1 20",)), answer
+        return msgspec.json.decode(answer)
+
+
+def _asked(port: int, key: str, clients: int, count: int, one: Callable[[_Connection, int], Awaitable[None]]) -> float:
+    async def client(share: int) -> None:
+        async with _Connection(port, key) as connection:
+            await _times(lambda n: one(connection, n), share)
+
+    async def run() -> float:
+        await client(1)
+        began = time.perf_counter()
+        await asyncio.gather(*map(client, _shares(count, clients)))
+        return count / (time.perf_counter() - began)
+
+    return asyncio.run(run())
+
+
+def _job(number: int) -> dict[str, Any]:
+    return {"kind": "noop", "payload": {"number": number, "to": "somebody@example.com"}}
+
+
+async def _single(connection: _Connection, number: int) -> None:
+    await connection.ask("/jobs", _job(number))
+
+
+async def _bulk(connection: _Connection, number: int) -> None:
+    await connection.ask("/jobs/batch", {"jobs": [_job(number) for _ in range(BATCH)]})
+
+
+def _worked(app: Headway, port: int, key: str, clients: int, jobs: int) -> float:
+    """Claims of 100 with their settles, until the queue is empty; what was left in it before is not counted."""
+    workers = [str(uuid4()) for _ in range(clients)]
+    _drain(port, key, workers)  # registers them, too
+    enqueue(app, jobs)
+    began = time.perf_counter()
+    done = _drain(port, key, workers)
+    assert done == jobs, f"{done} of {jobs} were done"
+    return jobs / (time.perf_counter() - began)
+
+
+def _drain(port: int, key: str, workers: list[str]) -> int:
+    async def client(worker_id: str) -> int:
+        done = 0
+        async with _Connection(port, key) as connection:
+            while True:
+                body = {"worker_id": worker_id, "claim_id": str(uuid4()), "queues": [QUEUE], "limit": BATCH}
+                found = (await connection.ask("/worker/jobs/claim", body))["jobs"]
+                if not found:
+                    return done
+                ends = [{"id": job["id"], "fence": job["fence"]} for job in found]
+                await connection.ask("/worker/settle", {"worker_id": worker_id, "jobs": ends})
+                done += len(found)
+
+    async def run() -> int:
+        return sum(await asyncio.gather(*map(client, workers)))
+
+    return asyncio.run(run())
+
+
+@contextmanager
+def _served(url: str) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    server = subprocess.Popen(
+        [sys.executable, "-m", "headway", "--url", url, "serve", "--port", str(port)], stderr=subprocess.DEVNULL
+    )
+    try:
+        _until_ready(port)
+        yield port
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _until_ready(port: int) -> None:
+    for _ in range(300):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz"):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError("the server did not start")
