@@ -10,6 +10,7 @@ from headway.errors import InvalidJob, NotAllowed, NotFound, TenantSuspended
 from headway.model.access import NewApiKey
 from headway.model.actor import Caller
 from headway.model.ids import new_id
+from headway.model.job_list import NewJobList
 from headway.model.key_text import new_key
 from headway.model.request import Request
 from tests.store.db import new_group, new_job
@@ -70,6 +71,7 @@ def test_nothing_of_a_suspended_tenant_starts_and_nothing_is_written_for_it(db):
     assert running.tenant_id == ACME
     assert [claim.tenant_id for claim in db.claim()] == [OTHER]
     assert db.claim() == []
+    assert db.run(db.ops.claim(db.home(), "default", 100, tenant_id=ACME)) == []
     db.advance("1m")
     assert db.due().schedules == ()
     for refused in (
@@ -139,6 +141,10 @@ def fill(db: Any, name: str) -> None:
     key = NewApiKey(id=made.id, secret_hash=made.secret_hash, name=name, role="admin", tenant_id=tenant_id(name))
     db.run(db.ops.create_key(key, actor="ada"))
     db.limit("tenant", tenant_id(name), max_running=100)
+    listed = NewJobList(token=new_id(), tenant_id=tenant_id(name), key_id=key.id, action="{}", ids=(first.id,))
+    db.run(db.ops.keep_list(listed))
+    until = db.after(60_000)
+    db.run(db.ops.create_session(new_key().secret_hash, key.id, expires_at=until, valid_until=until))
 
 
 def tables(db: Any) -> list[str]:
@@ -178,6 +184,7 @@ def test_a_tenant_is_deleted_with_everything_in_batches_and_others_keep_theirs(d
     assert {each: rows(db, each, ACME) for each in tables(db)} == dict.fromkeys(tables(db), 0)
     assert {each: rows(db, each, OTHER) for each in tables(db)} == before
     assert [limit.name for limit in db.run(db.ops.limits())] == [OTHER]
+    assert db.sql(f"select count(*) from {db.table('sessions')}") == [(1,)]
     assert audited(db)[-1] == ("tenant.deleted", f"acme ({ACME})", "ada")
     with pytest.raises(NotFound):
         db.run(db.ops.delete_tenant(ACME, limit=1, actor="ada"))

@@ -182,7 +182,7 @@ begin
   v_more := cardinality(v_ids) = p_limit;
   -- what is left without its job, and what no job has
   foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
-                                 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'audit'] loop
+                                 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit'] loop
     exit when v_more;
     execute format(
       'delete from headway.%1$I o where o.ctid = any (array(select c.ctid from headway.%1$I c where c.tenant_id = $1 limit $2))',
@@ -193,6 +193,7 @@ begin
   if v_more then
     return false;
   end if;
+  delete from headway.sessions s using headway.api_keys k where k.tenant_id = p_tenant and s.key_id = k.id;
   delete from headway.api_keys k where k.tenant_id = p_tenant;
   delete from headway.tenant_roles m where m.tenant_id = p_tenant;
   delete from headway.limits l where l.scope = 'tenant' and l.name = p_tenant::text;

@@ -28,6 +28,7 @@ _OTHER_TABLES = (
     "arrivals",
     "requests",
     "unique_windows",
+    "job_lists",
     "audit",
 )
 
@@ -121,7 +122,7 @@ class TenantCareVerbs(Verbs):
             for table in _OTHER_TABLES:
                 if len((yield Statement(_SQL[f"delete_{table}"], (tenant_id, limit)))) == limit:
                     return False
-            for last in ("delete_keys", "delete_limits", "delete_tenant"):
+            for last in ("delete_sessions", "delete_keys", "delete_limits", "delete_tenant"):
                 yield Statement(_SQL[last], (tenant_id,))
             yield record(now, None, None, actor, "tenant.deleted", audit.tenant_deleted(name, tenant_id))
             return True

@@ -200,6 +200,15 @@ delete from audit
 where rowid in (select rowid from audit where tenant_id = ?1 limit ?2)
 returning 1;
 
+-- name: delete_job_lists
+delete from job_lists
+where token in (select token from job_lists where tenant_id = ?1 limit ?2)
+returning 1;
+
+-- name: delete_sessions
+delete from sessions
+where key_id in (select id from api_keys where tenant_id = ?1);
+
 -- name: delete_keys
 delete from api_keys
 where tenant_id = ?1;
