@@ -33,6 +33,10 @@ def test_a_train_is_held_shown_skipped_and_cleared(app: Headway, client: Any, ke
 def test_a_group_is_shown_canceled_and_retried(app: Headway, client: Any, keys: dict[str, str]) -> None:
     ask, acme = client(keys["operator"]), app.tenant("acme")
     group = acme.group([acme._definitions.build("report", {}, {}, now=0, limit=2**20) for _ in range(2)])
+    made = ask.post("/groups", json={"jobs": [{"kind": "report"}] * 3, "callback": {"kind": "report"}}).json()
+    assert (made["total"], made["group"]["tenant"], made["group"]["callback_id"] is not None) == (3, "acme", True)
+    assert ask.post("/groups", json={"jobs": []}).status_code == 422
+    assert ask.post("/groups", json={"jobs": [{"kind": "unheard_of"}]}).status_code == 422
     shown = ask.get(f"/groups/{group.id}").json()
     assert (shown["status"], shown["total"], shown["done"]) == ("running", 2, 0)
     assert set(ask.post(f"/groups/{group.id}/cancel", json={}).json()["statuses"].values()) == {"canceled"}

@@ -48,6 +48,10 @@ def test_a_schedule_and_an_event_trigger_live_as_the_contract_says(
 
     path = f"/jobs/triggers/{nightly['id']}"
     assert ask("PATCH", path, json={"label": "Syncs", "cron_expr": "0 3 * * *"}).json()["label"] == "Syncs"
+    tag = {"If-Match": ask.get(path).headers["etag"]}
+    assert ask("PATCH", path, json={"description": "syncs"}, headers=tag).status_code == 200
+    assert ask("PATCH", path, json={"description": "again"}, headers=tag).status_code == 412
+    assert ask.post(f"{path}/pause", headers=tag).status_code == 412
     times = ask.get(f"{path}/preview?count=2").json()["times"]
     assert [time[11:16] for time in times] == ["03:00", "03:00"]
     assert len(ask.post("/jobs/triggers/preview", json={"every": "1h", "count": 3}).json()["times"]) == 3

@@ -13,7 +13,7 @@ from headway.app.base import VerbBase, then
 from headway.define.checks import name as checked_name
 from headway.define.trigger_jobs import schedule_job
 from headway.define.triggers import changed_trigger
-from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
+from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms
 from headway.model.ids import given_id, new_id
 from headway.model.template import Template
@@ -71,12 +71,15 @@ class TriggerRows(VerbBase):
     def _change_trigger_row(self, type_: TriggerType, name: str | UUID, changes: Mapping[str, Any]) -> Op[Trigger]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         tenant, actor, template = (given.pop(each, None) for each in ("tenant", "actor", "template"))
+        if_match = given.pop("if_match", None)
         if "tz" in given and given["tz"] is None:
             given["tz"] = self._tz
         only_enabled = set(given) == {"enabled"} and template is None
 
         def steps() -> Steps[Trigger]:
             found = yield from self._trigger_row(type_, name, tenant).steps()
+            if if_match is not None and str(found.revision) not in if_match:
+                raise ChangedMeanwhile(f"{found.name} has revision {found.revision} now: look at it again")
             if not only_enabled:
                 refuse_declared(found)
             now = yield from self._store.ops.now().steps()

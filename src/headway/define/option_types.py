@@ -178,6 +178,7 @@ class ScheduleChanges(_Timing, _Enqueues, _Target, _Owned, total=False):
     """What `app.change_schedule(name, ...)` takes. None takes a value back."""
 
     new_name: str
+    if_match: Collection[str] | None
     cron: str | None
 
 
@@ -189,6 +190,7 @@ class TriggerChanges(_Matching, _Enqueues, _Target, _Owned, total=False):
     """What `app.change_trigger(name, ...)` takes. None takes a value back."""
 
     new_name: str
+    if_match: Collection[str] | None
     event: str
 
 

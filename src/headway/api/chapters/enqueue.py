@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -140,16 +141,20 @@ async def create_jobs(call: Call[BatchIn, None]) -> Answer:
 
 async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMade], dict[str, str]]:
     """The jobs, and the headers of a repeated request."""
-    verbs = call.verbs
-    await verbs.alearn(None)
-    trace = call.headers.get("traceparent", "")
-    made_by: dict[str, Any] = {"created_by": call.actor} | ({"trace_id": trace} if _TRACEPARENT.match(trace) else {})
-    built = [await _built(call, job, made_by) for job in jobs]
+    built = await built_jobs(call, jobs)
     try:
-        done = [(each.id, each.created) for each in await verbs.aenqueue_many(built, request=call.request)]
+        done = [(each.id, each.created) for each in await call.verbs.aenqueue_many(built, request=call.request)]
     except Replayed as again:
         return await _stored(call, again.created), REPLAYED
     return await _stored(call, done), {}
+
+
+async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
+    """The jobs, as the key may enqueue them; raises `Refused`."""
+    await call.verbs.alearn(None)
+    trace = call.headers.get("traceparent", "")
+    made_by: dict[str, Any] = {"created_by": call.actor} | ({"trace_id": trace} if _TRACEPARENT.match(trace) else {})
+    return [await _built(call, job, made_by) for job in jobs]
 
 
 async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> NewJob:

@@ -7,17 +7,20 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Answer, Call
+from headway.api.chapters.enqueue import JobIn, built_jobs
 from headway.api.pages import PageQuery, page
 from headway.api.problems import Refused
-from headway.api.routes import OPERATORS, READERS, VIEWERS, Routes
+from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.views import JobView, Listed, job_view
 from headway.errors import NotFound
-from headway.model.group import Group, GroupStatus
+from headway.model.group import Group, GroupFailure, GroupStatus, Mode
 from headway.model.job import Job
 from headway.model.status import Status
 from headway.model.train import Train
 
 routes = Routes("trains and groups")
+
+_LARGEST_GROUP = 1_000
 
 
 class TrainQuery(PageQuery, forbid_unknown_fields=True, kw_only=True):
@@ -153,6 +156,34 @@ class GroupView(msgspec.Struct, kw_only=True):
     done: int
     failed: int
     progress: float
+
+
+class GroupIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Jobs to enqueue together, and the job that runs once all have ended."""
+
+    jobs: list[JobIn]
+    mode: Mode = "parallel"
+    on_failure: GroupFailure = "stop"
+    callback: JobIn | None = None
+
+
+@routes.post(
+    "/groups",
+    roles=PRODUCERS,
+    body=GroupIn,
+    answers={201: GroupView},
+    problems=(403, 404, 409, 422, 429),
+    limit=16 * 2**20,
+)
+async def create_group(call: Call[GroupIn, None]) -> Answer:
+    """Enqueue up to 1,000 jobs as a group, all or none."""
+    body = call.body
+    if not 1 <= len(body.jobs) <= _LARGEST_GROUP:
+        raise Refused(422, f"a group has 1 to {_LARGEST_GROUP:,} jobs, not {len(body.jobs):,}")
+    jobs = await built_jobs(call, body.jobs)
+    callback = None if body.callback is None else (await built_jobs(call, [body.callback]))[0]
+    made = await call.verbs.agroup(jobs, mode=body.mode, on_failure=body.on_failure, callback=callback)
+    return Answer(201, _group_view(await call.verbs.aget_group(made.id)))
 
 
 @routes.get("/groups/{id}", roles=READERS, answers={200: GroupView}, problems=(404,))

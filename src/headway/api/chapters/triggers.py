@@ -188,15 +188,15 @@ async def preview_times(call: Call[PreviewIn, None]) -> Preview:
 
 
 @routes.get("/jobs/triggers/{id}", roles=VIEWERS, answers={200: TriggerView}, problems=(404,))
-async def get_trigger(call: Call[None, None]) -> dict[str, Any]:
-    """Show a trigger."""
-    return trigger_view(await _visible(call))
+async def get_trigger(call: Call[None, None]) -> Answer:
+    """Show a trigger, with its revision as `ETag`."""
+    return _tagged(await _visible(call))
 
 
 @routes.patch(
-    "/jobs/triggers/{id}", roles=ADMINS, body=TriggerChange, answers={200: TriggerView}, problems=(404, 409, 422)
+    "/jobs/triggers/{id}", roles=ADMINS, body=TriggerChange, answers={200: TriggerView}, problems=(404, 409, 412, 422)
 )
-async def change_trigger(call: Call[TriggerChange, None]) -> dict[str, Any]:
+async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     """Change a trigger. Of a schedule that the code declares, only whether it is enabled."""
     trigger = await _visible(call)
     changes = given(call.body, _ALIASES)
@@ -207,7 +207,7 @@ async def change_trigger(call: Call[TriggerChange, None]) -> dict[str, Any]:
         await _check_bounds(call, stored | changes)
     if "name" in changes:
         changes["new_name"] = changes.pop("name")
-    return trigger_view(await _change(call, trigger, changes))
+    return _tagged(await _change(call, trigger, changes))
 
 
 @routes.delete("/jobs/triggers/{id}", roles=ADMINS, answers={204: None}, problems=(404,))
@@ -221,16 +221,16 @@ async def delete_trigger(call: Call[None, None]) -> Answer:
     return Answer(204)
 
 
-@routes.post("/jobs/triggers/{id}/pause", roles=OPERATORS, answers={200: TriggerView}, problems=(404,))
-async def pause_trigger(call: Call[None, None]) -> dict[str, Any]:
+@routes.post("/jobs/triggers/{id}/pause", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412))
+async def pause_trigger(call: Call[None, None]) -> Answer:
     """Stop firing it until it is resumed."""
-    return trigger_view(await _change(call, await _visible(call), {"enabled": False}))
+    return _tagged(await _change(call, await _visible(call), {"enabled": False}))
 
 
-@routes.post("/jobs/triggers/{id}/resume", roles=OPERATORS, answers={200: TriggerView}, problems=(404,))
-async def resume_trigger(call: Call[None, None]) -> dict[str, Any]:
+@routes.post("/jobs/triggers/{id}/resume", roles=OPERATORS, answers={200: TriggerView}, problems=(404, 412))
+async def resume_trigger(call: Call[None, None]) -> Answer:
     """Let it fire again."""
-    return trigger_view(await _change(call, await _visible(call), {"enabled": True}))
+    return _tagged(await _change(call, await _visible(call), {"enabled": True}))
 
 
 class RunIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -323,9 +323,14 @@ def _is_visible(call: Call[Any, Any], trigger: Trigger) -> bool:
 
 
 async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any]) -> Trigger:
+    guarded = {**changes, "actor": call.actor, "if_match": call.if_match}
     if trigger.type == "schedule":
-        return await call.verbs.achange_schedule(UUID(trigger.id), actor=call.actor, **changes)
-    return await call.verbs.achange_trigger(UUID(trigger.id), actor=call.actor, **changes)
+        return await call.verbs.achange_schedule(UUID(trigger.id), **guarded)
+    return await call.verbs.achange_trigger(UUID(trigger.id), **guarded)
+
+
+def _tagged(trigger: Trigger) -> Answer:
+    return Answer(200, trigger_view(trigger), {"ETag": f'"{trigger.revision}"'})
 
 
 async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
