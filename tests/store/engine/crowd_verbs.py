@@ -9,7 +9,9 @@ import msgspec
 
 from headway.model.job import Change, Report
 from headway.model.listing import Cursor
+from headway.model.reported import Completion, Failure
 from tests.store.engine.crowd import FINISHED, QUEUED, WORKERS, Crowd, job_id, worker_id
+from tests.tenant_ids import tenant_id
 
 
 def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
@@ -31,6 +33,12 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
     return {
         "claim": (ops.claim(me, "default", 20), 20),
         "claim from an empty queue": (ops.claim(me, "nothing", 20), 1),
+        "claim once": (ops.claim_once(me, f"claim{n}", ["nothing", "default"], 20, tenant_id=None), 20),
+        # of another tenant: the first jobs of the queue are looked at, however many there are
+        "claim of a tenant": (ops.claim(me, "default", 20, tenant_id=tenant_id("nobody")), 1_000),
+        "complete": (ops.complete(me, [Completion(i, 1, "1") for i in mine]), 10),
+        "fail": (ops.fail(me, [Failure(i, 1, "boom") for i in mine]), 10),
+        "heartbeat of what is held": (ops.heartbeat_held(me, [(i, 1) for i in mine], complete=True), 100),
         "promote": (ops.promote(limit=50), 100),
         "reap": (ops.reap([], limit=50), 50),
         "settle": (ops.settle(me, settlements("succeeded")), 10),
@@ -72,6 +80,11 @@ def _stale(settlements: list[Any]) -> list[Any]:
 VERBS = [
     "claim",
     "claim from an empty queue",
+    "claim once",
+    "claim of a tenant",
+    "complete",
+    "fail",
+    "heartbeat of what is held",
     "promote",
     "reap",
     "settle",
