@@ -41,7 +41,7 @@ NAMES = (
     "log_level",
     "log_format",
 )
-SECTIONS = ("commands", "secrets", "server")
+SECTIONS = ("commands", "secrets", "server", "oidc")
 """Sections of the file; each part reads its own."""
 SERVER_NAMES = (
     "host",
@@ -59,7 +59,18 @@ SERVER_NAMES = (
     "session_max",
 )
 """The settings of the section [server]; HEADWAY_SERVER_PORT is its port."""
-_IN_VARIABLES = {"server": SERVER_NAMES}
+OIDC_NAMES = (
+    "issuer",
+    "audience",
+    "jwks_url",
+    "algorithms",
+    "tenant_claim",
+    "role_claim",
+    "roles",
+    "superadmins",
+)
+"""The settings of the section [oidc]; HEADWAY_OIDC_ISSUER is its issuer."""
+_IN_VARIABLES = {"server": SERVER_NAMES, "oidc": OIDC_NAMES}
 
 
 def _retention() -> dict[str, int]:

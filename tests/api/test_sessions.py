@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -128,4 +127,3 @@ def test_sessions_have_settings(app: Headway) -> None:
     with pytest.raises(ConfigError, match="five minutes or longer"):
         headway.asgi(app, session_idle="1m")
     assert headway.asgi(app, session_max="1d").settings.session_max_ms == 86_400_000
-    assert asyncio.iscoroutinefunction(headway.asgi(app).aclose)

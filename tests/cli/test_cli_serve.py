@@ -76,6 +76,11 @@ def test_what_it_refuses(cli: Any, app: Headway, url: str, folder: Path) -> None
         said = cli("--url", url, "serve", "--port", str(port))
         assert said.exit_code == 2
         assert f"cannot listen on 127.0.0.1, port {port}" in said.stderr
+        (folder / "headway.toml").write_text('[oidc]\nissuer = "https://login.example"\naudience = "headway"\n')
+        let_in = cli("--url", url, "serve", "--host", "0.0.0.0", "--port", str(port)).stderr
+        assert ("no key yet" in let_in, "cannot listen on 0.0.0.0" in let_in) == (False, True), (
+            "an issuer lets people in"
+        )
     assert "make one: headway" in said.stderr, "nobody can ask an empty database"
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
+from headway.api.oidc_settings import OidcSettings, oidc_settings
 from headway.api.settings import ServerSettings
 from headway.app.groups import GroupHandle
 from headway.app.job_filters import JobFilters
@@ -210,6 +211,20 @@ def test_every_setting_of_the_server_is_documented_with_its_default() -> None:
                 continue
             here = getattr(default, name)
             assert tomllib.loads(f"it = {told}")["it"] == (list(here) if isinstance(here, tuple) else here), name
+
+
+def test_every_setting_of_an_issuer_is_documented_with_its_default() -> None:
+    page = REFERENCE / "settings.md"
+    documented = _column(page, "oidc", 1)
+    _same(documented, config.OIDC_NAMES)
+    default = OidcSettings(issuer="-", audience="-")
+    for name, told in documented.items():
+        if told != "–":
+            here = getattr(default, name)
+            assert tomllib.loads(f"it = {told}")["it"] == (list(here) if isinstance(here, tuple) else here), name
+    how_to = (docs_pages.ROOT / "docs" / "how-to" / "http-oidc.md").read_text("utf-8")
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", how_to, re.MULTILINE | re.DOTALL)
+    assert oidc_settings(tomllib.loads(example)["oidc"]) is not None
 
 
 def test_every_key_of_a_command_is_documented_with_its_default() -> None:

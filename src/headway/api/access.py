@@ -121,13 +121,13 @@ class Tenants:
     async def verbs(self, key: ApiKey, named: str | None) -> Verbs:
         """`named` is the tenant of the request's header. Raises `Refused` with 404 for any but the key's own."""
         if key.tenant_id is not None:
-            if named is not None and named != key.tenant_id and await _tenant_id(self._app, named) != key.tenant_id:
+            if named is not None and named != key.tenant_id and await tenant_id_of(self._app, named) != key.tenant_id:
                 raise _no_tenant(named)
             # workers claim and settle, which an application's role may not
             return self._app.tenant(UUID(key.tenant_id)) if key.role == "worker" else self._of(key.tenant_id)
         if named is None:
             return self._app
-        tenant_id = await _tenant_id(self._app, named)
+        tenant_id = await tenant_id_of(self._app, named)
         if tenant_id is None:
             raise _no_tenant(named)
         return self._app.tenant(UUID(tenant_id))
@@ -141,7 +141,7 @@ class Tenants:
         return found
 
 
-async def _tenant_id(app: Headway, named: str) -> str | None:
+async def tenant_id_of(app: Headway, named: str) -> str | None:
     """The id of an existing tenant, by name or id: over HTTP none comes into being by being named."""
     ref = str(UUID(named)) if is_id(named) else named
     try:

@@ -24,6 +24,7 @@ from headway.api.call import Answer, Call
 from headway.api.callers import Callers
 from headway.api.database_watch import DatabaseWatch
 from headway.api.exchange import Exchange
+from headway.api.oidc_settings import OidcSettings, oidc_settings
 from headway.api.openapi import document
 from headway.api.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.rates import Rates
@@ -49,13 +50,15 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Api:
     """Headway over HTTP, as an ASGI application: to run behind a server, or to mount in another application."""
 
-    def __init__(self, app: Headway, settings: ServerSettings | None = None) -> None:
+    def __init__(
+        self, app: Headway, settings: ServerSettings | None = None, *, oidc: OidcSettings | None = None
+    ) -> None:
         self._app = app
         self.settings = settings or server_settings(app._config.get("server", {}))
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
         self._sessions = Sessions(app, self.keys, self.settings)
-        self._callers = Callers(self.keys, self._sessions)
+        self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
         self._workers = Gateway(app, version("headway"))
         self._streams = Streams()
         self._tenants = Tenants(app)

@@ -49,7 +49,8 @@ class Call(Generic[B, Q]):
     @property
     def actor(self) -> Caller:
         """Who the audit says it was, with the request."""
-        return Caller.of(f"key:{self.key.id}", request_id=self.request_id, address=self.address)
+        who = self.key.id if ":" in self.key.id else f"key:{self.key.id}"  # or the subject of an issuer's token
+        return Caller.of(who, request_id=self.request_id, address=self.address)
 
     @property
     def if_match(self) -> tuple[str, ...] | None:

@@ -1,24 +1,71 @@
-"""Who asks: the holder of a key, or of a session's cookie."""
+"""Who asks: the holder of a key, of a session's cookie, or of an issuer's token."""
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 
-from headway.api.access import Keys
+from headway.api.access import REMEMBERED_S, Keys, tenant_id_of
+from headway.api.oidc_settings import OidcSettings
+from headway.api.problems import Refused
 from headway.api.sessions import Sessions
+from headway.app import Headway
 from headway.model.access import ApiKey
+
+if TYPE_CHECKING:
+    from headway.api.oidc import Issuer
+
+_MOST = 10_000
 
 
 class Callers:
     """Finds who a request is from. A header wins over a cookie, which browsers send by themselves."""
 
-    def __init__(self, keys: Keys, sessions: Sessions) -> None:
+    def __init__(self, app: Headway, keys: Keys, sessions: Sessions, oidc: OidcSettings | None) -> None:
+        self._app = app
         self._keys = keys
         self._sessions = sessions
+        self._issuer = None if oidc is None else _issuer(oidc)
+        self._tenants: OrderedDict[str, tuple[str | None, float]] = OrderedDict()
 
     async def check(self, request: Request) -> ApiKey:
-        """The caller, with its rights; raises `Refused` with 401, or with 403 for a cookie that another site sent."""
+        """The caller, with its rights, in the shape of a key; raises `Refused`."""
         authorization = request.headers.get("authorization")
         if authorization is None and (key := await self._sessions.check(request)) is not None:
             return key
+        scheme, _, text = (authorization or "").partition(" ")
+        # a key has no dots, and a token has two
+        if self._issuer is not None and scheme.lower() == "bearer" and text.count(".") == 2:
+            return await self._holder(self._issuer, text.strip())
         return await self._keys.check(authorization)
+
+    async def _holder(self, issuer: Issuer, token: str) -> ApiKey:
+        from headway.api.oidc import as_key
+
+        claims, role = await issuer.check(token)
+        if role == "superadmin":
+            return as_key(claims, role, None)
+        named = issuer.tenant(claims)
+        tenant_id = await self._tenant_id(named)
+        if tenant_id is None:
+            raise Refused(403, f"this token is for the tenant {named!r}, which is not there")
+        return as_key(claims, role, tenant_id)
+
+    async def _tenant_id(self, named: str) -> str | None:
+        found, until = self._tenants.get(named, (None, 0.0))
+        now = time.monotonic()
+        if now >= until:
+            found = await tenant_id_of(self._app, named)
+            self._tenants[named] = (found, now + REMEMBERED_S)
+            if len(self._tenants) > _MOST:
+                self._tenants.popitem(last=False)
+        return found
+
+
+def _issuer(settings: OidcSettings) -> Issuer:
+    from headway.api.oidc import Issuer  # its libraries take a while to import
+
+    return Issuer(settings)

@@ -31,7 +31,7 @@ class Who(msgspec.Struct):
 @routes.post("/session", roles=EVERYBODY, answers={201: SessionMade}, problems=(422,))
 async def begin_session(call: Call[None, None]) -> Answer:
     """Log in: begin a session of the key that is sent, and set its cookie."""
-    if "authorization" not in call.headers:
+    if "authorization" not in call.headers or ":" in call.key.id:
         raise Refused(422, "a session begins with a key", fix="send Authorization: Bearer hw_…")
     made, cookie = await call.begin_session()
     return Answer(201, SessionMade(call.key, made.expires_at, made.valid_until), {"Set-Cookie": cookie})

@@ -103,8 +103,10 @@ def _api(app: Headway, settings: ServerSettings) -> Any:
 
 
 def _check_reach(cli: Invocation, app: Headway, host: str) -> None:
-    """Say how to make the first key; raise `ConfigError` where others could reach a server that nobody may ask."""
-    if app.api_keys():
+    """Without key and issuer, say how to make the first key; raise `ConfigError` where others could reach it."""
+    from headway.api.oidc_settings import oidc_settings
+
+    if oidc_settings(cli.settings.get("oidc", {})) is not None or app.api_keys():
         return
     make = cli.typed("keys", "create", "NAME", "--role", "superadmin")
     if not _is_loopback(host):

@@ -1,0 +1,179 @@
+"""Tokens of an OIDC issuer: checked by its public keys, which are fetched seldom; their claims give tenant and role."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import httpx2
+import msgspec
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+
+from headway.api.oidc_settings import OidcSettings, check_url
+from headway.api.problems import Refused
+from headway.errors import ConfigError
+from headway.logs import get_logger
+from headway.model.access import ApiKey, Role
+
+_log = get_logger("headway.api")
+_LEEWAY_S = 60
+_FRESH_S = 600.0  # how long keys are used before they are fetched again
+_AGAIN_S = 30.0  # how soon an unknown key, or a fetch that failed, leads to another fetch
+_STALE_S = 24 * 3_600.0  # how long keys are used while the issuer is down
+_FETCH_S = 5.0
+_LARGEST = 1_048_576  # bytes of an issuer's answer
+_LONGEST_SUBJECT = 255
+_CHALLENGE = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+# a claim may be a list: the widest of its roles counts
+_WIDEST: tuple[Role, ...] = ("admin", "operator", "producer", "viewer", "worker")
+
+
+class Issuer:
+    """Checks the tokens of one issuer."""
+
+    def __init__(self, settings: OidcSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._keys = IssuerKeys(settings, monotonic)
+        self._claims = jwt.JWTClaimsRegistry(
+            leeway=_LEEWAY_S,
+            iss={"essential": True, "value": settings.issuer},
+            aud={"essential": True, "value": settings.audience},
+            exp={"essential": True},
+            sub={"essential": True},
+        )
+
+    async def check(self, token: str) -> tuple[Mapping[str, Any], Role]:
+        """The claims of a token and the role that they give; raises `Refused`: 401, 403 without a role, 503 while the
+        issuer's keys are not known."""
+        try:
+            try:
+                found = jwt.decode(token, await self._keys.get(), algorithms=self._settings.algorithms)
+            except InvalidKeyIdError:
+                found = jwt.decode(token, await self._keys.get(unknown=True), algorithms=self._settings.algorithms)
+            self._claims.validate(found.claims)
+        except (JoseError, ValueError) as error:
+            raise Refused(401, f"this token is not valid: {error}", headers=_CHALLENGE) from None
+        subject = found.claims["sub"]
+        if not isinstance(subject, str) or not 1 <= len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
+            raise Refused(
+                401, "this token's subject is not a printable text of up to 255 characters", headers=_CHALLENGE
+            )
+        return found.claims, self._role(subject, found.claims)
+
+    def tenant(self, claims: Mapping[str, Any]) -> str:
+        """The slug or id of the token's tenant; raises `Refused` with 403."""
+        found = _claim(claims, self._settings.tenant_claim)
+        if not isinstance(found, str) or not found:
+            raise Refused(403, f"this token names no tenant: it has no claim {self._settings.tenant_claim}")
+        return found
+
+    def _role(self, subject: str, claims: Mapping[str, Any]) -> Role:
+        if subject in self._settings.superadmins:
+            return "superadmin"
+        said = _claim(claims, self._settings.role_claim)
+        values = said if isinstance(said, list) else [said]
+        meanings: Mapping[Any, Role] = self._settings.roles or {role: role for role in get_args(Role)}
+        roles = {meanings[each] for each in values if isinstance(each, str) and each in meanings}
+        for role in _WIDEST:
+            if role in roles:
+                return role
+        raise Refused(
+            403,
+            f"this token gives no role: its claim {self._settings.role_claim} has none that is known here",
+            fix="see roles and superadmins in the section [oidc] of the server's headway.toml",
+        )
+
+
+def as_key(claims: Mapping[str, Any], role: Role, tenant_id: str | None) -> ApiKey:
+    """The rights of a token, in the shape of a key's."""
+    issued = claims.get("iat")
+    return ApiKey(
+        id=f"oidc:{claims['sub']}",
+        name=str(claims.get("name") or claims["sub"]),
+        role=role,
+        mode="live",
+        tenant_id=tenant_id,
+        queues=(),
+        kinds=(),
+        created_at=datetime.fromtimestamp(issued if isinstance(issued, int | float) else 0, UTC),
+        created_by=str(claims["iss"]),
+        expires_at=None,
+        last_used_at=None,
+        revoked_at=None,
+        revoked_by=None,
+    )
+
+
+class IssuerKeys:
+    """The issuer's public keys: fetched when first needed, every ten minutes, and when a token names an unknown one."""
+
+    def __init__(self, settings: OidcSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._lock = asyncio.Lock()
+        self._keys: KeySet | None = None
+        self._fetched = self._tried = float("-inf")
+
+    async def get(self, *, unknown: bool = False) -> KeySet:
+        """The keys; `unknown`: a token names one that is not among them. Raises `Refused` with 503."""
+        async with self._lock:  # one fetch at a time
+            now = self._monotonic()
+            wanted = unknown or now - self._fetched > _FRESH_S
+            if wanted and now - self._tried > _AGAIN_S:
+                self._tried = now
+                try:
+                    self._keys, self._fetched = await self._fetch(), now
+                except (
+                    httpx2.HTTPError,
+                    httpx2.InvalidURL,
+                    JoseError,
+                    ConfigError,
+                    ValueError,
+                    TypeError,
+                    KeyError,
+                ) as error:
+                    _log.error("the issuer's keys cannot be fetched", issuer=self._settings.issuer, error=str(error))
+            if self._keys is None or now - self._fetched > _STALE_S:
+                raise Refused(
+                    503, "the issuer of this token cannot be asked for its keys", code="IssuerUnavailable",
+                    headers={"Retry-After": str(int(_AGAIN_S))},
+                )  # fmt: skip
+            return self._keys
+
+    async def _fetch(self) -> KeySet:
+        async with httpx2.AsyncClient(timeout=_FETCH_S, follow_redirects=False, trust_env=False) as client:
+            url = self._settings.jwks_url
+            if url is None:
+                issuer = self._settings.issuer
+                about = await _json(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                if about["issuer"] != issuer:
+                    raise ValueError(f"it says that its issuer is {about['issuer']!r}")
+                url = str(about["jwks_uri"])
+                check_url("jwks_uri", url)
+            return KeySet.import_key_set(await _json(client, url))
+
+
+async def _json(client: httpx2.AsyncClient, url: str) -> Any:
+    async with client.stream("GET", url) as answer:
+        answer.raise_for_status()
+        body = b""
+        async for part in answer.aiter_bytes():
+            body += part
+            if len(body) > _LARGEST:
+                raise ValueError(f"{url} answers with more than {_LARGEST} bytes")
+    return msgspec.json.decode(body)
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    """A claim by its name, or by a path of names with dots between them."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
