@@ -127,3 +127,16 @@ def test_the_graph_of_a_machine_where_its_code_is(app: Headway, client: Any, key
     assert "stateDiagram" in found["mermaid"]
     assert ask.get("/machines/checkout/graph?version=9").status_code == 404
     assert ask.get("/machines/nothing/graph").status_code == 404
+
+
+def test_the_doctor_says_what_is_wrong_and_its_fix(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["superadmin"])
+    assert ask.get("/doctor").json()["ok"]
+    app.tenant("acme").enqueue("report")
+    found = ask.get("/doctor").json()
+    (wrong,) = [each for each in found["checks"] if each["status"] == "problem"]
+    assert (found["ok"], wrong["name"], wrong["fix"]) == (
+        False,
+        "queues",
+        "headway worker module:app --queues default",
+    )

@@ -205,7 +205,7 @@ def test_doctor_finds_a_missing_schema_and_open_tables(cli: Cli, postgres_url: s
 def test_doctor_finds_what_holds_vacuum_back(
     cli: Cli, postgres_migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headway.cli.doctor.postgres._LONG_S", 0)
+    monkeypatch.setattr("headway.app.doctor.postgres._LONG_S", 0)
     with psycopg.connect(postgres_migrated_url) as conn:
         conn.execute("set transaction isolation level repeatable read")
         pid = conn.execute("select pg_backend_pid(), count(*) from headway.jobs").fetchone()

@@ -13,10 +13,12 @@ from typing import Protocol
 import msgspec
 
 from headway.model.cron import Cron, zone
-from headway.model.trigger import CatchUp
+from headway.model.trigger import CatchUp, Trigger
 
 ON_TIME = timedelta(seconds=60)
 """How late a time may be fired and still count as on time, where a schedule catches up on nothing."""
+OVERDUE = timedelta(minutes=2)
+"""How late a schedule may be before people are told."""
 MOST = 1_000
 """How many times one plan has at most; the others come with the next."""
 CATCH_UP = 10_000
@@ -185,3 +187,8 @@ def jittered(trigger_id: str, nominal_at: datetime, jitter_ms: int) -> datetime:
 @lru_cache(10_000)
 def _cron(text: str) -> Cron:
     return Cron(text)
+
+
+def overdue(schedule: Trigger, now: datetime) -> bool:
+    """Whether it should have fired minutes ago."""
+    return schedule.next_fire_at is not None and now - schedule.next_fire_at > OVERDUE

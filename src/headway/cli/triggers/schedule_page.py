@@ -16,23 +16,16 @@ from headway.cli.triggers.trigger_rows import target
 from headway.errors import InvalidJob
 from headway.model.cron import zone
 from headway.model.cron_words import explain_cron
+from headway.model.schedule import overdue
 from headway.model.trigger import Backfilled, Fire, Trigger
 
 if TYPE_CHECKING:
     from headway.app import Headway
 
-OVERDUE = timedelta(minutes=2)
-"""How late a schedule may be before the page says so."""
-
 
 def due(schedule: Trigger) -> str:
     """`0 2 * * *`, or `every 5m`."""
     return schedule.cron if schedule.cron is not None else f"every {span(schedule.every_ms or 0)}"
-
-
-def overdue(schedule: Trigger, now: datetime) -> bool:
-    """Whether it should have fired minutes ago."""
-    return schedule.next_fire_at is not None and now - schedule.next_fire_at > OVERDUE
 
 
 def remark(schedule: Trigger, now: datetime) -> Cell:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.cli.doctor.finding import Finding, note, ok, problem
+from headway.app.doctor.finding import Finding, note, ok, problem
 from headway.model.duration import show_ms
 from headway.store.ops import Op, Statement, Steps
 from headway.store.run import Store

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from headway.cli.doctor.finding import Finding, note, ok, problem
+from headway.app.doctor.finding import Finding, note, ok, problem
 from headway.errors import StoreError
 from headway.store.ops import Op, Statement, Steps
 from headway.store.run import Store
