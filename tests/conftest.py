@@ -218,6 +218,24 @@ def postgres_migrated_url(reused_databases: ReusedDatabases) -> Iterator[str]:
     reused_databases.give_back(url)
 
 
+@pytest.fixture(scope="session")
+def databases_with_roles(databases: Databases, postgres_template: str) -> Iterator[ReusedDatabases]:
+    from headway.store import migrate
+    from headway.store.postgres.store import PostgresStore
+
+    reused = ReusedDatabases(databases, postgres_template, lambda url: migrate.roles(PostgresStore(url)))
+    yield reused
+    reused.close()
+
+
+@pytest.fixture
+def postgres_url_with_roles(databases_with_roles: ReusedDatabases) -> Iterator[str]:
+    """A database as new, with the schema and the roles of workers and applications."""
+    url = databases_with_roles.lend()
+    yield url
+    databases_with_roles.give_back(url)
+
+
 @pytest.fixture
 def postgres_store(postgres_migrated_url: str, reused_databases: ReusedDatabases) -> Iterator[Any]:
     """A PostgreSQL store in a database of its own, on the server's clock; `side` is a connection beside it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -48,9 +49,11 @@ class ReusedDatabases:
 
     _LOANS = 100  # then dead rows would begin to slow a database down
 
-    def __init__(self, databases: Databases, template: str) -> None:
+    def __init__(self, databases: Databases, template: str, prepare: Callable[[str], Any] | None = None) -> None:
+        """`prepare` is called with the URL of each new one: what it does belongs to the database as new."""
         self._databases = databases
         self._template = template
+        self._prepare = prepare
         self._idle: deque[_Reused] = deque()
         self._lent: dict[str, _Reused] = {}
 
@@ -85,7 +88,10 @@ class ReusedDatabases:
 
     def _create(self) -> _Reused:
         name = self._databases.create(self._template)
-        return _Reused(name, self._databases.url(name))
+        url = self._databases.url(name)
+        if self._prepare is not None:
+            self._prepare(url)
+        return _Reused(name, url)
 
     def _drop(self, database: _Reused) -> None:
         database.sessions.close()

@@ -15,7 +15,6 @@ import uvicorn
 from headway import Headway
 from headway.api import Api
 from headway.model.access import ROLES
-from headway.store import migrate
 
 
 class Client:
@@ -97,7 +96,7 @@ def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
     url = (
         f"sqlite:///{request.getfixturevalue('sqlite_migrated_path')}"
         if request.param == "sqlite"
-        else request.getfixturevalue("postgres_migrated_url")
+        else request.getfixturevalue("postgres_url_with_roles")
     )
     code = Headway(url)
 
@@ -114,8 +113,6 @@ def app(request: pytest.FixtureRequest) -> Iterator[Headway]:
     code.run(until_idle=True)  # a worker declares its kinds when it starts
     code.close()
     app = Headway(url)
-    if app.store.dialect == "postgres":
-        migrate.roles(app.store)  # the second wall
     yield app
     app.close()
 
