@@ -4,8 +4,7 @@
 jobs.rowid, jobs.id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
 
 -- part: bytes
--- octet_length reads the row's header only, not the value
-octet_length(payload) + coalesce(octet_length(state), 0)
+length(cast(payload as blob)) + coalesce(length(cast(state as blob)), 0)
 
 -- name: of_kinds
 select name, max_running, rate_count, rate_period_ms, rate_burst
