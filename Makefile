@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all check bench crash chaos format
+.PHONY: demo test test-all check bench crash chaos fuzz format
 
 .venv/ready: pyproject.toml clients/python/pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -42,6 +42,10 @@ format: .venv/ready
 	$(BIN)/python tools/async_client.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# some minutes: more than 20,000 requests to a real server, made from its own OpenAPI document
+fuzz: .venv/ready
+	$(BIN)/python -m tests.api.fuzz
 
 crash: .venv/ready
 	$(BIN)/python -m pytest tests/crash --crash-kills 200 --crash-jobs 20000

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psycopg
+import pytest
+
 from headway import Headway
-from headway.api import Api
+from headway.api import Api, bodies
+from headway.api.chapters import ROUTES
+from headway.api.examples import EXAMPLES
 from headway.model.key_text import new_key
 from tests.api.conftest import Client
 
@@ -26,6 +31,10 @@ BODIES = [
     (b'{"kind": "welcome", "payload": ' + b'{"a":' * 90 + b"1" + b"}" * 90 + b"}", 400, "deep"),
     (b'{"kind": "' + b"x" * (2 * 2**20) + b'"}', 413, "larger than"),
     (b'{"kind": "welcome", "definition_key": "report"}', 422, "mean the same"),
+    (b'{"kind": "welcome", "payload": {"user_id": "\xff"}}', 400, "UTF-8"),
+    (b'{"kind": "welcome", "payload": {"user_id": ' + b"9" * 5000 + b"}}", 422, "out of range"),
+    (b'{"kind": "welcome", "payload": {"a": "\\u0000"}}', 422, "NUL"),
+    (b'{"kind": "welcome", "tags": ["\\u0000"]}', 422, "NUL"),
 ]
 
 
@@ -50,6 +59,12 @@ PATHS = [
     ("/jobs?group=nonsense", 422),
     ("/jobs?unique_key=a&dedupe_key=b", 422),
     ("/jobs/summary?by=colour", 422),
+    ("/jobs/summary?by=null", 422),
+    ("/jobs/nonsense/result?wait=nan", 422),
+    ("/jobs?" + "a&" * 10_000, 400),
+    ("/jobs?cursor=" + "A" * 5000, 422),
+    ("/jobs?cursor=WyJqb2JzLCBuZXdlc3QiLCJub25zZW5zZSJd", 422),  # as ours are made, of what we never gave
+    ("/jobs?q=%00", 422),
     ("/jobs?limit=ten", 422),
     ("/jobs?colour=red", 422),
     ("/jobs?status=lost", 422),
@@ -107,9 +122,110 @@ def test_a_database_that_is_away_is_503() -> None:
 
 
 def test_the_openapi_document_has_every_route(client: Any) -> None:
-    from headway.api.chapters import ROUTES
-
     document = client(None).get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"
     found = {(path, method) for path, methods in document["paths"].items() for method in methods}
     assert found == {(f"/api/v1{route.path}", route.method.lower()) for route in ROUTES}
+
+
+def test_a_body_that_never_ends_or_is_too_long_is_refused(
+    app: Headway, api: Api, loop: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "BODY_S", 0.05)
+    sent: list[Any] = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/jobs",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {keys['producer']}".encode())],
+        "client": ("127.0.0.1", 1),
+    }
+
+    async def ask(receive: Any, *headers: tuple[bytes, bytes]) -> int:
+        sent.clear()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await api(scope | {"headers": scope["headers"] + list(headers)}, receive, send)
+        return int(sent[0]["status"])
+
+    async def drip() -> Any:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def flood() -> Any:
+        return {"type": "http.request", "body": b" " * 100_000, "more_body": True}
+
+    async def unread() -> Any:
+        raise AssertionError("it was read")
+
+    async def gone() -> Any:
+        return {"type": "http.disconnect"}
+
+    assert loop.run_until_complete(ask(drip)) == 408
+    assert loop.run_until_complete(ask(flood)) == 413
+    assert loop.run_until_complete(ask(unread, (b"content-length", b"99999999"))) == 413
+    assert loop.run_until_complete(ask(gone)) == 400
+    assert app.counts() == {}
+
+
+def test_a_database_that_comes_back_is_used_again(postgres_migrated_url: str) -> None:
+    """The server finds its database away, and well again without being told."""
+    loop, app = asyncio.new_event_loop(), Headway(postgres_migrated_url)
+    api = Api(app)
+    ask = Client(api, loop, app.create_api_key("root", "superadmin").text)
+    app.close()
+    name = psycopg.conninfo.conninfo_to_dict(postgres_migrated_url)["dbname"]
+    with psycopg.connect(postgres_migrated_url, dbname="postgres", autocommit=True) as elsewhere:
+
+        def allow(what: str) -> None:
+            elsewhere.execute(f'alter database "{name}" allow_connections {what}')
+            elsewhere.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+
+        assert ask.get("/queues").status_code == 200
+        allow("false")
+        for method, path in (("GET", "/queues"), ("POST", "/events")):
+            said = ask(method, path, json={"name": "sold"} if method == "POST" else None)
+            assert (said.status_code, said.headers["retry-after"]) == (503, "1"), said.text
+        allow("true")
+        assert ask.get("/queues").status_code == 200
+    loop.run_until_complete(api.aclose())
+    loop.run_until_complete(app.aclose())
+    loop.close()
+
+
+def test_the_page_for_people_has_everything_and_loads_nothing(client: Any) -> None:
+    said = client(None).get("/docs")
+    page = said.text
+    assert said.headers["content-type"].startswith("text/html")
+    assert said.headers["content-security-policy"].startswith("default-src 'none'")
+    for route in ROUTES:
+        assert f'id="{route.name}"' in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<script" not in page
+    problem = client(None).get("/jobs").json()
+    assert f'id="{problem["type"].partition("#")[2]}"' in page
+
+
+def test_a_method_that_is_not_there_names_those_that_are(client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["viewer"])
+    for path, allowed in (
+        ("/jobs", "GET, HEAD, POST"),
+        ("/jobs/batch", "POST"),
+        ("/jobs/x", "DELETE, GET, HEAD, PATCH"),
+    ):
+        assert ask("OPTIONS", path).headers["allow"] == allowed
+
+
+def test_every_example_of_the_document_is_accepted(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    root, tenant = client(keys["superadmin"]), {"Headway-Tenant": "acme"}
+    for route in ROUTES:
+        if route.name not in EXAMPLES:
+            continue
+        params = {"id": app.tenant("acme").enqueue("welcome", {"user_id": 1}).id, "name": "mail"}
+        said = root(route.method, route.path.format(**params), json=EXAMPLES[route.name], headers=tenant)
+        assert said.status_code in (200, 201) or route.name == "fork_job", (route.name, said.text)
+    assert {route.name for route in ROUTES} >= EXAMPLES.keys()

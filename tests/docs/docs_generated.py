@@ -14,6 +14,7 @@ import psycopg
 from tests.docs.docs_pages import ROOT
 
 SQL_PAGE = ROOT / "docs" / "reference" / "sql.md"
+HTTP_PAGE = ROOT / "docs" / "reference" / "http.md"
 CLI_PAGE = ROOT / "docs" / "reference" / "cli.md"
 _BEGIN, _END = "<!-- generated -->", "<!-- /generated -->"
 _WIDTH = 100
@@ -46,6 +47,36 @@ def _commands(command: click.Command, path: str, parent: click.Context | None) -
             found = command.get_command(context, name)
             if found is not None:
                 yield from _commands(found, f"{path} {name}", context)
+
+
+def http_reference() -> str:
+    """Every endpoint of the HTTP API, as the page has them between its two markers."""
+    from headway.api.chapters import ROUTES
+    from headway.api.openapi import document
+    from headway.api.reference import operations
+
+    parts = []
+    for chapter, listed in operations(document(ROUTES)).items():
+        parts.append(f"## {chapter.capitalize()}")
+        for each in listed:
+            rows = [f"| `{name}` | {where} | {kind} |" for name, where, kind, _ in each.parameters if where != "header"]
+            rows += [f"| `{name}` | body | {kind} |" for name, kind in each.fields]
+            table = "\n".join(["| name | in | what |", "|---|---|---|", *rows]) + "\n\n" if rows else ""
+            headers = ", ".join(f"`{name}`" for name, where, _, _ in each.parameters if where == "header")
+            answers = ", ".join(f"{status} {kind}" for status, kind in each.answers)
+            parts.append(
+                f"### {each.method} {each.path.removeprefix('/api/v1')}\n\n{each.summary}\n\n{table}"
+                f"Roles: {', '.join(each.roles)}. Headers: {headers}. "
+                f"Answers: {answers}; problems {', '.join(each.problems)}."
+            )
+    return "\n\n".join(parts).replace("|null", "null")
+
+
+def with_http_reference(page: str) -> str:
+    """The page with the endpoints as they are now."""
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n\n{http_reference()}\n\n{_END}{after}"
 
 
 def signature(name: str, arguments: str, result: str) -> str:
@@ -83,6 +114,7 @@ def main() -> None:
     from headway.testing import servers
 
     CLI_PAGE.write_text(with_cli_help(CLI_PAGE.read_text("utf-8")), "utf-8")
+    HTTP_PAGE.write_text(with_http_reference(HTTP_PAGE.read_text("utf-8")), "utf-8")
     with servers.server() as server:
         databases = servers.Databases(server)
         found = functions_of(databases.url(databases.create()))

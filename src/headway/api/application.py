@@ -14,10 +14,11 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headway.api import chapters
+from headway.api import chapters, reference
 from headway.api.access import Keys, Tenants, check_role
 from headway.api.bodies import decode_body, decode_query, read_body
 from headway.api.call import Answer, Call
@@ -69,6 +70,7 @@ class Api:
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
             HttpRoute("/readyz", self._readyz, methods=["GET"]),
             HttpRoute(f"{PREFIX}/openapi.json", self._openapi, methods=["GET"]),
+            HttpRoute(f"{PREFIX}/docs", self._docs, methods=["GET"]),
         ]
         routes += [
             HttpRoute(PREFIX + _pattern(route), self._endpoint(route), methods=[route.method])
@@ -137,6 +139,8 @@ class Api:
             exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
             exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
             check_role(key, route.roles)
+            if any("\0" in value for value in request.path_params.values()):
+                raise Refused(404, "no name or id holds a NUL character")
             verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
             body = await read_body(request, route.limit)
             call = Call(
@@ -166,8 +170,15 @@ class Api:
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         said = "there is no such path" if error.status_code == 404 else "this path has no such method"
-        refused = Refused(error.status_code, said, headers=dict(error.headers or {}))
+        headers = {"Allow": ", ".join(sorted(self._methods(request)))} if error.status_code == 405 else {}
+        refused = Refused(error.status_code, said, headers=headers)
         return self._problem(refused, Exchange.of(request).request_id)
+
+    def _methods(self, request: Request) -> set[str]:
+        """What this path can be asked."""
+        routes = [route for route in self._starlette.routes if isinstance(route, HttpRoute)]
+        fitting = next(route.path for route in routes if route.matches(request.scope)[0] != Match.NONE)
+        return {method for route in routes if route.path == fitting for method in route.methods or ()}
 
     async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -202,6 +213,11 @@ class Api:
             away = StoreUnavailable(f"the database is not ready: {error}")
             return self._problem(away, Exchange.of(request).request_id)
         return _response({"status": "ready"})
+
+    async def _docs(self, request: Request) -> Response:
+        page = reference.page(document(chapters.ROUTES, request.scope.get("root_path", "")))
+        headers = {"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
+        return Response(page, 200, headers, "text/html")
 
     async def _openapi(self, request: Request) -> Response:
         return _response(document(chapters.ROUTES, request.scope.get("root_path", "")))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from headway.api.problems import Fault, Refused
 from headway.model.codec import DEEPEST
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
 _MOST_PARAMETERS = 100
+BODY_S = 30.0
+"""A body that takes longer to arrive is refused."""
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -23,10 +26,16 @@ async def read_body(request: Request, limit: int) -> bytes:
     if declared is not None and declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise _too_large(limit)
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise _too_large(limit)
+    except TimeoutError:
+        raise Refused(408, f"the body did not arrive within {BODY_S:g} s", headers={"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise Refused(400, "the client went away before its body had arrived") from None
     return bytes(body)
 
 
@@ -37,6 +46,10 @@ def decode_body(body: bytes, content_type: str | None, into: Any) -> Any:
         raise Refused(415, f"the body is {media}: send application/json")
     if not body.strip():
         body = b"{}"
+    try:
+        body.decode()  # parts that pass through as text are not decoded
+    except UnicodeDecodeError as error:
+        raise Refused(400, f"the body is not JSON in UTF-8: {error}") from None
     if _deeper_than(body, DEEPEST + 2):
         raise Refused(400, f"the JSON is nested more than {DEEPEST} deep")
     try:
@@ -55,6 +68,8 @@ def decode_query(pairs: Iterable[tuple[str, str]], into: type[msgspec.Struct]) -
     for count, (name, value) in enumerate(pairs):
         if count >= _MOST_PARAMETERS:
             raise Refused(400, f"the query has more than {_MOST_PARAMETERS} parameters")
+        if "\0" in name or "\0" in value:
+            raise Refused(422, f"{name!r} holds a NUL character", faults=[Fault("holds a NUL character", name)])
         given.setdefault(name, []).append(value)
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
     values: dict[str, Any] = {}
@@ -68,6 +83,8 @@ def decode_query(pairs: Iterable[tuple[str, str]], into: type[msgspec.Struct]) -
             values[name] = each
         elif len(each) > 1:
             raise Refused(422, f"{name} is given {len(each)} times", faults=[Fault("takes one value", name)])
+        elif each[0].lower() == "null" and "str" not in str(fields[name].type):  # convert would take it for None
+            raise Refused(422, f"{name}={each[0]} is not a value of it: leave it out", faults=[Fault("null", name)])
         else:
             values[name] = each[0]
     try:
@@ -108,11 +125,20 @@ def _deeper_than(body: bytes, most: int) -> bool:
     return False
 
 
+def _holds_nul(value: Any) -> bool:
+    return "\0" in value if isinstance(value, str) else isinstance(value, list) and any(map(_holds_nul, value))
+
+
 def _refuse_repeated_names(body: bytes) -> None:
-    """Raises `Refused` where an object names a field twice: two readers would see two different requests."""
+    """Raises `Refused` where an object names a field twice: two readers would see two different requests; and where a
+    field holds a NUL character."""
+
+    has_nul = b"\\u0000" in body
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
+        if has_nul and any(_holds_nul(part) for pair in pairs for part in pair):
+            raise Refused(422, "the JSON holds a NUL character, which PostgreSQL cannot keep: remove it")
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)

@@ -17,6 +17,7 @@ TITLES = {
     403: "Not allowed with this key",
     404: "Not found",
     405: "No such method here",
+    408: "The request took too long to arrive",
     409: "In conflict with what is stored",
     412: "Changed meanwhile",
     413: "Too large",
@@ -101,6 +102,7 @@ _CODES = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    408: "RequestTimeout",
     409: "Conflict",
     412: "PreconditionFailed",
     413: "PayloadTooLarge",
@@ -110,6 +112,22 @@ _CODES = {
     500: "ServerError",
     503: "StoreUnavailable",
 }
+
+
+CODES = {code: TITLES[status] for status, code in _CODES.items()} | {
+    "UnknownHost": "The server is not known under the name that the request gives it",
+    "UnexpectedCount": "A bulk action is about more or fewer jobs than expected",
+}
+"""The codes that are no error of the library, with what each means."""
+
+
+def slug_of(code: str) -> str:
+    """A code as a part of an address.
+
+    >>> slug_of("NotFound")
+    'not-found'
+    """
+    return "".join(f"-{each.lower()}" if each.isupper() else each for each in code).strip("-")
 
 
 def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, str]]:
@@ -134,8 +152,11 @@ def problem_of(error: Exception, request_id: str) -> tuple[Problem, dict[str, st
     else:
         status, headers = 500, {}
         said = {"detail": "The server failed at this request; its log has the reason.", "code": "ServerError"}
-    slug = "".join(f"-{each.lower()}" if each.isupper() else each for each in said["code"]).strip("-")
     found = Problem(
-        type=f"/api/v1/docs#problem-{slug}", title=TITLES[status], status=status, request_id=request_id, **said
+        type=f"/api/v1/docs#problem-{slug_of(said['code'])}",
+        title=TITLES[status],
+        status=status,
+        request_id=request_id,
+        **said,
     )
     return found, headers

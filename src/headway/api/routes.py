@@ -46,6 +46,7 @@ class Route:
     streams: bool = False  # may answer as text/event-stream
     summary: str = ""
     name: str = field(default="")
+    chapter: str = ""
 
     @property
     def params(self) -> list[str]:
@@ -75,7 +76,7 @@ class Routes:
         def add(handler: H) -> H:
             summary = (handler.__doc__ or "").strip().partition("\n")[0]
             name = handler.__name__
-            self.all.append(Route(method, path, handler, summary=summary, name=name, **options))
+            self.all.append(Route(method, path, handler, summary=summary, name=name, chapter=self.chapter, **options))
             return handler
 
         return add
