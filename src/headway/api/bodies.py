@@ -15,6 +15,8 @@ from headway.api.problems import Fault, Refused
 from headway.model.codec import DEEPEST
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _MOST_PARAMETERS = 100
 BODY_S = 30.0
 """A body that takes longer to arrive is refused."""
@@ -23,7 +25,7 @@ BODY_S = 30.0
 async def read_body(request: Request, limit: int) -> bytes:
     """The body; raises `Refused` before more than the limit has been read."""
     declared = request.headers.get("content-length")
-    if declared is not None and declared.isdigit() and int(declared) > limit:
+    if declared is not None and declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
     body = bytearray()
     try:
@@ -104,25 +106,13 @@ def _invalid(error: msgspec.ValidationError, where: str) -> Refused:
 def _deeper_than(body: bytes, most: int) -> bool:
     if body.count(b"[") + body.count(b"{") <= most:
         return False
-    depth = 0
-    inside = escaped = False
-    for byte in body:
-        if inside:
-            if escaped:
-                escaped = False
-            elif byte == 0x5C:
-                escaped = True
-            elif byte == 0x22:
-                inside = False
-        elif byte == 0x22:
-            inside = True
-        elif byte in b"[{":
-            depth += 1
-            if depth > most:
-                return True
-        elif byte in b"]}":
-            depth -= 1
-    return False
+    brackets = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    # each round takes the innermost pairs away: a loop over the bytes would keep every other request waiting
+    for _ in range(most):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
 
 
 def _holds_nul(value: Any) -> bool:
@@ -140,13 +130,16 @@ def _refuse_repeated_names(body: bytes) -> None:
         if has_nul and any(_holds_nul(part) for pair in pairs for part in pair):
             raise Refused(422, "the JSON holds a NUL character, which PostgreSQL cannot keep: remove it")
         if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Refused(400, f"the JSON names {twice!r} twice in one object")
+            seen: set[str] = set()
+            for name, _ in pairs:
+                if name in seen:
+                    raise Refused(400, f"the JSON names {name[:80]!r} twice in one object")
+                seen.add(name)
         return found
 
     try:
-        json.loads(body, object_pairs_hook=unique)
+        # numbers stay text: one that Python refuses as too long would end the search
+        json.loads(body, object_pairs_hook=unique, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return
 

@@ -12,6 +12,7 @@ import msgspec
 
 from headway.app.trigger_rows import TriggerRows, missing_trigger, refuse_declared
 from headway.clock import from_micros
+from headway.define.checks import moment
 from headway.define.checks import name as checked_name
 from headway.define.option_types import ScheduleChanges, ScheduleOptions
 from headway.define.triggers import ensured_schedule, new_schedule
@@ -199,4 +200,5 @@ def times_of(timing: Any, count: int, after: datetime) -> list[datetime]:
         raise InvalidJob(f"count={count!r} must be a whole number from 1 to {_MOST_TIMES:,}")
     if after.tzinfo is None:
         raise InvalidJob(f"after={after!r} carries no zone: use datetime.now(UTC)")
+    moment(after, "after")
     return [time.astimezone(zone(timing.tz)) for time in islice(upcoming(timing, after.astimezone(UTC)), count)]

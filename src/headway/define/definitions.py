@@ -50,6 +50,13 @@ _BOUNDED = {
 _KEYED = ("partition", "_key")
 
 
+def _has_value(definition: Definition | None, option: str) -> bool:
+    if definition is None:
+        return False
+    said = {**definition.policy, "queue": definition.queue, "timeout_ms": definition.timeout_ms}
+    return any(said.get(field) is not None for field in _BOUNDED[option])
+
+
 def definition_of(kind: AnyKind) -> NewDefinition:
     """What the code says of a kind."""
     options = kind.options
@@ -156,10 +163,13 @@ class Definitions:
         """Raises `NotAllowed` for an option that the kind's definition does not let enqueuers set so: for what keys of
         the HTTP API store, which must give them no more than an enqueue does."""
         definition = self._known.get(kind)
-        given = {name: to for name, to in options.items() if name in _BOUNDED and to is not None}
-        for name in [name for name, to in given.items() if not name.endswith(_KEYED) and has_placeholder(to)]:
-            del given[name]
-            check_unbounded(kind, definition, "rate" if name == "burst" else name)
+        given = {name: to for name, to in options.items() if name in _BOUNDED}
+        for name, to in list(given.items()):
+            # None takes away what the definition says
+            if to is None or (not name.endswith(_KEYED) and has_placeholder(to)):
+                del given[name]
+                if to is not None or _has_value(definition, name):
+                    check_unbounded(kind, definition, "rate" if name == "burst" else name)
         job = new_job(kind, "{}", given, now=0)
         asked = {field: getattr(job, field) for name in given for field in _BOUNDED[name]}
         restricted(kind, definition, asked)

@@ -14,7 +14,6 @@ from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
 from headway.api.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import Replayed
-from headway.model.duration import to_ms
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution
 from headway.model.signal import Signal
@@ -88,12 +87,10 @@ def changes_of(body: JobChange) -> dict[str, Any]:
 async def check_change(call: Call[Any, Any], job: Job, changes: dict[str, Any]) -> None:
     """Raises `Refused` for what this key, or an enqueuer of the job's kind, may not set."""
     call.check_touch(queue=changes.get("queue", job.queue), kind=job.kind)
-    asked = {"queue": changes["queue"]} if "queue" in changes else {}
-    if changes.get("timeout") is not None:
-        asked["timeout_ms"] = to_ms(changes["timeout"], "timeout")
-    if asked:
+    bounded: dict[str, Any] = {name: changes[name] for name in ("queue", "timeout") if name in changes}
+    if bounded:
         await call.verbs.alearn(None)
-        call.check_bounds(job.kind, call.verbs.known_definition(job.kind), asked)
+        call.check_options(job.kind, bounded)
 
 
 @routes.patch("/jobs/{id}", roles=OPERATORS, body=JobChange, answers={200: JobView}, problems=(404, 409, 412, 422))

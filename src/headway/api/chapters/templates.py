@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from headway.api.call import Answer, Call
+from headway.api.chapters.enqueue import JobIn
 from headway.api.pages import PageQuery, given, page
 from headway.api.problems import Refused
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
@@ -21,6 +22,10 @@ routes = Routes("templates")
 
 U = msgspec.UnsetType
 _ALIASES = {"definition_key": "kind"}
+# what a job can be enqueued with; not those that only code in the process may set
+_OPTIONS = {*JobIn.__struct_fields__, "backoff"} - {
+    *("kind", "definition_key", "template", "payload", "dedupe_key"),
+}
 
 
 class TemplateChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -109,6 +114,9 @@ class TemplateJob(msgspec.Struct):
 async def run_template(call: Call[TemplateRun, None]) -> Answer:
     """Enqueue a job of a template, with these fields over its payload and these options over its own."""
     template = await _visible(call)
+    unknown = sorted(call.body.options.keys() - _OPTIONS)
+    if unknown:
+        raise Refused(422, f"there is no option {unknown[0][:80]!r}", fix=f"known: {', '.join(sorted(_OPTIONS))}")
     options = stored_options(template.options, call.body.options)
     await _check_bounds(call, template.kind, options)
     definition = call.verbs._definitions.get(template.kind)

@@ -20,6 +20,7 @@ from headway.api.workers.requests import (
     fence_of,
     job_id_of,
     keys_of,
+    kinds_of,
     queues_of,
     refuse_lost,
     valid_id,
@@ -35,6 +36,7 @@ from headway.model.ids import new_id
 from headway.model.job import Claim, Report
 from headway.model.refusals import not_registered
 from headway.model.retry import released
+from headway.worker.error_text import storable
 from headway.worker.intervals import jittered
 
 routes = Routes("worker")
@@ -116,10 +118,10 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
             worker_id,
             call.key.id,
             queues=queues,
-            kinds=body.kinds,
+            kinds=kinds_of(body.kinds),
             slots=body.limit,
-            hostname=body.hostname[:255],
-            version=body.version[:255],
+            hostname=storable(body.hostname[:255]),
+            version=storable(body.version[:255]),
         )
 
     await register()
@@ -134,9 +136,9 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
 
 async def _known(call: Call[ClaimIn, None], claims: list[Claim]) -> list[Claim]:
     """Those that the worker and its key know, and that fit into an answer; the others are given back."""
-    known = set(call.body.kinds) & set(call.key.kinds) if call.body.kinds and call.key.kinds else None
-    known = known if known is not None else set(call.body.kinds) or set(call.key.kinds)
-    if known:
+    lists = [set(kinds) for kinds in (call.body.kinds, call.key.kinds) if kinds]
+    if lists:
+        known = set.intersection(*lists)
         unknown = [claim for claim in claims if claim.kind not in known]
         if unknown:
             delay_ms = round(jittered(_UNKNOWN_KIND_MS, random.random()))

@@ -11,7 +11,7 @@ from headway.api.problems import Refused
 from headway.api.routes import WORKERS, Routes
 from headway.api.views import Json
 from headway.api.workers.ends import EndIn, write_ends
-from headway.api.workers.outcomes import OutcomeIn
+from headway.api.workers.outcomes import ExitCode, OutcomeIn
 from headway.api.workers.requests import (
     Key,
     check_many,
@@ -52,7 +52,7 @@ class FailIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     error_text: str | None = None
     retry: bool = True
     delay: str | float | None = None
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
 

@@ -10,7 +10,7 @@ import msgspec
 from headway.api.call import Call
 from headway.api.problems import Refused
 from headway.api.views import Json
-from headway.api.workers.outcomes import OutcomeIn, StepEnd, outcome_name, result_text
+from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
 from headway.api.workers.requests import fence_of, valid_id
 from headway.api.workers.views import ClaimedJob, continued
 from headway.define.context import TAIL_LIMIT
@@ -40,7 +40,7 @@ class EndIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     error_text: str | None = None
     retry: bool = True
     delay: str | float | None = None
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
 
@@ -141,6 +141,8 @@ async def _children(call: Call[Any, Any], outcome: OutcomeIn) -> list[NewJob]:
         definition = app._definitions.get(child.kind)
         if definition is None or not definition.active:
             raise Refused(422, f"kind {child.kind!r} has no active definition", code="UnknownKind")
+        if call.key.tenant_id is not None:  # a tenant's worker gets no more than an enqueue of the tenant
+            call.check_options(child.kind, options)
         options["created_by"] = call.actor
         now, limit = app.clock.now(), app.payload_limit
         children.append(app._definitions.build(child.kind, child.payload, options, now=now, limit=limit))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from headway.api.problems import Refused
 from headway.api.views import Json
+from headway.api.workers.requests import valid_id
 from headway.define import checks
 from headway.errors import InvalidOutcome
 from headway.model.codec import encode
@@ -17,8 +18,11 @@ from headway.model.job import Job, NewJob, OnFailure, Settlement
 from headway.model.machine import START, Checkpoint, Turn
 from headway.model.outcome import Match
 from headway.model.status import AttemptStatus, Status
+from headway.worker.error_text import storable
 
 U = msgspec.UnsetType
+_INT = 2**31 - 1
+ExitCode = Annotated[int, msgspec.Meta(ge=-_INT - 1, le=_INT)]
 
 
 class ChildIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -52,7 +56,7 @@ class OutcomeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename
     until: Literal["first"] | int | None = None  # of spawn
     signals: list[str] = []  # ids of the signals that the step has read, which it consumes
     step: str | None = None  # the step that ran, where the claim named none
-    version: int = 1  # of the machine, where the claim named none
+    version: Annotated[int, msgspec.Meta(ge=1, le=_INT)] = 1  # of the machine, where the claim named none
 
 
 _NAMES = ("next", "replay", "await_", "spawn", "sleep", "done", "stop")
@@ -79,6 +83,7 @@ class StepEnd:
         self._continues = continues
         self._result_limit = result_limit
         self._state_limit = state_limit
+        self._signals = tuple(map(valid_id, outcome.signals))
         self.step = checks.name(job.step or outcome.step or START, "step")
 
     def settlement(self, children: Sequence[NewJob]) -> Settlement:
@@ -107,7 +112,7 @@ class StepEnd:
                     self._last("done"), "succeeded", result=result_text(outcome.done, self._result_limit)
                 )
             case _:
-                error = "the machine stopped itself" if outcome.stop is None else str(outcome.stop)
+                error = "the machine stopped itself" if outcome.stop is None else storable(str(outcome.stop))
                 return self._settled(self._last("stop"), "failed", status="failed", error=error)
 
     def _go_on(self, turn: Turn) -> Settlement:
@@ -170,15 +175,16 @@ class StepEnd:
             version=job.version or outcome.version,
             state=state,
             progress=progress,
-            consumed=tuple(outcome.signals) if progress else (),
+            consumed=self._signals if progress else (),
             **more,
         )
 
     def _last(self, name: Any) -> Turn:
         """The turn of an outcome that ends the machine: what woke the step stays for a retry."""
         version = self._job.version or self._outcome.version
-        consumed = tuple(self._outcome.signals)
-        return Turn(outcome=name, ran=self.step, step=self.step, version=version, progress=False, consumed=consumed)
+        return Turn(
+            outcome=name, ran=self.step, step=self.step, version=version, progress=False, consumed=self._signals
+        )
 
     def _settled(self, turn: Turn, to: Status, *, status: AttemptStatus = "succeeded", **more: Any) -> Settlement:
         return Settlement(id=self._job.id, fence=self._fence, status=status, to=to, turn=turn, **more)

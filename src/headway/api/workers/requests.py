@@ -17,6 +17,7 @@ from headway.model.ids import is_id
 from headway.model.job import Claim
 
 _MOST = 1_000
+_VERSION = re.compile(r"[1-9][0-9]{0,8}\Z")
 _CANONICAL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -79,10 +80,23 @@ def queues_of(call: Call[Any, Any], given: Sequence[str]) -> list[str]:
     return queues
 
 
+def kinds_of(given: Sequence[str]) -> list[str]:
+    """The kinds that a worker says it knows, a machine's with its version: `order@2`. Everybody sees them."""
+    kinds = list(dict.fromkeys(given))
+    if len(kinds) > _MOST:
+        raise Refused(422, f"{len(kinds):,} kinds are too many for one worker: name up to {_MOST:,}")
+    for each in kinds:
+        kind, at, version = each.partition("@")
+        checks.name(kind, "kind")
+        if at and not _VERSION.match(version):
+            raise Refused(422, f"kind {each[:80]!r} has no version after its @")
+    return kinds
+
+
 def check_many(jobs: Sequence[Named], *, least: int) -> None:
     if not least <= len(jobs) <= _MOST:
         raise Refused(422, f"name {least} to {_MOST:,} jobs at once, not {len(jobs):,}")
-    if len({each.id for each in jobs}) < len(jobs):
+    if len({valid_id(each.id) for each in jobs}) < len(jobs):
         raise Refused(422, "one job is named twice")
 
 
