@@ -1,6 +1,6 @@
 """Fuzzes a real server with schemathesis: every check, every phase. Run by `make fuzz`.
 
-python -m tests.api.fuzz [--examples 150] [--url postgresql://…]
+python -m tests.api.fuzz [--examples 300] [--url postgresql://…]
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _count(value: object, found: Counter[int]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--examples", type=int, default=150)
+    parser.add_argument("--examples", type=int, default=300)
     parser.add_argument("--url")
     parser.add_argument("--phases", default="examples,coverage,fuzzing,stateful")
     given = parser.parse_args()
