@@ -10,6 +10,7 @@ import pytest
 from headway import Headway
 from headway.api.bodies import decode_body
 from headway.api.chapters.events import EventIn
+from headway.api.cursors import make_cursor
 from headway.api.problems import Refused
 from headway.define.machine import START
 
@@ -30,7 +31,7 @@ def test_what_a_worker_says_of_itself_harms_nobody(app: Headway, client: Any, ke
     for kind in (f"m@{'9' * 5_000}", "m@0", "m@", "a\0b", "x" * 200, ""):
         said = ask.post("/worker/jobs/claim", json={"worker_id": str(uuid4()), "kinds": [kind]})
         assert (kind, said.status_code) == (kind, 422)
-    odd = {"worker_id": str(uuid4()), "kinds": ["order@2"], "hostname": "a\0b", "version": "\0"}
+    odd = {"worker_id": str(uuid4()), "kinds": ["order@2"]}
     assert ask.post("/worker/jobs/claim", json=odd).status_code == 200
     assert viewer.get("/machines").json()["items"] == [{"kind": "order", "versions": [2]}]
 
@@ -46,7 +47,6 @@ def test_what_a_worker_says_of_itself_harms_nobody(app: Headway, client: Any, ke
     for outcome in ({"version": 2**70}, {"version": 0}, {"signals": ["x"]}, {"signals": ["\0"]}):
         body = said | {"outcome": {"next": "a", "step": START, **outcome}}
         assert ask.post(f"/worker/jobs/{two['id']}/complete", json=body).status_code == 422, outcome
-    assert ask.post(f"/worker/jobs/{two['id']}/complete", json=said | {"outcome": {"stop": "a\0b"}}).status_code == 200
 
 
 def test_a_tenants_worker_spawns_within_the_bounds_of_the_definition(
@@ -114,3 +114,51 @@ def test_times_far_away_are_refused(client: Any, keys: dict[str, str]) -> None:
     for timing in ({"cron": "@daily"}, {"every": "1s"}):
         for after in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z"):
             assert ask.post("/jobs/triggers/preview", json=timing | {"after": after}).status_code == 422
+
+
+def test_a_nul_finds_nothing_and_breaks_nothing(client: Any, keys: dict[str, str]) -> None:
+    ask, root = client(keys["admin"]), client(keys["superadmin"])
+    for path in ("/queues/%00/jobs", "/trains/%00", "/templates/%00", "/jobs/%00"):
+        assert ask.get(path).status_code == 404, path
+    for path in ("/jobs?queue=%00", "/jobs?q=%00", "/jobs/triggers?event_name=%00", "/events?name=%00"):
+        assert ask.get(path).status_code == 422, path
+    assert root.get(f"/admin/tenants?cursor={make_cursor('tenants', chr(0))}").status_code == 422
+    for chosen in ({"queue": ["\0"]}, {"train": "\0"}, {"unique_key": "\0"}):
+        action = {"action": "cancel", "dry_run": True, "filter": chosen}
+        assert ask.post("/jobs/actions", json=action).status_code == 422, chosen
+
+
+def test_a_key_of_one_queue_sees_nothing_else_by_way_of_its_jobs(app: Headway, client: Any) -> None:
+    acme, worker = app.tenant("acme"), str(uuid4())
+    report = acme.enqueue("report").id
+    hand = client(acme.create_api_key("w", "worker").text)
+    hand.post("/worker/jobs/claim", json={"worker_id": worker})
+    spawn = {"spawn": [{"kind": "welcome", "payload": {"user_id": 7}}, {"kind": "report"}]}
+    body = {"worker_id": worker, "fence": 1, "outcome": spawn}
+    assert hand.post(f"/worker/jobs/{report}/complete", json=body).status_code == 200
+    ask = client(acme.create_api_key("reports", "operator", queues=["default"]).text)
+    assert [each["kind"] for each in ask.get(f"/jobs/{report}/children").json()["items"]] == ["report"]
+
+    mailing = acme.create_template("mailing", "welcome").id
+    daily = acme.create_schedule("daily", "@daily", kind="welcome").id
+    for path in ("/templates", "/jobs/triggers", f"/templates/{mailing}", f"/jobs/triggers/{daily}"):
+        app._definitions.replace([])  # as in a server that has read none yet
+        app._definitions.expire()
+        said = ask.get(path)
+        assert said.status_code == 404 or said.json()["items"] == [], path
+
+
+def test_a_dry_run_reads_only_what_it_may_act_on(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    acme = app.tenant("acme")
+    done, waiting = acme.enqueue("report").id, acme.enqueue("report").id
+    acme.cancel(done)
+    ask = client(keys["operator"])
+
+    def found(action: str, **chosen: Any) -> list[str]:
+        body = {"action": action, "dry_run": True, "filter": {"kind": ["report"], **chosen}}
+        return [each["id"] for each in ask.post("/jobs/actions", json=body).json()["sample"]]
+
+    assert (found("cancel"), found("retry")) == ([waiting], [done])
+    assert found("cancel", status=["canceled"]) == found("retry", status=["queued"]) == []
+    unknown = {"action": "cancel", "dry_run": True, "filter": {"status": ["nonsense"]}}
+    assert ask.post("/jobs/actions", json=unknown).status_code == 422

@@ -66,6 +66,7 @@ class Api:
         self._watch = DatabaseWatch(app)
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
+        self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
             HttpRoute("/readyz", self._readyz, methods=["GET"]),
@@ -214,13 +215,20 @@ class Api:
             return self._problem(away, Exchange.of(request).request_id)
         return _response({"status": "ready"})
 
+    def _document(self, request: Request) -> dict[str, Any]:
+        # strangers can ask for it, and it takes a while to make
+        root_path = request.scope.get("root_path", "")
+        if self._described is None or self._described[0] != root_path:
+            self._described = (root_path, document(chapters.ROUTES, root_path))
+        return self._described[1]
+
     async def _docs(self, request: Request) -> Response:
-        page = reference.page(document(chapters.ROUTES, request.scope.get("root_path", "")))
+        page = reference.page(self._document(request))
         headers = {"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
         return Response(page, 200, headers, "text/html")
 
     async def _openapi(self, request: Request) -> Response:
-        return _response(document(chapters.ROUTES, request.scope.get("root_path", "")))
+        return _response(self._document(request))
 
 
 def _body(body: bytes, request: Request, route: Route) -> Any:

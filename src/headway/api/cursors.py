@@ -29,6 +29,8 @@ def read_cursor(of: str, cursor: str | None) -> str | None:
         found = msgspec.json.decode(text, type=_Cursor)
     except (msgspec.MsgspecError, binascii.Error, ValueError):
         raise _not_a_cursor("it was not made here") from None
+    if "\0" in found.after:
+        raise _not_a_cursor("it was not made here")
     if found.of != of:
         raise _not_a_cursor(f"it belongs to the list of {found.of[:40]!r}")
     return found.after

@@ -29,6 +29,7 @@ _MOST_EVENTS = 100
 _MOST_BYTES = 4 * 2**20
 """A reader that is further behind is dropped; its browser comes back by itself, and resumes."""
 _MOST_LISTENERS = 2_000
+_MOST_OF_TENANT = 1_000  # so that no tenant takes all of them
 _LAST_ID = re.compile(r"(\d{1,9})-(\d{1,15})\Z")
 _encode = msgspec.json.Encoder().encode
 
@@ -112,6 +113,8 @@ class Streams:
         if sum(len(each.listeners) for each in self._pollers.values()) >= _MOST_LISTENERS:
             raise Refused(429, f"this server has {_MOST_LISTENERS:,} open streams", headers={"Retry-After": "30"})
         poller = self._pollers.get(verbs.tenant_id)
+        if poller is not None and len(poller.listeners) >= _MOST_OF_TENANT:
+            raise Refused(429, f"this tenant has {_MOST_OF_TENANT:,} open streams", headers={"Retry-After": "30"})
         if poller is None:
             poller = self._pollers[verbs.tenant_id] = _Poller(verbs)
         poller.add(listener)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.chapters.jobs import visible_job
+from headway.api.chapters.jobs import seen_ids, visible_job
 from headway.api.pages import PageQuery, page
 from headway.api.problems import Fault, Refused
 from headway.api.routes import VIEWERS, Routes
@@ -56,8 +56,5 @@ async def list_job_audit(call: Call[None, None]) -> Listed:
 
 
 async def _of_seen_jobs(call: Call[Any, Any], entries: list[AuditEntry]) -> list[AuditEntry]:
-    store = call.app.store
-    ids = sorted({each.job_id for each in entries if each.job_id is not None})
-    jobs = await store.arun(store.ops.get(ids, tenant_id=call.verbs.tenant_id))
-    seen = {job.id for job in jobs if call.may_touch(queue=job.queue, kind=job.kind)}
+    seen = await seen_ids(call, (each.job_id for each in entries if each.job_id is not None))
     return [each for each in entries if each.job_id in seen]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.chapters.jobs import shown, visible_job
+from headway.api.chapters.jobs import seen_ids, shown, visible_job
 from headway.api.problems import Refused
 from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
@@ -219,4 +219,8 @@ class ChildList(msgspec.Struct):
 async def list_children(call: Call[None, None]) -> Listed:
     """List the jobs that a machine spawned."""
     job = await visible_job(call)
-    return Listed(list(await call.verbs.achildren(job.id)))
+    children = await call.verbs.achildren(job.id)
+    if call.key.queues or call.key.kinds:
+        seen = await seen_ids(call, (each.id for each in children))
+        children = [each for each in children if each.id in seen]
+    return Listed(list(children))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -168,6 +169,13 @@ async def visible_job(call: Call[Any, Any]) -> Job:
     return job
 
 
+async def seen_ids(call: Call[Any, Any], ids: Iterable[str]) -> set[str]:
+    """Those of these jobs that the key may see, where it is for some queues or kinds."""
+    store = call.app.store
+    jobs = await store.arun(store.ops.get(sorted(set(ids)), tenant_id=call.verbs.tenant_id))
+    return {job.id for job in jobs if call.may_touch(queue=job.queue, kind=job.kind)}
+
+
 class AttemptList(msgspec.Struct):
     items: list[AttemptView]  # type: ignore[valid-type]
     next_cursor: str | None
@@ -184,7 +192,8 @@ async def list_attempts(call: Call[None, None]) -> Listed:
 async def list_chain(call: Call[None, None]) -> Listed:
     """List a job with the jobs that it retries and that retry it, the first one first."""
     job = await visible_job(call)
-    return Listed([job_view(each) for each in await call.verbs.achain(job.id, raw=True)])
+    chain = await call.verbs.achain(job.id, raw=True)
+    return Listed([job_view(each) for each in chain if call.may_touch(queue=each.queue, kind=each.kind)])
 
 
 class ResultQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -45,6 +45,7 @@ class TemplateList(msgspec.Struct):
 @routes.get("/templates", roles=VIEWERS, query=PageQuery, answers={200: TemplateList}, problems=(422,))
 async def list_templates(call: Call[None, PageQuery]) -> Listed:
     """List templates, oldest first."""
+    await call.verbs.alearn(None)  # a kind's queue, for keys of some queues
 
     async def fetch(count: int, after: str | None) -> list[Template]:
         return await call.verbs.atemplates(limit=count, after=after)
@@ -140,6 +141,7 @@ async def _check_bounds(call: Call[Any, Any], kind: str, options: dict[str, Any]
 async def _visible(call: Call[Any, Any]) -> Template:
     """The template of the path, by its id or name, if the key may see it."""
     ref = call.params["id"]
+    await call.verbs.alearn(None)
     template = await call.verbs.aget_template(UUID(ref) if is_id(ref) else ref)
     if not _is_visible(call, template):
         raise NotFound(f"there is no template {ref!r}")

@@ -122,6 +122,7 @@ class TriggerList(msgspec.Struct):
 async def list_triggers(call: Call[None, TriggerQuery]) -> Listed:
     """List schedules and event triggers, oldest first."""
     query = call.query
+    await call.verbs.alearn(None)  # a kind's queue, for keys of some queues
 
     async def fetch(count: int, after: str | None) -> list[Trigger]:
         return await call.verbs.atriggers(
@@ -307,6 +308,7 @@ def _count(asked: int) -> int:
 async def _visible(call: Call[Any, Any]) -> Trigger:
     """The trigger of the path, if the key may see it."""
     ref = call.params["id"]
+    await call.verbs.alearn(None)
     trigger = await call.verbs.aget_trigger(UUID(ref)) if is_id(ref) else None
     if trigger is None or not _is_visible(call, trigger):
         raise NotFound(f"there is no trigger {ref}")

@@ -36,7 +36,6 @@ from headway.model.ids import new_id
 from headway.model.job import Claim, Report
 from headway.model.refusals import not_registered
 from headway.model.retry import released
-from headway.worker.error_text import storable
 from headway.worker.intervals import jittered
 
 routes = Routes("worker")
@@ -120,8 +119,8 @@ async def _claim(call: Call[ClaimIn, None], worker_id: str, claim_id: str, queue
             queues=queues,
             kinds=kinds_of(body.kinds),
             slots=body.limit,
-            hostname=storable(body.hostname[:255]),
-            version=storable(body.version[:255]),
+            hostname=body.hostname[:255],
+            version=body.version[:255],
         )
 
     await register()

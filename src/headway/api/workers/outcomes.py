@@ -18,7 +18,6 @@ from headway.model.job import Job, NewJob, OnFailure, Settlement
 from headway.model.machine import START, Checkpoint, Turn
 from headway.model.outcome import Match
 from headway.model.status import AttemptStatus, Status
-from headway.worker.error_text import storable
 
 U = msgspec.UnsetType
 _INT = 2**31 - 1
@@ -112,7 +111,7 @@ class StepEnd:
                     self._last("done"), "succeeded", result=result_text(outcome.done, self._result_limit)
                 )
             case _:
-                error = "the machine stopped itself" if outcome.stop is None else storable(str(outcome.stop))
+                error = "the machine stopped itself" if outcome.stop is None else str(outcome.stop)
                 return self._settled(self._last("stop"), "failed", status="failed", error=error)
 
     def _go_on(self, turn: Turn) -> Settlement:
