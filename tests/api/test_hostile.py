@@ -162,3 +162,26 @@ def test_a_dry_run_reads_only_what_it_may_act_on(app: Headway, client: Any, keys
     assert found("cancel", status=["canceled"]) == found("retry", status=["queued"]) == []
     unknown = {"action": "cancel", "dry_run": True, "filter": {"status": ["nonsense"]}}
     assert ask.post("/jobs/actions", json=unknown).status_code == 422
+
+
+def test_what_others_were_given_gives_callers_no_more(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    """A trigger and a template of the owner's, beyond what the definition lets enqueuers choose."""
+    acme = app.tenant("acme")
+    trigger = acme.create_schedule("gpu", "@daily", kind="report", options={"queue": "gpu"}).id
+    acme.create_template("gpu", "report", options={"queue": "gpu"})
+    ask, admin, root = (client(keys[role]) for role in ("operator", "admin", "superadmin"))
+    assert ask.post(f"/jobs/triggers/{trigger}/run", json={"payload": {}}).status_code == 403
+    assert ask.post("/jobs", json={"template": "gpu"}).status_code == 403
+    for change, status in (({"payload": {"a": 1}}, 403), ({"cron": "* * * * *"}, 403), ({"label": "GPU"}, 200)):
+        assert admin("PATCH", f"/jobs/triggers/{trigger}", json=change).status_code == status, change
+    assert ask.post(f"/jobs/triggers/{trigger}/pause").status_code == 200
+    as_acme = {"Headway-Tenant": "acme"}
+    assert root.post(f"/jobs/triggers/{trigger}/run", json={}, headers=as_acme).status_code == 201
+    assert root.post("/jobs", json={"template": "gpu"}, headers=as_acme).status_code == 201
+
+    acme.enqueue("welcome", {"user_id": 1}, queue="vip", unique_key="k")
+    narrow = client(acme.create_api_key("mailer", "producer", queues=["mail"]).text)
+    job = {"kind": "welcome", "payload": {"user_id": 666}, "unique_key": "k", "on_conflict": "replace"}
+    assert narrow.post("/jobs", json=job).status_code == 403
+    assert acme.jobs(kind="welcome")[0].payload == {"user_id": 1}
+    assert ask.post("/jobs", json=job).status_code == 200

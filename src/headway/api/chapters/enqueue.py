@@ -17,7 +17,7 @@ from headway.api.views import JsonObject
 from headway.errors import Replayed
 from headway.model.definition import Definition
 from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
-from headway.model.status import Status
+from headway.model.status import UNFINISHED, Status
 
 routes = Routes("enqueue")
 
@@ -173,8 +173,12 @@ async def _built(call: Call[Any, None], job: JobIn, made_by: dict[str, Any]) -> 
         if kind and kind != new.kind:
             raise Refused(422, f"template {template!r} is for kind {new.kind!r}, not {kind!r}: give one of them")
     call.check_touch(queue=new.queue, kind=new.kind)
-    fields = [field for option in options for field in _BOUNDED.get(option, ())]
+    # whoever stored the template, its job is the caller's
+    fields = [field for option in (options if template is None else _BOUNDED) for field in _BOUNDED.get(option, ())]
     call.check_bounds(new.kind, definition, {field: getattr(new, field) for field in fields})
+    if new.on_conflict.startswith("replace") and new.unique_key is not None and (call.key.queues or call.key.kinds):
+        for each in await verbs.ajobs(unique_key=new.unique_key, status=UNFINISHED, raw=True):
+            call.check_touch(queue=each.queue, kind=each.kind)
     return new
 
 

@@ -16,6 +16,7 @@ from headway.api.problems import Fault, Refused
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
 from headway.api.views import Listed
 from headway.app.triggers import Rehearsal
+from headway.define.options import stored_options
 from headway.errors import Duplicate, NotAllowed, NotFound
 from headway.model.ids import is_id
 from headway.model.trigger import CatchUp, Fire, Overlap, Trigger
@@ -34,6 +35,7 @@ _ALIASES = {
 }
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _MOST_TIMES = 100
+_HARMLESS = {"enabled", "label", "description", "name"}
 
 _SHOWN: list[tuple[str, Any]] = [
     ("trigger_type", Literal["event", "schedule"]),
@@ -206,6 +208,8 @@ async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     if not {"kind", "template", "options"}.isdisjoint(changes):
         stored = {"kind": trigger.kind or trigger.template_kind, "options": trigger.options}
         await _check_bounds(call, stored | changes)
+    elif not changes.keys() <= _HARMLESS:
+        await _check_own(call, trigger)
     if "name" in changes:
         changes["new_name"] = changes.pop("name")
     return _tagged(await _change(call, trigger, changes))
@@ -244,6 +248,7 @@ async def run_trigger(call: Call[RunIn, None]) -> Answer:
     trigger = await _visible(call)
     if trigger.type != "schedule":
         raise Refused(409, "an event trigger fires when its event is emitted", fix="emit the event: POST /events")
+    await _check_own(call, trigger)
     fire = await call.verbs.arun_schedule(UUID(trigger.id), call.body.payload, actor=call.actor)
     return Answer(201, fire)
 
@@ -350,6 +355,14 @@ async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:
         call.verbs._definitions.check_bounds(kind, options.get("options") or {})
     except NotAllowed as error:
         raise Refused(403, str(error), code="NotAllowed") from None
+
+
+async def _check_own(call: Call[Any, Any], trigger: Trigger) -> None:
+    """Raises `Refused` for a trigger that somebody gave more than its caller may: its jobs are not the caller's to make
+    or to fill."""
+    template = None if trigger.template_id is None else await call.verbs.aget_template(UUID(trigger.template_id))
+    kind = trigger.kind if template is None else template.kind
+    call.check_options(kind or "", stored_options({} if template is None else template.options, trigger.options))
 
 
 def _name_of(label: str) -> str:
