@@ -47,6 +47,7 @@ os._exit(end[1] if end else 70)
 """
 
 HEADWAY = "headway"  # the script of `headway` itself
+_ENDS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 NOT_FORKED = "NOT_FORKED"  # a variable: the command that the installed program runs
 
 
@@ -103,6 +104,8 @@ class _Server:
         self._end.setblocking(False)
         signal.set_wakeup_fd(self._end.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in _ENDS:
+            signal.signal(number, signal.SIG_IGN)  # it ends when its parent does, and kills what it forked first
         self._selector.register(self._ends, selectors.EVENT_READ)
         self._selector.register(sys.stdin, selectors.EVENT_READ)
         os.rename(path + ".new", path)  # whoever finds it can connect
@@ -125,7 +128,13 @@ class _Server:
 
     def _fork(self, client: socket.socket) -> Any:
         size, files, _, _ = socket.recv_fds(client, 4, 3)
-        request = marshal.loads(_exactly(client, int.from_bytes(size, "big")))
+        sent = _exactly(client, int.from_bytes(size, "big"))
+        if not sent:  # its client was killed before it said what to run
+            for fd in files:
+                os.close(fd)
+            client.close()
+            return None
+        request = marshal.loads(sent)
         pid = os.fork()
         if pid:
             for fd in files:
@@ -173,9 +182,12 @@ class _Server:
 
 
 def _exactly(client: socket.socket, size: int) -> bytes:
+    """Nothing, if there is less."""
     found = b""
     while len(found) < size:
-        found += client.recv(size - len(found))
+        if not (more := client.recv(size - len(found))):
+            return b""
+        found += more
     return found
 
 
@@ -191,7 +203,9 @@ def _become(request: Any, files: list[int]) -> None:
     _, _, folder, environment, ignored = request
     os.setsid()  # so that all that it starts can be ended with it
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, *_ENDS):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
     for number, fd in enumerate(files):
