@@ -185,3 +185,17 @@ def test_what_others_were_given_gives_callers_no_more(app: Headway, client: Any,
     assert narrow.post("/jobs", json=job).status_code == 403
     assert acme.jobs(kind="welcome")[0].payload == {"user_id": 1}
     assert ask.post("/jobs", json=job).status_code == 200
+
+
+def test_a_worker_that_names_queue_after_queue_fills_nothing(api: Any, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["worker"])
+
+    def claim(worker: str, first: int) -> int:
+        queues = [f"q{number}" for number in range(first, first + 100)]
+        body = {"worker_id": worker, "queues": queues, "wait": 0.001}
+        return int(ask.post("/worker/jobs/claim", json=body).status_code)
+
+    worker = str(uuid4())
+    assert [claim(worker, first) for first in range(0, 1_100, 100)] == [200] * 10 + [422]
+    assert claim(str(uuid4()), 1_000) == claim(str(uuid4()), 1_100) == 200
+    assert len(api._workers._waiting._queues) <= 1_100

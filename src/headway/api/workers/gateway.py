@@ -17,6 +17,7 @@ from headway.model.fleet import NewWorker, Worker
 
 _KNOWN_S = 60.0  # a worker id that was reaped, and then taken by another key, is noticed after this
 _MOST = 10_000
+_MOST_QUEUES = 1_000  # of one worker: its row has them all
 
 
 class Gateway:
@@ -77,6 +78,8 @@ class Gateway:
             await self.check(worker_id, key_id)
         _, known, _ = self._known[worker_id]
         if not known.issuperset(queues):
+            if len(known.union(queues)) > _MOST_QUEUES:
+                raise Refused(422, f"one worker claims from up to {_MOST_QUEUES:,} queues: start another one for these")
             known.update(queues)
             store = self._app.store
             # all of them busy: the server polls for it, and counts in the fleet's pace itself

@@ -17,6 +17,7 @@ from headway.worker.loop import Loop
 from headway.worker.wake import HintListener, folder_of
 
 _NOBODY_WAITS_S = 60.0
+_MOST_QUEUES = 1_000  # that are remembered: workers choose their names
 
 
 class WaitingClaims:
@@ -30,7 +31,7 @@ class WaitingClaims:
         self._on_queues = on_queues
         self._waiting: dict[str, OrderedDict[asyncio.Event, None]] = {}  # by queue, in order of arrival
         self._worked_at: dict[str, float] = {}
-        self._queues: set[str] = set()  # every queue that somebody has waited for
+        self._queues: set[str] = set()  # those that somebody waits for, and has waited for lately
         self._event_loop = asyncio.get_running_loop()
         self._hints: HintListener | None = None
         self._loop = Loop("looking for work", self._look, lambda: _NOBODY_WAITS_S)
@@ -96,6 +97,8 @@ class WaitingClaims:
     def _know(self, queues: Sequence[str]) -> None:
         if self._queues.issuperset(queues):
             return
+        if len(self._queues) > _MOST_QUEUES:
+            self._queues = set(self._waiting)
         self._queues.update(queues)
         self._on_queues(sorted(self._queues))
         if self._hints is not None:
