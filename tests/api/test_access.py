@@ -237,6 +237,7 @@ def test_nobody_gets_in_without_a_key(client: Any) -> None:
         stranger = client(key)
         for route in ROUTES:
             assert stranger(route.method, route.path.format(id="x", name="x", key="x", kind="x")).status_code == 401
+        assert [stranger.get(path).status_code for path in ("/openapi.json", "/docs")] == [401, 401]
         assert stranger.get("/healthz").status_code == 200
         assert stranger.get("/readyz").status_code == 200
 

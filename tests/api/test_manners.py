@@ -121,8 +121,8 @@ def test_a_database_that_is_away_is_503() -> None:
     loop.close()
 
 
-def test_the_openapi_document_has_every_route(client: Any) -> None:
-    document = client(None).get("/openapi.json").json()
+def test_the_openapi_document_has_every_route(client: Any, keys: dict[str, str]) -> None:
+    document = client(keys["viewer"]).get("/openapi.json").json()
     assert document["openapi"] == "3.1.0"
     found = {(path, method) for path, methods in document["paths"].items() for method in methods}
     assert found == {(f"/api/v1{route.path}", route.method.lower()) for route in ROUTES}
@@ -196,8 +196,8 @@ def test_a_database_that_comes_back_is_used_again(postgres_migrated_url: str) ->
     loop.close()
 
 
-def test_the_page_for_people_has_everything_and_loads_nothing(client: Any) -> None:
-    said = client(None).get("/docs")
+def test_the_page_for_people_has_everything_and_loads_nothing(client: Any, keys: dict[str, str]) -> None:
+    said = client(keys["viewer"]).get("/docs")
     page = said.text
     assert said.headers["content-type"].startswith("text/html")
     assert said.headers["content-security-policy"].startswith("default-src 'none'")

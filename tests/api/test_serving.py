@@ -33,7 +33,12 @@ def app(sqlite_migrated_path: Any) -> Any:
     app.close()
 
 
-def test_only_names_on_the_list_are_served(app: Headway) -> None:
+@pytest.fixture
+def bearer(app: Headway) -> str:
+    return f"Bearer {app.create_api_key('root', 'superadmin').text}"
+
+
+def test_only_names_on_the_list_are_served(app: Headway, bearer: str) -> None:
     api = headway.asgi(app, hosts=["work.example", "*.inside.example"])
     path = "/api/v1/openapi.json"
     for base in (
@@ -43,19 +48,20 @@ def test_only_names_on_the_list_are_served(app: Headway) -> None:
         "http://WORK.example:1",
         "http://a.inside.example",
     ):
-        assert ask(api, path, base=base).status_code == 200, base
+        assert ask(api, path, base=base, authorization=bearer).status_code == 200, base
     for base in ("http://evil.example", "http://inside.example", "http://work.example.evil.example"):
-        said = ask(api, path, base=base)
+        said = ask(api, path, base=base, authorization=bearer)
         assert (said.status_code, said.json()["code"]) == (400, "UnknownHost"), base
         assert said.headers["x-request-id"] == said.json()["request_id"]
         assert ask(api, "/healthz", base=base).status_code == 200, "a probe asks by address"
     assert ask(api, "/api/v1/healthz", base="http://evil.example").status_code == 400
-    assert ask(headway.asgi(app, hosts=["*"]), path, base="http://evil.example").status_code == 200
+    anywhere = headway.asgi(app, hosts=["*"])
+    assert ask(anywhere, path, base="http://evil.example", authorization=bearer).status_code == 200
 
 
-def test_it_answers_below_a_prefix_and_a_mount_and_says_so(app: Headway) -> None:
+def test_it_answers_below_a_prefix_and_a_mount_and_says_so(app: Headway, bearer: str) -> None:
     def servers(site: Any, path: str) -> Any:
-        return ask(site, f"{path}/api/v1/openapi.json").json()["servers"]
+        return ask(site, f"{path}/api/v1/openapi.json", authorization=bearer).json()["servers"]
 
     assert servers(headway.asgi(app), "") == [{"url": "/"}]
     below = headway.asgi(app, prefix="/work/")

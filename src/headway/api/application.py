@@ -70,8 +70,8 @@ class Api:
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
             HttpRoute("/readyz", self._readyz, methods=["GET"]),
-            HttpRoute(f"{PREFIX}/openapi.json", self._openapi, methods=["GET"]),
-            HttpRoute(f"{PREFIX}/docs", self._docs, methods=["GET"]),
+            HttpRoute(f"{PREFIX}/openapi.json", self._for_callers(self._openapi), methods=["GET"]),
+            HttpRoute(f"{PREFIX}/docs", self._for_callers(self._docs), methods=["GET"]),
         ]
         routes += [
             HttpRoute(PREFIX + _pattern(route), self._endpoint(route), methods=[route.method])
@@ -168,6 +168,21 @@ class Api:
 
         return endpoint
 
+    def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
+        """What anybody with a key, a session or a token may read, and nobody else."""
+
+        async def endpoint(request: Request) -> Response:
+            exchange = Exchange.of(request)
+            try:
+                async with self._watch.request():
+                    key = await self._callers.check(request)
+                exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+                return describe(request)
+            except Exception as error:
+                return self._problem(error, exchange.request_id)
+
+        return endpoint
+
     async def _no_route(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         said = "there is no such path" if error.status_code == 404 else "this path has no such method"
@@ -216,18 +231,18 @@ class Api:
         return _response({"status": "ready"})
 
     def _document(self, request: Request) -> dict[str, Any]:
-        # strangers can ask for it, and it takes a while to make
+        # kept, for it takes a while to make
         root_path = request.scope.get("root_path", "")
         if self._described is None or self._described[0] != root_path:
             self._described = (root_path, document(chapters.ROUTES, root_path))
         return self._described[1]
 
-    async def _docs(self, request: Request) -> Response:
+    def _docs(self, request: Request) -> Response:
         page = reference.page(self._document(request))
         headers = {"Content-Security-Policy": reference.CONTENT_SECURITY_POLICY}
         return Response(page, 200, headers, "text/html")
 
-    async def _openapi(self, request: Request) -> Response:
+    def _openapi(self, request: Request) -> Response:
         return _response(self._document(request))
 
 
