@@ -100,6 +100,7 @@ class QueueVerbs(VerbBase):
         reservation_id: str | UUID | None = None,
         holder: str | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Reservation:
         """Reserve a queue for longer than a block of code: `unreserve_queue` gives it back, or it expires.
 
@@ -107,13 +108,15 @@ class QueueVerbs(VerbBase):
         Raises `ReservationBusy`.
         """
         op = self._reserve_queue(queue, expires, reservation_id, holder, actor)
-        return self._run(op)
+        return self._run(op, conn)
 
-    def unreserve_queue(self, queue: str, reservation_id: str | UUID, *, actor: str | None = None) -> bool:
+    def unreserve_queue(
+        self, queue: str, reservation_id: str | UUID, *, actor: str | None = None, conn: Any = None
+    ) -> bool:
         """Give a reservation back, or end somebody else's; False if it is not in force any more."""
         op = self._store.ops.unreserve(checked_name(queue, "queue"), given_id(reservation_id, "id"), actor=actor)
-        given_back = self._run(self._for_all_tenants("end the reservation of a queue", op))
-        self._wake_up(queue, None)
+        given_back = self._run(self._for_all_tenants("end the reservation of a queue", op), conn)
+        self._wake_up(queue, conn)
         return given_back
 
     def set_retention(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import UUID
 
 import msgspec
@@ -33,41 +33,41 @@ class TenantCareVerbs(VerbBase):
         """The tenants in order of their names; `after` is the last name (or id) of the page before."""
         return self._run(self._store.ops.list_tenants(limit=page_size(limit), after=after))
 
-    def get_tenant(self, tenant: str | UUID) -> Tenant:
+    def get_tenant(self, tenant: str | UUID, *, conn: Any = None) -> Tenant:
         """One tenant. Raises `NotFound`."""
-        tenant_id = self._existing(tenant)
-        found = self._run(self._store.ops.list_tenants(limit=1, only=tenant_id))
+        tenant_id = self._existing(tenant, conn)
+        found = self._run(self._store.ops.list_tenants(limit=1, only=tenant_id), conn)
         return found[0] if found else _missing(tenant)
 
-    def create_tenant(self, name: str, *, actor: str | None = None) -> Tenant:
+    def create_tenant(self, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
         tenant_id = str(uuid.uuid4())
-        self._run(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor))
-        return self.get_tenant(UUID(tenant_id))
+        self._run(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor), conn)
+        return self.get_tenant(UUID(tenant_id), conn=conn)
 
-    def rename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None) -> Tenant:
+    def rename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Give a tenant another name; nobody can ever have the old one.
 
         Raises `NotFound`, `InvalidJob` where a tenant has or had the name, `NotAllowed` for the default tenant.
         """
-        tenant_id = self._existing(tenant)
-        self._run(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor))
+        tenant_id = self._existing(tenant, conn)
+        self._run(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor), conn)
         self._tenants.forget()
-        return self.get_tenant(UUID(tenant_id))
+        return self.get_tenant(UUID(tenant_id), conn=conn)
 
-    def suspend_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+    def suspend_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Stop a tenant: none of its jobs start, its schedules and events wait, and what is written for it raises
         `TenantSuspended`. Jobs that run go on, and reads work. Raises `NotFound`."""
-        tenant_id = self._existing(tenant)
-        self._run(self._store.ops.suspend_tenant(tenant_id, actor=actor))
-        return self.get_tenant(UUID(tenant_id))
+        tenant_id = self._existing(tenant, conn)
+        self._run(self._store.ops.suspend_tenant(tenant_id, actor=actor), conn)
+        return self.get_tenant(UUID(tenant_id), conn=conn)
 
-    def resume_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+    def resume_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Let a suspended tenant work again, under the limits that it had. Raises `NotFound`."""
-        tenant_id = self._existing(tenant)
-        self._run(self._store.ops.resume_tenant(tenant_id, actor=actor))
-        self._wake_up(None, None)
-        return self.get_tenant(UUID(tenant_id))
+        tenant_id = self._existing(tenant, conn)
+        self._run(self._store.ops.resume_tenant(tenant_id, actor=actor), conn)
+        self._wake_up(None, conn)
+        return self.get_tenant(UUID(tenant_id), conn=conn)
 
     def delete_tenant(self, tenant: str | UUID, *, dry_run: bool = False, actor: str | None = None) -> TenantDeletion:
         """Delete a tenant with everything that it owns, in many short transactions; `dry_run` only counts.
@@ -84,10 +84,10 @@ class TenantCareVerbs(VerbBase):
             self._tenants.forget()
         return TenantDeletion(found, rows, dry_run)
 
-    def _existing(self, tenant: str | UUID) -> str:
+    def _existing(self, tenant: str | UUID, conn: Any = None) -> str:
         """The id of a tenant that exists, as far as can be seen; raises `NotFound`."""
         ref = tenant_ref(tenant)
-        found = self._run(self._store.ops.tenants_named([ref], create=False))
+        found = self._run(self._store.ops.tenants_named([ref], create=False), conn)
         return found[ref] if ref in found else _missing(tenant)
 
 

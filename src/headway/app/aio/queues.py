@@ -104,6 +104,7 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         reservation_id: str | UUID | None = None,
         holder: str | None = None,
         actor: str | None = None,
+        conn: Any = None,
     ) -> Reservation:
         """Reserve a queue for longer than a block of code: `unreserve_queue` gives it back, or it expires.
 
@@ -112,14 +113,16 @@ class AsyncQueueVerbs(QueueVerbs, AsyncVerbBase):
         """
         await self._aensure_known(self._own_tenant)
         op = self._reserve_queue(queue, expires, reservation_id, holder, actor)
-        return await self._arun(op)
+        return await self._arun(op, conn)
 
-    async def aunreserve_queue(self, queue: str, reservation_id: str | UUID, *, actor: str | None = None) -> bool:
+    async def aunreserve_queue(
+        self, queue: str, reservation_id: str | UUID, *, actor: str | None = None, conn: Any = None
+    ) -> bool:
         """Give a reservation back, or end somebody else's; False if it is not in force any more."""
         await self._aensure_known(self._own_tenant)
         op = self._store.ops.unreserve(checked_name(queue, "queue"), given_id(reservation_id, "id"), actor=actor)
-        given_back = await self._arun(self._for_all_tenants("end the reservation of a queue", op))
-        self._wake_up(queue, None)
+        given_back = await self._arun(self._for_all_tenants("end the reservation of a queue", op), conn)
+        self._wake_up(queue, conn)
         return given_back
 
     async def aset_retention(

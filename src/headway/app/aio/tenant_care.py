@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 from uuid import UUID
 
 from headway.app.aio.base import AsyncVerbBase
@@ -20,46 +21,48 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
         await self._aensure_known(self._own_tenant)
         return await self._arun(self._store.ops.list_tenants(limit=page_size(limit), after=after))
 
-    async def aget_tenant(self, tenant: str | UUID) -> Tenant:
+    async def aget_tenant(self, tenant: str | UUID, *, conn: Any = None) -> Tenant:
         """One tenant. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        tenant_id = await self._aexisting(tenant)
-        found = await self._arun(self._store.ops.list_tenants(limit=1, only=tenant_id))
+        tenant_id = await self._aexisting(tenant, conn)
+        found = await self._arun(self._store.ops.list_tenants(limit=1, only=tenant_id), conn)
         return found[0] if found else _missing(tenant)
 
-    async def acreate_tenant(self, name: str, *, actor: str | None = None) -> Tenant:
+    async def acreate_tenant(self, name: str, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Make a tenant, with a random id. Raises `InvalidJob` where a tenant has or had the name."""
         await self._aensure_known(self._own_tenant)
         tenant_id = str(uuid.uuid4())
-        await self._arun(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor))
-        return await self.aget_tenant(UUID(tenant_id))
+        await self._arun(self._store.ops.create_tenant(tenant_id, _new_name(name), actor=actor), conn)
+        return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
-    async def arename_tenant(self, tenant: str | UUID, name: str, *, actor: str | None = None) -> Tenant:
+    async def arename_tenant(
+        self, tenant: str | UUID, name: str, *, actor: str | None = None, conn: Any = None
+    ) -> Tenant:
         """Give a tenant another name; nobody can ever have the old one.
 
         Raises `NotFound`, `InvalidJob` where a tenant has or had the name, `NotAllowed` for the default tenant.
         """
         await self._aensure_known(self._own_tenant)
-        tenant_id = await self._aexisting(tenant)
-        await self._arun(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor))
+        tenant_id = await self._aexisting(tenant, conn)
+        await self._arun(self._store.ops.rename_tenant(tenant_id, _new_name(name), actor=actor), conn)
         self._tenants.forget()
-        return await self.aget_tenant(UUID(tenant_id))
+        return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
-    async def asuspend_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+    async def asuspend_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Stop a tenant: none of its jobs start, its schedules and events wait, and what is written for it raises
         `TenantSuspended`. Jobs that run go on, and reads work. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        tenant_id = await self._aexisting(tenant)
-        await self._arun(self._store.ops.suspend_tenant(tenant_id, actor=actor))
-        return await self.aget_tenant(UUID(tenant_id))
+        tenant_id = await self._aexisting(tenant, conn)
+        await self._arun(self._store.ops.suspend_tenant(tenant_id, actor=actor), conn)
+        return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
-    async def aresume_tenant(self, tenant: str | UUID, *, actor: str | None = None) -> Tenant:
+    async def aresume_tenant(self, tenant: str | UUID, *, actor: str | None = None, conn: Any = None) -> Tenant:
         """Let a suspended tenant work again, under the limits that it had. Raises `NotFound`."""
         await self._aensure_known(self._own_tenant)
-        tenant_id = await self._aexisting(tenant)
-        await self._arun(self._store.ops.resume_tenant(tenant_id, actor=actor))
-        self._wake_up(None, None)
-        return await self.aget_tenant(UUID(tenant_id))
+        tenant_id = await self._aexisting(tenant, conn)
+        await self._arun(self._store.ops.resume_tenant(tenant_id, actor=actor), conn)
+        self._wake_up(None, conn)
+        return await self.aget_tenant(UUID(tenant_id), conn=conn)
 
     async def adelete_tenant(
         self, tenant: str | UUID, *, dry_run: bool = False, actor: str | None = None
@@ -79,8 +82,8 @@ class AsyncTenantCareVerbs(TenantCareVerbs, AsyncVerbBase):
             self._tenants.forget()
         return TenantDeletion(found, rows, dry_run)
 
-    async def _aexisting(self, tenant: str | UUID) -> str:
+    async def _aexisting(self, tenant: str | UUID, conn: Any = None) -> str:
         """The id of a tenant that exists, as far as can be seen; raises `NotFound`."""
         ref = tenant_ref(tenant)
-        found = await self._arun(self._store.ops.tenants_named([ref], create=False))
+        found = await self._arun(self._store.ops.tenants_named([ref], create=False), conn)
         return found[ref] if ref in found else _missing(tenant)
