@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ class _Options:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it in the background; children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     warm_sessions.install()
     gc.disable()  # until the tests are collected
     sizes_and_seeds.choose(config)
