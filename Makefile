@@ -45,7 +45,7 @@ format: .venv/ready
 
 # some minutes: 300 examples for each endpoint of a real server, made from its own OpenAPI document
 fuzz: .venv/ready
-	$(BIN)/python -m tests.api.fuzz
+	$(BIN)/python -m tests.api.document.fuzz
 
 crash: .venv/ready
 	$(BIN)/python -m pytest tests/crash --crash-kills 200 --crash-jobs 20000

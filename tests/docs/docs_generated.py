@@ -52,8 +52,8 @@ def _commands(command: click.Command, path: str, parent: click.Context | None) -
 def http_reference() -> str:
     """Every endpoint of the HTTP API, as the page has them between its two markers."""
     from headway.api.chapters import ROUTES
-    from headway.api.openapi import document
-    from headway.api.reference import operations
+    from headway.api.document.openapi import document
+    from headway.api.document.reference import operations
 
     parts = []
     for chapter, listed in operations(document(ROUTES)).items():

@@ -17,8 +17,8 @@ import pytest
 
 import headway
 from headway import Context, Headway, Machine, Registry, config, errors
-from headway.api.oidc_settings import OidcSettings, oidc_settings
-from headway.api.settings import ServerSettings
+from headway.api.access.oidc_settings import OidcSettings, oidc_settings
+from headway.api.serving.settings import ServerSettings
 from headway.app.groups import GroupHandle
 from headway.app.job_filters import JobFilters
 from headway.app.settings import SettingOptions

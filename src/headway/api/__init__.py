@@ -3,7 +3,7 @@
 from typing import Unpack
 
 from headway.api.application import Api
-from headway.api.settings import ServerOptions, server_settings
+from headway.api.serving.settings import ServerOptions, server_settings
 from headway.app import Headway
 
 __all__ = ["Api", "asgi"]

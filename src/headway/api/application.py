@@ -18,22 +18,23 @@ from starlette.routing import Match
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headway.api import chapters, reference
-from headway.api.access import Keys, Tenants, check_role
-from headway.api.bodies import decode_body, decode_query, read_body
+from headway.api import chapters
+from headway.api.access.callers import Callers
+from headway.api.access.keys import Keys, Tenants, check_role
+from headway.api.access.oidc_settings import OidcSettings, oidc_settings
+from headway.api.access.rates import Rates
+from headway.api.access.sessions import Sessions
 from headway.api.call import Answer, Call
-from headway.api.callers import Callers
-from headway.api.database_watch import DatabaseWatch
-from headway.api.exchange import Exchange
-from headway.api.oidc_settings import OidcSettings, oidc_settings
-from headway.api.openapi import document
-from headway.api.problems import MEDIA_TYPE, Refused, problem_of
-from headway.api.rates import Rates
-from headway.api.replays import request_with_key
+from headway.api.document import reference
+from headway.api.document.openapi import document
 from headway.api.routes import PREFIX, Route
-from headway.api.sessions import Sessions
-from headway.api.settings import ServerSettings, server_settings
+from headway.api.serving.database_watch import DatabaseWatch
+from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.streams import Streams
+from headway.api.wire.bodies import decode_body, decode_query, read_body
+from headway.api.wire.exchange import Exchange
+from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
+from headway.api.wire.replays import request_with_key
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.errors import HeadwayError, StoreUnavailable

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from headway.api.problems import Refused
 from headway.api.streams import Streams
+from headway.api.wire.problems import Refused
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
 from headway.app.verbs import Verbs

@@ -12,8 +12,8 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headway.api.problems import Refused
-from headway.api.views import attempt_view, job_view
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import attempt_view, job_view
 from headway.app.verbs import Verbs
 from headway.errors import HeadwayError
 from headway.logs import get_logger

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from headway.api.access import check_role
+from headway.api.access.keys import check_role
 from headway.api.call import Call
 from headway.api.chapters.job_actions import JobChange, changes_of, check_change
 from headway.api.chapters.jobs import job_filters
-from headway.api.problems import Fault, Refused
 from headway.api.routes import ADMINS, OPERATORS, Routes
-from headway.api.views import JobView, job_view
+from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.views import JobView, job_view
 from headway.errors import Duplicate, NotAllowed, NotFound
 from headway.model.job import Job, Source
 from headway.model.job_list import MOST

@@ -8,10 +8,10 @@ from uuid import UUID
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.pages import PageQuery, given, page
-from headway.api.problems import Refused
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
-from headway.api.views import JobView, Listed, job_view
+from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import ConfigError, NotFound
 from headway.model.fleet import Queue, Reaped, Worker
 from headway.model.ids import is_id

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.pages import PageQuery, given, page
-from headway.api.problems import Refused
 from headway.api.routes import EVERYBODY, SUPERADMINS, Routes
-from headway.api.views import Listed
+from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Listed
 from headway.errors import NotFound
 from headway.model.definition import Definition
 

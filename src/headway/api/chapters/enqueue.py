@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.problems import Refused
-from headway.api.replays import REPLAYED
 from headway.api.routes import PRODUCERS, Routes
-from headway.api.views import JsonObject
+from headway.api.wire.problems import Refused
+from headway.api.wire.replays import REPLAYED
+from headway.api.wire.views import JsonObject
 from headway.errors import Replayed
 from headway.model.definition import Definition
 from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable

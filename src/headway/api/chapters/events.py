@@ -7,11 +7,11 @@ from typing import Any, Literal
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.cursors import make_cursor, read_cursor
-from headway.api.problems import Refused
-from headway.api.replays import REPLAYED
 from headway.api.routes import OPERATORS, PRODUCERS, VIEWERS, Routes
-from headway.api.views import EventView, Json, Listed
+from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.problems import Refused
+from headway.api.wire.replays import REPLAYED
+from headway.api.wire.views import EventView, Json, Listed
 from headway.errors import Replayed
 from headway.model.event import Event
 

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.api.call import Call
 from headway.api.routes import SUPERADMINS, VIEWERS, Routes
-from headway.api.views import Listed
+from headway.api.wire.views import Listed
 from headway.model.fleet import Queue, Worker
 
 routes = Routes("queues and workers")

@@ -8,10 +8,10 @@ import msgspec
 
 from headway.api.call import Call
 from headway.api.chapters.jobs import seen_ids, visible_job
-from headway.api.pages import PageQuery, page
-from headway.api.problems import Fault, Refused
 from headway.api.routes import VIEWERS, Routes
-from headway.api.views import Listed
+from headway.api.wire.pages import PageQuery, page
+from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.views import Listed
 from headway.model.job import AuditEntry
 
 routes = Routes("audit")

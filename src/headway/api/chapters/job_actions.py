@@ -9,10 +9,10 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.chapters.jobs import seen_ids, shown, visible_job
-from headway.api.problems import Refused
-from headway.api.replays import REPLAYED
 from headway.api.routes import ADMINS, OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.views import JobView, Json, JsonObject, Listed, job_view
+from headway.api.wire.problems import Refused
+from headway.api.wire.replays import REPLAYED
+from headway.api.wire.views import JobView, Json, JsonObject, Listed, job_view
 from headway.errors import Replayed
 from headway.model.job import Job
 from headway.model.machine import Child, StepExecution

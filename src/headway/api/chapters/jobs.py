@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.cursors import is_cursor_of, make_cursor, read_cursor
-from headway.api.problems import Fault, Refused
 from headway.api.routes import READERS, VIEWERS, Routes
-from headway.api.views import AttemptView, JobView, Listed, attempt_view, job_view
+from headway.api.wire.cursors import is_cursor_of, make_cursor, read_cursor
+from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.views import AttemptView, JobView, Listed, attempt_view, job_view
 from headway.clock import from_micros
 from headway.errors import NotFound
 from headway.model.job import Job, Source

@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.cursors import make_cursor, read_cursor
-from headway.api.problems import Refused
 from headway.api.routes import ADMINS, Routes
-from headway.api.views import Listed
+from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Listed
 from headway.errors import NotAllowed
 from headway.model.access import ApiKey, NewApiKey, Role, check_no_wider
 from headway.model.key_text import Mode

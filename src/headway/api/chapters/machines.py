@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.problems import Refused
 from headway.api.routes import VIEWERS, Routes
-from headway.api.views import Listed
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Listed
 from headway.define.machine import MachineKind
 from headway.define.machine_graph import Graph, graph_of, mermaid
 from headway.errors import NotFound

@@ -8,10 +8,10 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn, built_jobs
-from headway.api.pages import PageQuery, page
-from headway.api.problems import Refused
 from headway.api.routes import OPERATORS, PRODUCERS, READERS, VIEWERS, Routes
-from headway.api.views import JobView, Listed, job_view
+from headway.api.wire.pages import PageQuery, page
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import JobView, Listed, job_view
 from headway.errors import NotFound
 from headway.model.group import Group, GroupFailure, GroupStatus, Mode
 from headway.model.job import Job

@@ -7,8 +7,8 @@ from datetime import datetime
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.problems import Refused
 from headway.api.routes import EVERYBODY, Routes
+from headway.api.wire.problems import Refused
 from headway.model.access import ApiKey
 
 routes = Routes("sessions")

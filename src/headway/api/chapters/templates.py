@@ -9,10 +9,10 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
-from headway.api.pages import PageQuery, given, page
-from headway.api.problems import Refused
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
-from headway.api.views import Listed
+from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Listed
 from headway.define.options import stored_options
 from headway.errors import NotAllowed, NotFound
 from headway.model.ids import is_id

@@ -9,10 +9,10 @@ from uuid import UUID
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.cursors import make_cursor, read_cursor
-from headway.api.problems import Refused
 from headway.api.routes import SUPERADMINS, Routes
-from headway.api.views import Listed
+from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Listed
 from headway.model import refusals
 from headway.model.fleet import Tenant
 from headway.model.ids import is_id

@@ -11,10 +11,10 @@ from uuid import UUID
 import msgspec
 
 from headway.api.call import Answer, Call
-from headway.api.pages import PageQuery, given, page
-from headway.api.problems import Fault, Refused
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
-from headway.api.views import Listed
+from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.views import Listed
 from headway.app.triggers import Rehearsal
 from headway.define.options import stored_options
 from headway.errors import Duplicate, NotAllowed, NotFound

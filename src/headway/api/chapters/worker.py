@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.problems import Refused
 from headway.api.routes import WORKERS, Routes
+from headway.api.wire.problems import Refused
 from headway.api.workers.requests import (
     Key,
     check_many,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.problems import Refused
 from headway.api.routes import WORKERS, Routes
-from headway.api.views import Json
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Json
 from headway.api.workers.ends import EndIn, write_ends
 from headway.api.workers.outcomes import ExitCode, OutcomeIn
 from headway.api.workers.requests import (

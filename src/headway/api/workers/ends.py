@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from headway.api.call import Call
-from headway.api.problems import Refused
-from headway.api.views import Json
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Json
 from headway.api.workers.outcomes import ExitCode, OutcomeIn, StepEnd, outcome_name, result_text
 from headway.api.workers.requests import fence_of, valid_id
 from headway.api.workers.views import ClaimedJob, continued

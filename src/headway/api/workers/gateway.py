@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from headway.api.problems import Refused
+from headway.api.wire.problems import Refused
 from headway.api.workers.caretaker import Caretaker
 from headway.api.workers.waiting import WaitingClaims
 from headway.app import Headway

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from headway.api.problems import Refused
-from headway.api.views import Json
+from headway.api.wire.problems import Refused
+from headway.api.wire.views import Json
 from headway.api.workers.requests import valid_id
 from headway.define import checks
 from headway.errors import InvalidOutcome

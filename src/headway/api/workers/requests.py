@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from headway.api.call import Call
-from headway.api.problems import Refused
+from headway.api.wire.problems import Refused
 from headway.define import checks
 from headway.errors import HeadwayError, LeaseLost, NotFound
 from headway.model.ids import is_id

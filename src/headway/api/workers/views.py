@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headway.api.views import Json
+from headway.api.wire.views import Json
 from headway.clock import from_micros
 from headway.model.job import Claim, Delivery, Job
 from headway.model.machine import Checkpoint, Child, Turn

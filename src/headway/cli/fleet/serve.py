@@ -16,7 +16,7 @@ from headway.cli.program.several import run_several
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headway.api.settings import ServerSettings
+    from headway.api.serving.settings import ServerSettings
     from headway.app import Headway
 
 _LISTENER_FD = "HEADWAY_LISTENER_FD"
@@ -53,8 +53,8 @@ def serve(cli: Invocation, /, **options: Any) -> None:
     """
     cli.configure_logs()
     settings = _settings(cli, options)
-    from headway.api.server import check_certificate, listen
-    from headway.api.server import serve as run
+    from headway.api.serving.server import check_certificate, listen
+    from headway.api.serving.server import serve as run
     from headway.logs import get_logger
 
     check_certificate(settings)
@@ -88,7 +88,7 @@ def _settings(cli: Invocation, options: dict[str, Any]) -> ServerSettings:
     try:
         import uvicorn  # noqa: F401
 
-        from headway.api.settings import server_settings
+        from headway.api.serving.settings import server_settings
     except ImportError as error:
         raise ConfigError(f"the server's packages are not installed ({error}): pip install 'headway[server]'") from None
     given = {name: value for name, value in options.items() if value not in (None, ())}
@@ -104,7 +104,7 @@ def _api(app: Headway, settings: ServerSettings) -> Any:
 
 def _check_reach(cli: Invocation, app: Headway, host: str) -> None:
     """Without key and issuer, say how to make the first key; raise `ConfigError` where others could reach it."""
-    from headway.api.oidc_settings import oidc_settings
+    from headway.api.access.oidc_settings import oidc_settings
 
     if oidc_settings(cli.settings.get("oidc", {})) is not None or app.api_keys():
         return

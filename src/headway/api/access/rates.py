@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from math import ceil
 
-from headway.api.problems import Refused
-from headway.api.settings import Rate, ServerSettings
+from headway.api.serving.settings import Rate, ServerSettings
+from headway.api.wire.problems import Refused
 
 _MOST = 10_000  # buckets remembered; the one that was longest unused is full again soon
 

@@ -1,6 +1,6 @@
 """Fuzzes a real server with schemathesis: every check, every phase. Run by `make fuzz`.
 
-python -m tests.api.fuzz [--examples 300] [--url postgresql://…]
+python -m tests.api.document.fuzz [--examples 300] [--url postgresql://…]
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import pytest
 
 from headway import Headway
 from headway.api import Api
-from headway.api.access import Keys
-from headway.api.problems import Refused
-from headway.api.rates import Rates
-from headway.api.settings import server_settings
+from headway.api.access.keys import Keys
+from headway.api.access.rates import Rates
+from headway.api.serving.settings import server_settings
+from headway.api.wire.problems import Refused
 from headway.errors import StoreUnavailable
 from headway.model.key_text import new_key
 
@@ -89,7 +89,7 @@ def test_the_last_use_is_stored_when_the_database_is_back(app: Headway, monkeypa
     minute = datetime(2031, 5, 6, 7, 8, tzinfo=UTC)
 
     async def use() -> None:
-        monkeypatch.setattr("headway.api.access.from_micros", lambda _: minute + timedelta(seconds=42))
+        monkeypatch.setattr("headway.api.access.keys.from_micros", lambda _: minute + timedelta(seconds=42))
         await keys.check(f"Bearer {made.text}")
         with monkeypatch.context() as away:
             away.setattr(type(app.store), "arun", _away)
@@ -109,7 +109,7 @@ async def _away(*_: Any, **__: Any) -> None:
 
 
 def test_invented_keys_push_out_no_real_ones(app: Headway, monkeypatch: Any) -> None:
-    monkeypatch.setattr("headway.api.access._MOST", 3)
+    monkeypatch.setattr("headway.api.access.keys._MOST", 3)
     made = app.create_api_key("root", "superadmin")
     keys = Keys(app)
 

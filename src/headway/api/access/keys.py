@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from headway.api.problems import Refused
+from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.app.verbs import Verbs
 from headway.clock import from_micros

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 
 import headway
 from headway import Headway
-from headway.api.settings import server_settings
+from headway.api.serving.settings import server_settings
 from headway.errors import ConfigError
 
 

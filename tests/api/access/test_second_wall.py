@@ -16,7 +16,7 @@ from headway.app.tenant_view import TenantView
 from headway.errors import NotAllowed
 from headway.model.access import ROLES
 from headway.store.postgres.store import PostgresStore
-from tests.api.test_access import MATRIX, _name
+from tests.api.access.test_access import MATRIX, _name
 
 pytestmark = pytest.mark.parametrize("app", ["postgres"], indirect=True)
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from headway.api.access import REMEMBERED_S, Keys, tenant_id_of
-from headway.api.oidc_settings import OidcSettings
-from headway.api.problems import Refused
-from headway.api.sessions import Sessions
+from headway.api.access.keys import REMEMBERED_S, Keys, tenant_id_of
+from headway.api.access.oidc_settings import OidcSettings
+from headway.api.access.sessions import Sessions
+from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.model.access import ApiKey
 
 if TYPE_CHECKING:
-    from headway.api.oidc import Issuer
+    from headway.api.access.oidc import Issuer
 
 _MOST = 10_000
 
@@ -43,7 +43,7 @@ class Callers:
         return await self._keys.check(authorization)
 
     async def _holder(self, issuer: Issuer, token: str) -> ApiKey:
-        from headway.api.oidc import as_key
+        from headway.api.access.oidc import as_key
 
         claims, role = await issuer.check(token)
         if role == "superadmin":
@@ -66,6 +66,6 @@ class Callers:
 
 
 def _issuer(settings: OidcSettings) -> Issuer:
-    from headway.api.oidc import Issuer  # its libraries take a while to import
+    from headway.api.access.oidc import Issuer  # its libraries take a while to import
 
     return Issuer(settings)

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from headway import errors
-from headway.api.problems import CODES, MEDIA_TYPE, slug_of
+from headway.api.wire.problems import CODES, MEDIA_TYPE, slug_of
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }

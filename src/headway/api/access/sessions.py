@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from starlette.requests import Request
 
-from headway.api.access import REMEMBERED_S, Keys
-from headway.api.problems import Refused
-from headway.api.settings import ServerSettings
+from headway.api.access.keys import REMEMBERED_S, Keys
+from headway.api.serving.settings import ServerSettings
+from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.clock import from_micros
 from headway.model.access import ApiKey, Session

@@ -11,7 +11,7 @@ from math import ceil
 import uvicorn
 
 from headway.api.application import Api
-from headway.api.settings import ServerSettings
+from headway.api.serving.settings import ServerSettings
 from headway.errors import ConfigError
 from headway.logs import get_logger
 from headway.worker import stopped_by_signals, stopped_with_supervisor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.api import fuzz
+from tests.api.document import fuzz
 
 
 def test_a_fuzzer_finds_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import binascii
 
 import msgspec
 
-from headway.api.problems import Fault, Refused
+from headway.api.wire.problems import Fault, Refused
 
 
 class _Cursor(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from starlette.requests import Request as HttpRequest
 
-from headway.api.problems import Fault, Refused
+from headway.api.wire.problems import Fault, Refused
 from headway.app.verbs import Verbs
 from headway.model.access import ApiKey
 from headway.model.ids import DEFAULT_TENANT_ID

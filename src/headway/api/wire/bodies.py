@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from headway.api.problems import Fault, Refused
+from headway.api.wire.problems import Fault, Refused
 from headway.model.codec import DEEPEST
 
 _PATH = re.compile(r" - at `(\$[^`]*)`")

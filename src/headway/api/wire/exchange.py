@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.api.settings import LOOPBACK
+from headway.api.serving.settings import LOOPBACK
 from headway.logs import get_logger
 from headway.model.ids import new_id
 

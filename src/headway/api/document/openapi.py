@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from headway.api.examples import EXAMPLES
-from headway.api.problems import MEDIA_TYPE, TITLES, Problem
+from headway.api.document.examples import EXAMPLES
 from headway.api.routes import PREFIX, Route
+from headway.api.wire.problems import MEDIA_TYPE, TITLES, Problem
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 404, 408, 413, 422, 429, 500, 503)  # any request can meet these

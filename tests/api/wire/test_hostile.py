@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from headway import Headway
-from headway.api.bodies import decode_body
 from headway.api.chapters.events import EventIn
-from headway.api.cursors import make_cursor
-from headway.api.problems import Refused
+from headway.api.wire.bodies import decode_body
+from headway.api.wire.cursors import make_cursor
+from headway.api.wire.problems import Refused
 from headway.define.machine import START
 
 JSON = {"Content-Type": "application/json"}

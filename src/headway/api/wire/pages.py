@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headway.api.cursors import make_cursor, read_cursor
-from headway.api.problems import Fault, Refused
-from headway.api.views import Listed
+from headway.api.wire.cursors import make_cursor, read_cursor
+from headway.api.wire.problems import Fault, Refused
+from headway.api.wire.views import Listed
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import pytest
 
 from headway import Headway
 
-WORKER = Path(__file__).parents[2] / "examples" / "worker.sh"
+WORKER = Path(__file__).parents[3] / "examples" / "worker.sh"
 COMMAND = r"""#!/bin/sh
 read payload
 case $payload in

@@ -17,7 +17,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from headway import Headway
 from headway.api import Api
-from headway.api.oidc_settings import OidcSettings, oidc_settings
+from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.errors import ConfigError
 from tests.api.conftest import Client
 

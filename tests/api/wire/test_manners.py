@@ -9,9 +9,10 @@ import psycopg
 import pytest
 
 from headway import Headway
-from headway.api import Api, bodies
+from headway.api import Api
 from headway.api.chapters import ROUTES
-from headway.api.examples import EXAMPLES
+from headway.api.document.examples import EXAMPLES
+from headway.api.wire import bodies
 from headway.model.key_text import new_key
 from tests.api.conftest import Client
 

@@ -14,8 +14,8 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
-from headway.api.oidc_settings import OidcSettings, check_url
-from headway.api.problems import Refused
+from headway.api.access.oidc_settings import OidcSettings, check_url
+from headway.api.wire.problems import Refused
 from headway.errors import ConfigError
 from headway.logs import get_logger
 from headway.model.access import ApiKey, Role

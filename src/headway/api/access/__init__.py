@@ -1,0 +1,1 @@
+"""Who asks, and what they may: keys, sessions, tokens of an issuer, rates."""

@@ -1,0 +1,1 @@
+"""What describes the API: the OpenAPI document, its examples, and the page made from them."""

@@ -1,0 +1,1 @@
+"""Running it as a server: its settings, its listener, and a watch over a silent database."""
