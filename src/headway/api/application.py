@@ -20,10 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headway.api import chapters
 from headway.api.access.callers import Callers
-from headway.api.access.keys import Keys, Tenants, check_role
+from headway.api.access.keys import Keys
 from headway.api.access.oidc_settings import OidcSettings, oidc_settings
 from headway.api.access.rates import Rates
 from headway.api.access.sessions import Sessions
+from headway.api.access.tenants import Tenants, check_role
 from headway.api.call import Answer, Call
 from headway.api.document import reference
 from headway.api.document.openapi import document

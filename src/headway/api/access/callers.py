@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from headway.api.access.keys import REMEMBERED_S, Keys, tenant_id_of
+from headway.api.access.keys import REMEMBERED_S, Keys
 from headway.api.access.oidc_settings import OidcSettings
 from headway.api.access.sessions import Sessions
+from headway.api.access.tenants import tenant_id_of
 from headway.api.wire.problems import Refused
 from headway.app import Headway
 from headway.model.access import ApiKey

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from headway.api.access.keys import check_role
+from headway.api.access.tenants import check_role
 from headway.api.call import Call
 from headway.api.chapters.job_actions import JobChange, changes_of, check_change
 from headway.api.chapters.jobs import job_filters
