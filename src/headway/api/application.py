@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from starlette.applications import Starlette
@@ -38,8 +38,10 @@ from headway.api.wire.problems import MEDIA_TYPE, Refused, problem_of
 from headway.api.wire.replays import request_with_key
 from headway.api.workers.gateway import Gateway
 from headway.app import Headway
+from headway.app.verbs import Verbs
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
+from headway.model.access import ApiKey
 
 _log = get_logger("headway.api")
 _READ_S = 10.0  # a read that takes longer is 503
@@ -48,15 +50,29 @@ _USES_EVERY_S = 60.0
 _PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+_ROUTES = {(route.method, route.path): route for route in chapters.ROUTES}
+
+
+class PeoplesPages(Protocol):
+    """What answers every path but the API's own: the dashboard."""
+
+    async def __call__(self, request: Request, path: str) -> Response: ...
+
+    async def aclose(self) -> None: ...
 
 
 class Api:
     """Headway over HTTP, as an ASGI application: to run behind a server, or to mount in another application."""
 
     def __init__(
-        self, app: Headway, settings: ServerSettings | None = None, *, oidc: OidcSettings | None = None
+        self,
+        app: Headway,
+        settings: ServerSettings | None = None,
+        *,
+        oidc: OidcSettings | None = None,
+        site: Callable[[Api], PeoplesPages] | None = None,
     ) -> None:
-        self._app = app
+        self.app = app
         self.settings = settings or server_settings(app._config.get("server", {}))
         self.stopping = asyncio.Event()
         self.keys = Keys(app)
@@ -69,6 +85,7 @@ class Api:
         self._rates = Rates(self.settings)
         self._uses: asyncio.Task[None] | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
+        self._site = None if site is None else site(self)
         routes = [
             HttpRoute("/healthz", self._healthz, methods=["GET"]),
             HttpRoute("/readyz", self._readyz, methods=["GET"]),
@@ -97,6 +114,8 @@ class Api:
             answer = self._nowhere
         elif path.removeprefix(prefix) not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
             answer = self._unknown_host
+        elif self._site is not None and not path.removeprefix(prefix).startswith(("/api/", *_PROBES)):
+            answer = self._for_people
         await exchange.answer(answer, receive, send)
 
     async def aclose(self) -> None:
@@ -104,6 +123,8 @@ class Api:
         if self._uses is not None:
             self._uses.cancel()
             self._uses = None
+        if self._site is not None:
+            await self._site.aclose()
         await self._streams.aclose()
         await self._workers.aclose()
         await self._watch.aclose()
@@ -138,37 +159,98 @@ class Api:
                 return self._problem(error, exchange.request_id)
 
         async def answered(request: Request, exchange: Exchange) -> Response:
-            key = await self._callers.check(request)
-            exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+            key = await self.caller(request)
             exchange.headers += self._rates.take(key=key.id, tenant=key.tenant_id)
             check_role(key, route.roles)
             if any("\0" in value for value in request.path_params.values()):
                 raise Refused(404, "no name or id holds a NUL character")
             verbs = await self._tenants.verbs(key, request.headers.get("headway-tenant"))
             body = await read_body(request, route.limit)
-            call = Call(
-                app=self._app,
-                verbs=verbs,
-                key=key,
-                params=request.path_params,
-                query=None if route.query is None else decode_query(request.query_params.multi_items(), route.query),
-                body=_body(body, request, route),
-                headers=request.headers,
-                request_id=exchange.request_id,
-                address=exchange.address,
-                stopping=self.stopping,
-                workers=self._workers,
-                gone=partial(_gone, request),
-                streams=self._streams,
-                allowed=partial(self._callers.check, request),
-                begin_session=partial(self._sessions.begin, request, key),
-                end_session=partial(self._sessions.end, request),
-                request=request_with_key(request, body, verbs, key) if route.creates else None,
-            )
-            answer = await _within(route, call)
-            return _response(answer)
+            call = self._call(route, request, key, verbs, request.path_params, request.query_params.multi_items(), body)
+            return _response(await _within(route, call))
 
         return endpoint
+
+    async def caller(self, request: Request) -> ApiKey:
+        """Who asks, with their rights, in the shape of a key; raises `Refused`."""
+        key = await self._callers.check(request)
+        exchange = Exchange.of(request)
+        exchange.key_id, exchange.tenant_id = key.id, key.tenant_id
+        return key
+
+    def route(self, method: str, path: str) -> Route:
+        return _ROUTES[method, path]
+
+    async def ask(
+        self,
+        request: Request,
+        key: ApiKey,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str],
+        query: list[tuple[str, str]],
+        body: Any,
+        tenant: str | None,
+    ) -> Any:
+        """What the route of this path answers to the holder of the key: for the pages, which can do no more than it."""
+        route = self.route(method, path)
+        check_role(key, route.roles)
+        if any("\0" in value for value in params.values()):
+            raise Refused(404, "no name or id holds a NUL character")
+        verbs = await self._tenants.verbs(key, tenant)
+        encoded = b"" if body is None else msgspec.json.encode(body)
+        asked = Request({**request.scope, "headers": [(b"content-type", b"application/json")]}, request.receive)
+        async with self._watch.request():
+            return await _within(route, self._call(route, asked, key, verbs, params, query, encoded))
+
+    async def log_in(self, request: Request, key: str) -> tuple[ApiKey, str]:
+        """Begin a session of the key with this text; gives the cookie to set, too. Raises `Refused`."""
+        found = await self.keys.check(f"Bearer {key}")
+        _, cookie = await self._sessions.begin(request, found)
+        return found, cookie
+
+    async def log_out(self, request: Request) -> str:
+        """End the session of the request; gives the cookie to set."""
+        return await self._sessions.end(request)
+
+    async def _for_people(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self._site is not None
+        request = Request(scope, receive)
+        path = scope["path"].removeprefix(scope["root_path"])
+        response = await self._site(request, path)
+        await response(scope, receive, send)
+
+    def _call(
+        self,
+        route: Route,
+        request: Request,
+        key: ApiKey,
+        verbs: Verbs,
+        params: Mapping[str, str],
+        query: list[tuple[str, str]],
+        body: bytes,
+    ) -> Call[Any, Any]:
+        exchange = Exchange.of(request)
+        return Call(
+            app=self.app,
+            verbs=verbs,
+            key=key,
+            params=params,
+            query=None if route.query is None else decode_query(query, route.query),
+            body=_body(body, request, route),
+            headers=request.headers,
+            request_id=exchange.request_id,
+            address=exchange.address,
+            stopping=self.stopping,
+            workers=self._workers,
+            gone=partial(_gone, request),
+            streams=self._streams,
+            allowed=partial(self._callers.check, request),
+            begin_session=partial(self._sessions.begin, request, key),
+            end_session=partial(self._sessions.end, request),
+            request=request_with_key(request, body, verbs, key) if route.creates else None,
+        )
 
     def _for_callers(self, describe: Callable[[Request], Response]) -> Endpoint:
         """What anybody with a key, a session or a token may read, and nobody else."""
@@ -226,7 +308,7 @@ class Api:
     async def _readyz(self, request: Request) -> Response:
         try:
             async with asyncio.timeout(_READY_S):
-                await self._app.store.arun(self._app.store.ops.tenants([]))
+                await self.app.store.arun(self.app.store.ops.tenants([]))
         except (HeadwayError, TimeoutError) as error:
             away = StoreUnavailable(f"the database is not ready: {error}")
             return self._problem(away, Exchange.of(request).request_id)

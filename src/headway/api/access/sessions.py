@@ -43,7 +43,7 @@ class Sessions:
         secret = request.cookies.get(cookie_name(request))
         if not secret:
             return None
-        if request.method not in _SAFE and not _is_same_origin(request):
+        if request.method not in _SAFE and not is_same_origin(request):
             raise Refused(
                 403,
                 "a request that changes something, with a session's cookie, has to come from a page of this server",
@@ -120,7 +120,7 @@ def _cookie(request: Request, value: str, max_age_s: int) -> str:
     return f"{cookie_name(request)}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
 
 
-def _is_same_origin(request: Request) -> bool:
+def is_same_origin(request: Request) -> bool:
     said = request.headers.get("sec-fetch-site")
     if said is not None:
         return said == "same-origin"
