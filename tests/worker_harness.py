@@ -138,7 +138,7 @@ class WorkerHarness:
         return list(self.store.run(self.store.ops.signals(job_id, tenant_id=None)))
 
     def signal(self, job_id: str, name: str, payload: Any = None) -> None:
-        (sent,) = self.store.run(self.store.ops.signal([signal_to(job_id, name, payload, limit=10_000)]))
+        (sent,) = self.store.run(self.store.ops.signal([signal_to(job_id, name, payload, limit=2**21)]))
         self.wake.poke(sent.queue)
 
     def sql(self, text: str, *params: Any) -> None:

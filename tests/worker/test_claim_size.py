@@ -6,10 +6,13 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from headway import Context, Done, Machine, step
 from headway.model import job as model
 from headway.model.job import Claim, SettledAndClaimed
+from headway.model.outcome import Outcomes
 from headway.worker import Summary
 from tests.worker_harness import FaultyStore, WorkerHarness
 
@@ -59,6 +62,46 @@ def test_no_claim_brings_more_than_its_bytes_even_after_small_jobs(harness: Work
     assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=120)
     assert sum(store.brought) > 19 * MIB
     assert BOUND // 2 < max(store.brought) <= BOUND
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_the_unread_signals_of_machines_count_too(harness: WorkerHarness, limited: bool) -> None:
+    store = Weighing(harness.store)
+
+    @harness.machine
+    class Reads(Machine, concurrency=50 if limited else None):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            return Done(len(ctx.inbox))
+
+    jobs = [Reads.build() for _ in range(16)]
+    jobs[10:] = [msgspec.structs.replace(job, checkpoint=None) for job in jobs[10:]]  # enqueued by their kind alone
+    ids = harness.enqueue(*jobs)
+    for job_id in ids:
+        harness.signal(job_id, "small")
+        harness.signal(job_id, "packed", "x" * (MIB // 2))
+        harness.signal(job_id, "large", random.randbytes(MIB // 4).hex())
+    assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=16)
+    assert [harness.get(job_id).result for job_id in ids] == [3] * 16
+    assert sum(store.brought) > 15 * MIB
+    assert BOUND // 2 < max(store.brought) <= BOUND
+
+
+def test_an_inbox_beyond_what_a_step_gets_counts_as_that(harness: WorkerHarness) -> None:
+    store = Weighing(harness.store)
+
+    @harness.machine
+    class Reads(Machine):
+        @step
+        async def start(self, ctx: Context) -> Outcomes:
+            return Done(len(ctx.inbox))
+
+    flooded, *_ = harness.enqueue(*(Reads.build() for _ in range(30)))
+    for _ in range(20):
+        harness.signal(flooded, "packed", "x" * MIB)
+    assert harness.drain(store=store, queues={"default": 100}) == Summary(succeeded=30)
+    assert harness.get(flooded).result == 7
+    assert len(store.brought) == 2
 
 
 def test_small_jobs_fill_the_slots(harness: WorkerHarness) -> None:

@@ -157,8 +157,8 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 CLAIM_BYTES = 64 * 1_048_576
-"""How many bytes of payloads and states one claim brings at most; a larger job comes alone. All of it is in the
-worker's memory before the first of its jobs starts. headway.claim_bytes() is its twin on PostgreSQL."""
+"""How many bytes of payloads, states and signals one claim brings at most; a larger job comes alone. All of it is in
+the worker's memory before the first of its jobs starts. headway.claim_bytes() is its twin on PostgreSQL."""
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -85,13 +85,21 @@ begin
   if not v_all and not v_changing and v_queue.fair is not true and p_tenant is null then
     return query
       -- materialized: a subquery may be run again, and claim more than the limit
-      with candidate as materialized (
+      with signals as materialized (
+        select from headway.signals limit 1
+      ), candidate as materialized (
         select j.id, coalesce(j.partition, j.concurrency_key) is not null or j.concurrency is not null
                      or j.rate_count is not null
                      or j.unique_key is not null and not 'queued' = any (j.unique_scope)
                      or coalesce(j.kind = any (v_kinds), false)
                      or coalesce(j.tenant_id = any (v_tenants), false) as keyed,
-               headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0) as bytes
+               headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0) as bytes,
+               -- a machine that was enqueued by its kind alone may have signals before it has a step; where the table
+               -- is empty, that takes one probe for the whole claim
+               case when exists (select from signals)
+                         and exists (select from headway.signals s where s.job_id = j.id and s.fence is null)
+                    then headway.inbox_bytes(j.id)
+               end as inbox
           from headway.jobs j
          where j.queue = p_queue
            and j.status = 'queued'
@@ -115,18 +123,13 @@ begin
          where j.id = c.id
            -- if one has a limit's key, or may enter a unique scope by running, all go to claim_under_limits, which keeps
            -- their order; here nothing can be refused, so no subtransaction is needed. So do large jobs, which it cuts
-           and not (select bool_or(k.keyed) or sum(k.bytes) > headway.claim_bytes() from candidate k)
+           and not (select bool_or(k.keyed) or sum(k.bytes) + coalesce(sum(k.inbox), 0) > headway.claim_bytes() from candidate k)
         -- only the columns that are returned or sorted by: these rows are kept in memory
         returning j.priority, j.position, j.id, j.tenant_id, j.kind, j.queue, j.payload, j.fence, j.tries, j.losses,
                   j.max_attempts, j.max_losses, j.backoff_base_ms, j.backoff_cap_ms, j.timeout_ms,
                   j.delivery, j.correlation_id, j.trace_id, j.meta,
                   j.train is not null or j.group_id is not null or j.parent_id is not null as followed,
-                  -- a machine that was enqueued by its kind alone may have signals before it has a step; where the
-                  -- table is empty, that takes one probe for the whole claim
-                  case when j.step is not null or j.parent_id is not null
-                            or (select 1 from headway.signals limit 1) is not null
-                               and (select 1 from headway.signals s where s.job_id = j.id and s.fence is null limit 1)
-                                   is not null
+                  case when j.step is not null or j.parent_id is not null or c.inbox is not null
                        then headway.checkpoint_json(
                               j.version, j.step, j.state, j.awaiting, j.match_all, j.joining, j.woken, j.partition,
                               j.home_queue, j.home_partition, j.forked_from, j.parent_id,
@@ -152,7 +155,7 @@ begin
 end
 $$;
 
--- How many bytes of payloads and states one claim brings at most; a larger job comes alone. All of it is in the worker's
+-- How many bytes of payloads, states and signals one claim brings at most; a larger job comes alone. All of it is in the worker's
 -- memory before the first of its jobs starts. CLAIM_BYTES in model/job.py.
 create function headway.claim_bytes() returns bigint
 language sql immutable

@@ -108,7 +108,11 @@ begin
       into v_ids, v_bytes
       from (select c.id, c.ordinal, c.bytes, sum(c.bytes) over (order by c.ordinal) as total
               from (select j.id, u.ordinal,
-                           headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0) as bytes
+                           headway.text_bytes(j.payload) + coalesce(headway.text_bytes(j.state), 0)
+                           + case when exists (select from headway.signals limit 1)
+                                  then coalesce(headway.inbox_bytes(j.id), 0)
+                                  else 0
+                             end as bytes
                       from unnest(v_ids) with ordinality as u (id, ordinal)
                       join headway.jobs j on j.id = u.id) c) s
      where s.total <= v_room

@@ -58,6 +58,30 @@ begin
 end
 $$;
 
+-- How many bytes of signals inbox() brings to this machine, about; null if it has none. Reads no further than they go.
+create function headway.inbox_bytes(p_job uuid) returns bigint
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_one bigint;
+  v_bytes bigint;
+begin
+  for v_one in
+    select headway.text_bytes(s.payload)
+      from headway.signals s
+     where s.job_id = p_job
+       and s.fence is null
+     order by s.seq
+     limit 1000
+  loop
+    v_bytes := coalesce(v_bytes, 0) + v_one;
+    exit when v_bytes >= 8388608;
+  end loop;
+  return least(v_bytes, 8388608);
+end
+$$;
+
 -- A signal as a claim brings it: Received in model/signal.py.
 create function headway.received(p_id uuid, p_name text, p_payload json, p_sent_at timestamptz, p_dedup_key text)
 returns json

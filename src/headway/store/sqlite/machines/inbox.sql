@@ -19,6 +19,28 @@ select seq, job_id, id, name, payload, sent_at, dedup_key
 from signals
 where seq in (select value from json_each(?1));
 
+-- part: bytes
+-- of one job's unread signals, read one by one and no further than INBOX_BYTES and INBOX_SIGNALS
+(
+  with recursive unread (seq, bytes, n) as (
+    values (0, 0, 0)
+    union all
+    select signals.seq, bytes + length(cast(signals.payload as blob)), n + 1
+    from unread
+    join signals on signals.seq = (
+      select min(next.seq)
+      from signals as next indexed by signals_job
+      where next.job_id = jobs.id
+        and next.fence is null
+        and next.seq > unread.seq
+    )
+    where bytes < 8388608
+      and n < 1000
+  )
+  select min(max(bytes), 8388608)
+  from unread
+)
+
 -- name: names
 select distinct job_id, name
 from signals indexed by signals_job

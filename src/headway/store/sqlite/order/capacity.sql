@@ -4,7 +4,9 @@
 jobs.rowid, jobs.id, tenant_id, kind, partition, concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key
 
 -- part: bytes
-length(cast(payload as blob)) + coalesce(length(cast(state as blob)), 0)
+-- of a claim: payload, state, and a machine's unread signals
+length(cast(jobs.payload as blob)) + coalesce(length(cast(state as blob)), 0)
++ case when coalesce(step, signaled) is null then 0 else {machines/inbox.bytes} end
 
 -- name: of_kinds
 select name, max_running, rate_count, rate_period_ms, rate_burst
