@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headway.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from headway.api import asgi
     from headway.app import Headway
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from headway.model.signal import Signal
     from headway.model.train import Train
     from headway.store.migrate import amigrate, migrate
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Attempt",

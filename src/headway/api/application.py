@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import msgspec
@@ -42,6 +41,7 @@ from headway.app.verbs import Verbs
 from headway.errors import HeadwayError, StoreUnavailable
 from headway.logs import get_logger
 from headway.model.access import ApiKey
+from headway.version import __version__
 
 _log = get_logger("headway.api")
 _READ_S = 10.0  # a read that takes longer is 503
@@ -78,7 +78,7 @@ class Api:
         self.keys = Keys(app)
         self._sessions = Sessions(app, self.keys, self.settings)
         self._callers = Callers(app, self.keys, self._sessions, oidc or oidc_settings(app._config.get("oidc", {})))
-        self._workers = Gateway(app, version("headway"))
+        self._workers = Gateway(app, __version__)
         self._streams = Streams()
         self._tenants = Tenants(app)
         self._watch = DatabaseWatch(app)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -31,6 +31,7 @@ from headway.model.served import Ordering, Queues
 from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
+from headway.version import __version__
 from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker
 from headway.worker.wake import Hints, folder_of
 
@@ -334,7 +335,7 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
             "definitions": self._definitions,
             "declare": self._declaration,
             "vault": self._vault,
-            "version": _version(),
+            "version": __version__,
         }
 
     def _declaration(self, now: datetime) -> Declaration:
@@ -343,11 +344,3 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
             definitions=declarations(self._registry),
             schedules=tuple(each.row(self._own_tenant, now, tz=self._tz) for each in self._registry.schedules),
         )
-
-
-@cache
-def _version() -> str:
-    """Only workers need it, and reading the package's metadata takes some milliseconds."""
-    from importlib.metadata import version
-
-    return version("headway")

@@ -65,9 +65,10 @@ class Root(LazyGroup):
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
         import platform
-        from importlib.metadata import version
 
-        click.echo(f"headway {version('headway')} (Python {platform.python_version()})")
+        from headway.version import __version__
+
+        click.echo(f"headway {__version__} (Python {platform.python_version()})")
         ctx.exit()
 
 

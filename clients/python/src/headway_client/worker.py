@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from importlib.metadata import version
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -26,6 +25,7 @@ from headway_client.handlers import START, Handler, handler
 from headway_client.requests import Request
 from headway_client.running import Running
 from headway_client.settings import Settings
+from headway_client.version import __version__
 
 log = logging.getLogger("headway.worker")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -166,7 +166,7 @@ class Worker:
             "limit": limit,
             "wait": _WAIT_S,
             "hostname": socket.gethostname(),
-            "version": version("headway-client"),
+            "version": __version__,
         }
         request = Request("POST", "/worker/jobs/claim", lambda said: said, body, wait_s=_WAIT_S, repeatable=False)
         said: dict[str, Any] = await self._client.send(request)

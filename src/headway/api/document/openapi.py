@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from headway.api.document.examples import EXAMPLES
 from headway.api.routes import PREFIX, Route
 from headway.api.wire.problems import MEDIA_TYPE, TITLES, Problem
+from headway.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ALWAYS = (400, 401, 403, 404, 408, 413, 422, 429, 500, 503)  # any request can meet these
@@ -38,7 +38,7 @@ def document(routes: Sequence[Route], root_path: str = "") -> dict[str, Any]:
         paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, found, routes)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Headway", "version": version("headway"), "description": "A durable work engine over HTTP."},
+        "info": {"title": "Headway", "version": __version__, "description": "A durable work engine over HTTP."},
         "servers": [{"url": root_path or "/"}],
         "security": [{"key": []}],
         "tags": [{"name": name} for name in dict.fromkeys(route.chapter for route in routes)],
