@@ -65,7 +65,7 @@ NEVER_BLOCK = ("_id_of", "_id_for")
 # checks that only the blocking verb needs
 DROPPED = ("refuse_in_event_loop",)
 # options that have no tenant
-NO_TENANT = ("Unpack[JobChanges]", "Unpack[DefinitionChanges]")
+NO_TENANT = ("Unpack[JobChanges]", "Unpack[RetryChanges]", "Unpack[DefinitionChanges]")
 ENTRANCES = ("__enter__", "__exit__", "_ensure_known")
 # verbs that look up what their jobs and events name by themselves, in the caller's transaction if need be
 KNOWING = ("enqueue", "emit", "learn")

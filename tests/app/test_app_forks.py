@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from headway import Context, Done, Headway, Machine, Next, Spawn, Stop, step
+from headway.errors import InvalidJob
 from headway.testing import drain
 
 
@@ -77,6 +78,22 @@ def test_a_fork_sees_what_its_step_saw_although_that_step_spawned_too(app: Headw
     assert value(app, fork) == {"n": 1, "seen": [6, 200]}
     assert value(app, app.fork(fork.id, at=1)) == {"n": 1, "seen": [6, 200]}
     assert value(app, app.fork(fork.id, at=2)) == {"n": 1, "seen": [6, 200]}
+
+
+def test_a_fork_may_begin_with_another_step(app: Headway, batches: Any) -> None:
+    first = batches.enqueue(n=1)
+    drain(app)
+    fork = app.fork(first.id, at=2, step="end", state={"n": 7})
+    assert (app.get(fork.id).step, app.get(fork.id).status) == ("end", "queued")
+    assert value(app, fork) == {"n": 7, "seen": []}
+    assert app.children(fork.id) == []
+    back = app.fork(first.id, step="start")
+    assert value(app, back) == {"n": 1, "seen": [6, 6]}, "the state that the last execution began with"
+    assert value(app, app.fork(first.id, at=2, step="sum")) == {"n": 1, "seen": [6]}, "its own step sees its children"
+    with pytest.raises(InvalidJob, match=r"batches version 1 has no step 'ned': it has start, sum, end"):
+        app.fork(first.id, step="ned")
+    with pytest.raises(InvalidJob, match="step"):
+        app.fork(first.id, step="no step")
 
 
 def test_a_fork_of_the_retry_of_an_at_most_once_machine_has_its_state(app: Headway) -> None:

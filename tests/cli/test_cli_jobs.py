@@ -355,6 +355,16 @@ def test_bulk_counts_asks_and_does(cli: Cli, app: Headway) -> None:
     assert cli.ok("jobs", "retry", "--status", "canceled", "--yes") == "7 jobs will run again\n"
 
 
+def test_one_job_is_retried_later_with_other_arguments(cli: Cli, app: Headway) -> None:
+    made = app.enqueue("bill", {"order": 1})
+    app.cancel(made.id)
+    options = ("--delay", "1h", "--max-attempts", "2")
+    (again,) = cli.json("jobs", "retry", made.id, *options, "--payload", '{"order": 2}')
+    job = app.get(made.id)
+    assert (again["status"], job.status, job.max_attempts, job.payload) == ("scheduled", "scheduled", 2, {"order": 2})
+    assert "is for one job" in cli.refused("jobs", "retry", "--status", "canceled", *options, code=2)
+
+
 def test_bulk_needs_to_know_which(cli: Cli, app: Headway) -> None:
     made = app.enqueue("bill", {})
     assert "which jobs?" in cli.refused("jobs", "retry", code=2)

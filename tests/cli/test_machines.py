@@ -358,6 +358,7 @@ def test_fork(cli: Cli, either: Headway, checkout: type[Machine]) -> None:
     drain(either, "checkout")
     assert either.get(forked.id).state == {"order": 99, "parcels": 0, "paid": 5}
     assert cli.json("machines", "fork", job.id)["created"] is True
+    assert either.get(cli.json("machines", "fork", job.id, "--step", "start")["id"]).step == "start"
     assert "its fences are 1, 2, 3" in cli.refused("machines", "fork", job.id, "--at", "99", code=1)
     plain = either.enqueue("plain")
     told = cli.refused("machines", "fork", plain.id, code=1)

@@ -101,9 +101,15 @@ class Db(MachineCalls, TriggerCalls):
         return self.run(self.ops.cancel(ids, tenant_id=tenant_id, reason=reason, actor=actor))
 
     def retry(
-        self, *ids: str, tenant_id: str | None = None, actor: str | None = None, keep_place: bool = True
+        self,
+        *ids: str,
+        tenant_id: str | None = None,
+        actor: str | None = None,
+        keep_place: bool = True,
+        **values: Any,
     ) -> dict[str, str]:
-        return self.run(self.ops.retry(ids, tenant_id=tenant_id, actor=actor, keep_place=keep_place))
+        change = Change(**values) if values else None
+        return self.run(self.ops.retry(ids, tenant_id=tenant_id, actor=actor, keep_place=keep_place, change=change))
 
     def change(
         self, job_id: str, *, tenant_id: str | None = None, actor: str | None = None, **values: Any

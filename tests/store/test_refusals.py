@@ -62,7 +62,7 @@ ONLY_POSTGRES = {
         "enqueue: 'a kind or queue name is missing or not valid",
         "emit_many: 'an event name is missing or not valid",
         "signal_many: 'a signal has no name",
-        "change: 'queue name % is not valid",
+        "change_job: 'queue name % is not valid",
         "check_json: ",
         "checked_tags: ",
     ),

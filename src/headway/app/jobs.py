@@ -13,13 +13,13 @@ from headway.app.base import VerbBase, missing, page_size, then
 from headway.app.job_filters import JobFilters, filter_of, one_value_each
 from headway.app.why import Why, why
 from headway.clock import from_micros
-from headway.define.change import change_of
-from headway.define.option_types import JobChanges
+from headway.define.change import change_of, retry_change_of
+from headway.define.option_types import JobChanges, RetryChanges
 from headway.errors import Duplicate, InvalidJob, NotAllowed
 from headway.model.codec import check_text
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id, given_id
-from headway.model.job import Attempt, AuditEntry, Counted, Job, Outcome, Waiter, Watched
+from headway.model.job import Attempt, AuditEntry, Change, Counted, Job, Outcome, Waiter, Watched
 from headway.model.listing import Cursor, Filter, Order, check_order, sort_key
 from headway.model.status import FINISHED, STATUSES, Status
 from headway.store.ops import Op, Steps
@@ -163,15 +163,21 @@ class JobVerbs(VerbBase):
         self,
         job_id: str | UUID,
         *,
+        keep_place: bool = True,
         actor: str | None = None,
         if_match: Collection[str] | None = None,
         conn: Any = None,
+        **changes: Unpack[RetryChanges],
     ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
-        Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
+        It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
+        later, with max_attempts or payload with those; a machine keeps its payload, for its state came of it.
+        Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
+        taken), `InvalidJob`.
         """
-        runs_as, queue = self._run(self._if_matching(job_id, if_match, self._retry(job_id, actor)), conn)
+        retrying = self._retry(job_id, actor, keep_place, changes)
+        runs_as, queue = self._run(self._if_matching(job_id, if_match, retrying), conn)
         self._wake_up(queue, conn)
         return runs_as
 
@@ -396,13 +402,20 @@ class JobVerbs(VerbBase):
         op = self._store.ops.cancel([key], tenant_id=self._visible_tenant, reason=reason, actor=actor)
         return then(op, lambda found: found[key] if key in found else missing(key))
 
-    def _retry(self, job_id: str | UUID, actor: str | None) -> Op[tuple[str, str]]:
+    def _retry(
+        self, job_id: str | UUID, actor: str | None, keep_place: bool, changes: Mapping[str, Any]
+    ) -> Op[tuple[str, str]]:
         key = as_id(job_id)
+        change = retry_change_of(changes, now=from_micros(self.clock.now()), limit=self.payload_limit)
 
         def steps() -> Steps[tuple[str, str]]:
             job = yield from self._get(key).steps()
             done = yield from self._store.ops.retry(
-                [key], tenant_id=self._visible_tenant, actor=actor, keep_place=True
+                [key],
+                tenant_id=self._visible_tenant,
+                actor=actor,
+                keep_place=keep_place,
+                change=None if change is None else self._with_checked_payload(change, job.kind, changes),
             ).steps()
             if key not in done:
                 raise NotAllowed(f"job {key} is {job.status}: only a finished job can be retried")
@@ -418,13 +431,19 @@ class JobVerbs(VerbBase):
             checked = change
             if not isinstance(change.payload, msgspec.UnsetType):
                 job = yield from self._get(key).steps()
-                # as strict as an enqueue: a payload that the handler cannot take would only end dead
-                payload = self._definitions.checked(job.kind, changes["payload"], limit=self.payload_limit)
-                checked = msgspec.structs.replace(change, payload=payload)
+                checked = self._with_checked_payload(change, job.kind, changes)
             op = self._store.ops.change(key, checked, tenant_id=self._visible_tenant, actor=actor)
             return (yield from op.steps()) or missing(key)
 
         return Op(steps, writes=True, atomic=True)
+
+    def _with_checked_payload(self, change: Change, kind: str, given: Mapping[str, Any]) -> Change:
+        """The change, its payload checked as strictly as an enqueue's: one that the handler cannot take would only end
+        dead."""
+        if isinstance(change.payload, msgspec.UnsetType):
+            return change
+        payload = self._definitions.checked(kind, given["payload"], limit=self.payload_limit)
+        return msgspec.structs.replace(change, payload=payload)
 
 
 def at_most(limit: int | None) -> int:

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from headway.app.base import VerbBase
+from headway.define import checks
 from headway.define.machine import MachineKind
 from headway.define.signals import signal_to
 from headway.errors import InvalidJob, NotAllowed
@@ -89,14 +90,16 @@ class MachineVerbs(VerbBase):
         at: int | None = None,
         state: Any = None,
         *,
+        step: str | None = None,
         actor: str | None = None,
         conn: Any = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
-        with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
-        machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        with the state it began with, or with `state`. It sees the signals and children that the step saw. With another
+        `step` it begins there instead, and sees neither. The other machine is not affected. Raises `NotFound`,
+        `NotAllowed` (a plain job), `InvalidJob`.
         """
-        enqueued, queue = self._run(self._fork(job_id, at, state, actor), conn)
+        enqueued, queue = self._run(self._fork(job_id, at, state, step, actor), conn)
         self._wake_up(queue, conn)
         return enqueued
 
@@ -151,8 +154,12 @@ class MachineVerbs(VerbBase):
 
         return Op(steps, writes=False)
 
-    def _fork(self, job_id: str | UUID, at: int | None, state: Any, actor: str | None) -> Op[tuple[Enqueued, str]]:
+    def _fork(
+        self, job_id: str | UUID, at: int | None, state: Any, step: str | None, actor: str | None
+    ) -> Op[tuple[Enqueued, str]]:
         key = as_id(job_id)
+        if step is not None:
+            checks.name(step, "step")
         if at is not None and (isinstance(at, bool) or not isinstance(at, int)):
             raise InvalidJob(f"at={at!r} is no fence: give the number of an execution, as app.history(id) shows it")
         ops, write = self._store.ops, partial(encode, limit=self.payload_limit, what="state")
@@ -168,10 +175,11 @@ class MachineVerbs(VerbBase):
                 raise NotAllowed(f"job {key} has not run yet: there is no step to fork from; enqueue another one")
             fence = attempts[-1].fence if at is None else at
             began = yield from ops.began(key, tenant_id=self._visible_tenant).steps()
-            checkpoint, seen = forked(job, attempts, signals, began, at=fence, state=given, encode=write)
+            checkpoint, seen = forked(job, attempts, signals, began, at=fence, state=given, step=step, encode=write)
             new = self._copy(job, fence)
             kind = self._registry.get(job.kind)
             if isinstance(kind, MachineKind):
+                kind.check_step(checkpoint.version, step)
                 kind.check_state(checkpoint.version, given)
                 begins_with = bytes(checkpoint.state).decode() if checkpoint.state else new.payload
                 new = kind.starting_at(new, checkpoint, begins_with)

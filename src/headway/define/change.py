@@ -28,6 +28,17 @@ NAMES = (
 )
 
 
+OF_RETRY = ("scheduled_for", "delay", "max_attempts", "payload")
+
+
+def retry_change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change | None:
+    """What a retry sets before the job runs again, checked; None if nothing. Raises `InvalidJob`."""
+    for option in given:
+        if option not in OF_RETRY:
+            raise InvalidJob(checks.unknown_option(option, list(OF_RETRY), "retry()"))
+    return change_of(given, now=now, limit=limit) if given else None
+
+
 def change_of(given: Mapping[str, Any], *, now: datetime, limit: int) -> Change:
     """The checked change; raises `InvalidJob` for an unknown name or a value that cannot be."""
     if not given:

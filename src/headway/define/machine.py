@@ -290,6 +290,13 @@ class MachineKind(Kind[..., Any]):
         if edition is not None and state is not None:
             edition.shape.read(state)
 
+    def check_step(self, version: int | None, step: str | None) -> None:
+        """Raises `InvalidJob` for a step that this version does not have; an unknown version is not checked."""
+        edition = self.editions.get(version or max(self.editions))
+        if edition is not None and step is not None and step not in edition.steps:
+            known = ", ".join(edition.steps)
+            raise InvalidJob(f"{self.name} version {edition.version} has no step {step!r}: it has {known}")
+
     def starting_at(self, job: NewJob, checkpoint: Checkpoint, state: str) -> NewJob:
         """The job, starting at this checkpoint, in the queue and partition of that step."""
         edition = self.editions.get(checkpoint.version or 0)

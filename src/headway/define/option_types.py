@@ -210,6 +210,15 @@ class JobChanges(TypedDict, total=False):
     tags: str | Collection[str] | None
 
 
+class RetryChanges(TypedDict, total=False):
+    """What `app.retry(job_id, ...)` sets before the job runs again."""
+
+    scheduled_for: datetime | None
+    delay: Duration | None
+    max_attempts: int
+    payload: Mapping[str, Any]
+
+
 class TemplateChanges(TypedDict, total=False):
     """What `app.change_template(name, ...)` takes. None takes a value back."""
 

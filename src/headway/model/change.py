@@ -14,13 +14,16 @@ from headway.model.status import FINISHED, Status
 _RUNNING = tuple(name for name in Change.__struct_fields__ if name not in ("meta", "tags"))
 
 
-def check_changeable(job_id: str, status: Status, fence: int, change: Change) -> None:
-    """Raises `NotAllowed` for a job that is running or over, and for a payload once it ran. Meta and tags may change
-    once it is over."""
+def check_changeable(job_id: str, status: Status, fence: int, change: Change, *, retried: bool, machine: bool) -> None:
+    """Raises `NotAllowed` for a job that is running or over, and for a payload once it ran; one that is being `retried`
+    may get another, unless it is a machine. Meta and tags may change once it is over."""
     if status == "running" or (status in FINISHED and not only_labels(change)):
         raise refusals.not_changeable(job_id, status)
     if change.payload is not msgspec.UNSET and fence > 0:
-        raise refusals.payload_fixed(job_id, fence)
+        if machine and retried:
+            raise refusals.payload_of_machine(job_id, fence)
+        if not retried:
+            raise refusals.payload_fixed(job_id, fence)
 
 
 def only_labels(change: Change) -> bool:

@@ -194,10 +194,12 @@ def forked(
     *,
     at: int,
     state: str | None,
+    step: str | None,
     encode: Encode,
 ) -> tuple[Checkpoint, list[Signal]]:
     """Where a fork of this machine begins: with the step that the execution `at` ran, the state that it began with (or
-    the given one), and the signals and children that it saw; raises `NotFound` where there is no such execution."""
+    the given one), and the signals and children that it saw; raises `NotFound` where there is no such execution. With
+    another `step` it begins as if the machine had gone there by Next: without signals and children."""
     ran = next((attempt for attempt in attempts if attempt.fence == at), None)
     if ran is None:
         known = ", ".join(str(attempt.fence) for attempt in attempts[-20:]) or "none yet"
@@ -217,10 +219,12 @@ def forked(
     spawns = [attempt.fence for attempt in before if attempt.outcome == "spawn"]
     joining, joined = (spawns[-1], job.id) if spawns else (began.joining, began.joined or job.id)
     by_children = ran.woken == "children" and joining is not None
+    if step not in (None, ran.step or START):
+        return Checkpoint(version=version, step=step, state=_raw(state), forked_from=job.id), []
     checkpoint = Checkpoint(
         version=version,
         step=ran.step or START,
-        state=NO_STATE if state is None else msgspec.Raw(state.encode()),
+        state=_raw(state),
         awaiting=tuple(dict.fromkeys(signal.name for signal in seen)),
         woken=ran.woken,
         joining=joining if by_children else None,
@@ -228,3 +232,7 @@ def forked(
         forked_from=job.id,
     )
     return checkpoint, seen
+
+
+def _raw(state: str | None) -> msgspec.Raw:
+    return NO_STATE if state is None else msgspec.Raw(state.encode())

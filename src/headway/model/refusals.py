@@ -175,6 +175,13 @@ def payload_fixed(job_id: str, fence: int) -> NotAllowed:
     )
 
 
+def payload_of_machine(job_id: str, fence: int) -> NotAllowed:
+    return NotAllowed(
+        f"job {job_id} is a machine that has run (fence {fence}), so its payload stays as it is: "
+        "retry it without one, or fork it with another state"
+    )
+
+
 def key_taken(job_id: str, key: str, holder: str) -> Duplicate:
     return Duplicate(
         f'job {job_id} cannot be queued: its unique key "{key}" is taken by job {holder}; '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headway.model.machine import Checkpoint
 from headway.model.served import ServedChange
 from tests.store.conftest import new_group, new_job, settlement
 from tests.store.refusal_cases import ACME, GROUP, OTHER, A, B, C, D, E, rename
@@ -199,6 +200,12 @@ def a_change_of_a_dead_job(db: Any) -> None:
 def a_payload_for_a_job_that_has_run(db: Any) -> None:
     db.settle(db.start(id=A), "scheduled", delay_ms=1000)
     db.change(A, payload="{}")
+
+
+def a_payload_for_a_machine_that_is_retried(db: Any) -> None:
+    claim = db.start(id=A, checkpoint=Checkpoint(version=1, step="start"))
+    db.settle(claim, "dead", error="boom", charge=1)
+    db.retry(A, payload="{}")
 
 
 def a_change_that_queues_a_job_whose_key_is_taken(db: Any) -> None:

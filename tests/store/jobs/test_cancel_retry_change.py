@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from headway.errors import NotAllowed
 from headway.model.ids import new_id
+from headway.model.machine import Checkpoint
 from headway.model.status import FINISHED
 from tests.tenant_ids import tenant_id
 
@@ -163,6 +166,44 @@ def test_many_are_retried_at_once(db):
     ids = [finished(db, to) for to in ("dead", "succeeded", "canceled")]
     assert db.retry(*ids) == {job_id: job_id for job_id in ids}
     assert [claim.id for claim in db.claim()] == ids
+
+
+def test_a_retry_may_come_later_with_another_budget_and_payload(db):
+    job_id = finished(db, "dead", payload='{"n": 1}', max_attempts=4)
+    behind = db.enqueue().id
+    later = db.now() + timedelta(hours=1)
+    assert db.retry(job_id, actor="ann", scheduled_for=later, max_attempts=9, payload='{"n": 2}') == {job_id: job_id}
+    job = db.job(job_id)
+    assert (job.status, job.scheduled_for, job.max_attempts, job.payload) == ("scheduled", later, 9, {"n": 2})
+    assert [entry.action for entry in db.audit(job_id)] == ["retry", "change"]
+    assert [claim.id for claim in db.claim()] == [behind]
+    db.advance("2h")
+    db.promote()
+    claim = db.claim()[0]
+    assert (claim.id, claim.fence, claim.payload, claim.tries) == (job_id, 2, '{"n": 2}', 0)
+
+
+def test_a_retry_that_is_refused_its_change_changes_nothing(db):
+    machine = finished(db, "dead", checkpoint=Checkpoint(version=1, step="start"))
+    once = finished(db, "dead", delivery="at_most_once")
+    before = [db.job(machine), db.job(once)]
+    with pytest.raises(NotAllowed, match="is a machine that has run"):
+        db.retry(once, machine, payload="{}")
+    assert [db.job(machine), db.job(once)] == before
+    assert db.retry(machine, delay_ms=60_000) == {machine: machine}
+    assert db.status(machine) == "scheduled"
+    copy = db.retry(once, payload='{"n": 2}', delay_ms=60_000)[once]
+    assert (db.status(copy), db.job(copy).payload, db.job(once).payload) == ("scheduled", {"n": 2}, before[1].payload)
+
+
+def test_a_car_that_is_retried_later_waits_for_its_turn_and_its_time(db):
+    car = finished(db, "dead", train="t")
+    assert db.retry(car, delay_ms=60_000, max_attempts=2) == {car: car}
+    assert db.job(car).max_attempts == 2
+    assert db.claim() == []
+    db.advance("2m")
+    db.promote()
+    assert db.claim()[0].id == car
 
 
 def test_a_retry_reaches_only_its_tenant(db):

@@ -10,7 +10,7 @@ from headway.app.aio.base import AsyncVerbBase
 from headway.app.job_filters import JobFilters
 from headway.app.jobs import PAGE, JobVerbs, _last, at_least_one, at_most, awaited_statuses
 from headway.app.why import Why
-from headway.define.option_types import JobChanges
+from headway.define.option_types import JobChanges, RetryChanges
 from headway.errors import Duplicate
 from headway.model.duration import Duration, to_ms
 from headway.model.ids import as_id
@@ -161,14 +161,25 @@ class AsyncJobVerbs(JobVerbs, AsyncVerbBase):
         return status
 
     async def aretry(
-        self, job_id: str | UUID, *, actor: str | None = None, if_match: Collection[str] | None = None, conn: Any = None
+        self,
+        job_id: str | UUID,
+        *,
+        keep_place: bool = True,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
+        **changes: Unpack[RetryChanges],
     ) -> str:
         """Run a finished job again, with a full budget; returns the id that will run (a new one for at_most_once).
 
-        Raises `NotFound`, `NotAllowed` (not finished yet), `Duplicate` (its unique key is taken).
+        It gets its old place in the line; without `keep_place` it goes to the end. With scheduled_for or delay it runs
+        later, with max_attempts or payload with those; a machine keeps its payload, for its state came of it.
+        Raises `NotFound`, `NotAllowed` (not finished yet; the payload of a machine), `Duplicate` (its unique key is
+        taken), `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        runs_as, queue = await self._arun(self._if_matching(job_id, if_match, self._retry(job_id, actor)), conn)
+        retrying = self._retry(job_id, actor, keep_place, changes)
+        runs_as, queue = await self._arun(self._if_matching(job_id, if_match, retrying), conn)
         self._wake_up(queue, conn)
         return runs_as
 

@@ -70,14 +70,16 @@ class AsyncMachineVerbs(MachineVerbs, AsyncVerbBase):
         at: int | None = None,
         state: Any = None,
         *,
+        step: str | None = None,
         actor: str | None = None,
         conn: Any = None,
     ) -> Enqueued:
         """Start a new machine from a step of another: the step that execution `at` (a fence; default: the last) ran,
-        with the state it began with, or with `state`. It sees the signals and children that the step saw. The other
-        machine is not affected. Raises `NotFound`, `NotAllowed` (a plain job), `InvalidJob`.
+        with the state it began with, or with `state`. It sees the signals and children that the step saw. With another
+        `step` it begins there instead, and sees neither. The other machine is not affected. Raises `NotFound`,
+        `NotAllowed` (a plain job), `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        enqueued, queue = await self._arun(self._fork(job_id, at, state, actor), conn)
+        enqueued, queue = await self._arun(self._fork(job_id, at, state, step, actor), conn)
         self._wake_up(queue, conn)
         return enqueued

@@ -9,13 +9,14 @@ import click
 
 from headway.cli.jobs.several_jobs import Done, by_filter, by_id, each_by_id, is_wanted, told
 from headway.cli.program.click_classes import Command
-from headway.cli.program.failure import FAILED, describe
+from headway.cli.program.failure import FAILED, WRONG, Refused, describe
 from headway.cli.program.invocation import Invocation, actor, pass_invocation
 from headway.cli.program.output import console, emit, many, note, say
-from headway.cli.program.params import JobId, bulk_options, filter_options
+from headway.cli.program.params import Duration, JobId, JsonObject, Moment, bulk_options, filter_options, given
 
 if TYPE_CHECKING:
     from headway.app import Headway
+    from headway.define.option_types import RetryChanges
     from headway.model.job import Job
 
 _PAGE = 500
@@ -65,6 +66,10 @@ def cancel(
 @click.argument("ids", type=JobId(), metavar="[ID]...", nargs=-1)
 @filter_options
 @click.option("--keep-place", is_flag=True, help="Give each its old place in the line, ahead of what waits now.")
+@click.option("--scheduled-for", type=Moment(), help="One job: run it no sooner than this time.")
+@click.option("--delay", type=Duration(), help="One job: run it no sooner than in this time.")
+@click.option("--max-attempts", type=int, help="One job: how many failures it may have.")
+@click.option("--payload", type=JsonObject(), help="One job: new arguments; not for a machine.")
 @bulk_options
 @pass_invocation
 def retry(
@@ -75,7 +80,7 @@ def retry(
     limit: int | None,
     dry_run: bool,
     yes: bool,
-    **filters: Any,
+    **options: Any,
 ) -> None:
     """Run finished jobs again, with a full budget; an at_most_once job is retried by a new job.
 
@@ -83,8 +88,13 @@ def retry(
 
     \b
     headway jobs retry ID
+    headway jobs retry ID --delay 10m --max-attempts 3
     headway jobs retry --status dead --kind welcome --created-after 1d --yes
     """
+    changes: Any = given({name: options.pop(name) for name in ("scheduled_for", "delay", "max_attempts", "payload")})
+    filters = options
+    if changes and len(ids) != 1:
+        raise Refused("a time, a budget or a payload is for one job: give its id", WRONG)
 
     def act(app: Headway, some: Sequence[str]) -> list[Done]:
         from headway.errors import Duplicate
@@ -102,7 +112,7 @@ def retry(
 
     if len(ids) == 1 or (ids and dry_run):
         app = by_id(cli, filters)
-        each_by_id(cli, ids, dry_run, lambda job_id: _retried(app, job_id))
+        each_by_id(cli, ids, dry_run, lambda job_id: _retried(app, job_id, changes))
     elif ids:
         app = by_id(cli, filters)
         # in one batch, so that those that wait for each other do so again
@@ -114,8 +124,8 @@ def retry(
         _bulk(cli, "retry", filters, limit, dry_run, yes, lambda job: job.status in FINISHED, act)
 
 
-def _retried(app: Headway, job_id: str) -> Done:
-    runs_as = app.retry(job_id, actor=actor())
+def _retried(app: Headway, job_id: str, changes: RetryChanges) -> Done:
+    runs_as = app.retry(job_id, actor=actor(), **changes)
     # a car may have to wait for its train
     return {"id": job_id, "runs_as": runs_as, "status": app.get(runs_as).status}
 

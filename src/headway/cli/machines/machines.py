@@ -309,12 +309,14 @@ def _signal(signal: Signal) -> list[Cell]:
 @click.option(
     "--state", "new_state", type=Json(), metavar="JSON|@FILE", help="The state to begin with, instead of its own."
 )
+@click.option("--step", help="The step to begin with, instead of the one that the execution ran.")
 @pass_invocation
-def fork(cli: Invocation, /, job_id: str, fence: int | None, new_state: Any) -> None:
+def fork(cli: Invocation, /, job_id: str, fence: int | None, new_state: Any, step: str | None) -> None:
     """Start a new machine from a step of another one, and print its id; the other is not affected.
 
     It begins with the step that the execution with that fence ran, the state it began with, and the signals and
-    children it saw. It has no unique key, train or group. headway machines show lists the fences.
+    children it saw; at another --step it sees neither. It has no unique key, train or group. headway machines show
+    lists the fences.
 
     \b
     headway machines fork ID --at 3
@@ -324,7 +326,7 @@ def fork(cli: Invocation, /, job_id: str, fence: int | None, new_state: Any) -> 
 
     app = cli.existing
     try:
-        made = app.fork(job_id, fence, new_state, actor=actor())
+        made = app.fork(job_id, fence, new_state, step=step, actor=actor())
     except NotAllowed as error:
         if app.get(job_id).step is not None:
             raise

@@ -173,7 +173,13 @@ class Jobs(Protocol):
         ...
 
     def retry(
-        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+        self,
+        ids: Sequence[str],
+        *,
+        tenant_id: str | None,
+        actor: str | None,
+        keep_place: bool = True,
+        change: Change | None = None,
     ) -> Op[dict[str, str]]:
         """Queue each finished job again with a full budget, at its old position, or without `keep_place` behind all
         others, in their old order; a car keeps its position in its train. An at_most_once job that ever ran is retried
@@ -184,7 +190,8 @@ class Jobs(Protocol):
         A machine goes on with the step at which it ended, which sees the same signals again; one that was canceled
         while it waited waits again. A car is `held` again, unless its train has no locomotive; a hold that it caused
         ends.
-        Raises `Duplicate` (nothing is written) where a unique key is taken. Audited."""
+        `change` is set on each of them before it runs; here also the payload of one that ran, unless it is a machine.
+        Raises `Duplicate` (nothing is written) where a unique key is taken, `NotAllowed`. Audited."""
         ...
 
     def move(

@@ -14,17 +14,22 @@ from headway.store.postgres.engine.verbs import call, first, nothing
 
 class ChangeVerbs:
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
-        given: dict[str, Any] = {
-            name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not msgspec.UNSET
-        }
-        for name in ("payload", "meta"):
-            if isinstance(given.get(name), str):
-                given[name] = msgspec.Raw(given[name].encode())
         return call(
             "select headway.change($1::uuid, $2::json, $3::uuid, $4)",
-            [job_id, msgspec.json.encode(given).decode(), tenant_id, actor],
+            [job_id, change_json(change), tenant_id, actor],
             first,
         )
 
     def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
         return call("select headway.lock_job($1::uuid, $2::uuid)", [job_id, tenant_id], nothing)
+
+
+def change_json(change: Change) -> str:
+    """What it sets, as the functions read it."""
+    given: dict[str, Any] = {
+        name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not msgspec.UNSET
+    }
+    for name in ("payload", "meta"):
+        if isinstance(given.get(name), str):
+            given[name] = msgspec.Raw(given[name].encode())
+    return msgspec.json.encode(given).decode()

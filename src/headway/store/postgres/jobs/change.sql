@@ -9,6 +9,18 @@ returns text
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+  return headway.change_job(p_id, p_change, p_tenant, p_actor, false);
+end
+$$;
+
+-- The same; with p_retried by the retry that puts the job back, which may give another payload to one that ran, unless
+-- it is a machine.
+create function headway.change_job(p_id uuid, p_change json, p_tenant uuid, p_actor text, p_retried boolean)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
 declare
   v_now timestamptz := headway.now();
   v_tenant uuid := headway.acting_tenant(p_tenant);
@@ -32,7 +44,12 @@ begin
       case v_job.status when 'running' then 'cancel it, or wait until it is done' else 'retry it' end
       using errcode = 'HW003';
   end if;
-  if v_set ? 'payload' and v_job.fence > 0 then
+  if v_set ? 'payload' and v_job.fence > 0 and p_retried and v_job.step is not null then
+    raise exception 'job % is a machine that has run (fence %), so its payload stays as it is: retry it without one, or fork it with another state',
+      p_id, v_job.fence
+      using errcode = 'HW003';
+  end if;
+  if v_set ? 'payload' and v_job.fence > 0 and not p_retried then
     raise exception 'job % has run (fence %), so its payload stays as it is: cancel it and enqueue a new one with the other payload',
       p_id, v_job.fence
       using errcode = 'HW003';

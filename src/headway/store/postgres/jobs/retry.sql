@@ -4,9 +4,11 @@
 -- at_most_once job that ever ran is retried by a new job. A car waits for its turn again, and the hold that it put on
 -- its train ends. A job that waits for one that is not over, or that is retried with it, is held; jobs that the end of
 -- one of these canceled are revived. Gives each finished job and the job that will run. Locks the rows in order of id.
--- Raises HW001 where a unique key is taken, or the retry exists already; nothing is written then.
+-- p_change, as in headway.change, is what to set on each of them before it runs, its payload too unless it is a machine.
+-- Raises HW001 where a unique key is taken, or the retry exists already, HW003, HW004; nothing is written then.
 create function headway.retry(
-  p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true
+  p_ids uuid[], p_tenant uuid default null, p_actor text default null, p_keep_place boolean default true,
+  p_change json default null
 ) returns table (id uuid, runs_as uuid)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -29,6 +31,9 @@ begin
              for update) l;
   select r.old, r.new into v_old, v_new from headway.retry_all(v_ids, v_now, p_actor, p_keep_place, false) r;
   perform headway.revive(v_new, v_now, p_actor, p_keep_place);
+  if p_change is not null then
+    perform headway.change_job(u.id, p_change, p_tenant, p_actor, true) from unnest(v_new) as u (id);
+  end if;
   return query select u.old, u.new from unnest(v_old, v_new) as u (old, new);
 end
 $$;

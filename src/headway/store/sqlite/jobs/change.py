@@ -41,30 +41,7 @@ class ChangeVerbs(Verbs):
     def change(self, job_id: str, change: Change, *, tenant_id: str | None, actor: str | None) -> Op[Status | None]:
         def steps() -> Steps[Status | None]:
             now = self._clock.now()
-            rows = yield Statement(_SQL["changing"], (job_id, tenant_id))
-            if not rows:
-                return None
-            rowid, tenant, status, fence, position, key, scope, tags, *current = rows[0]
-            check_changeable(job_id, status, fence, change)
-            yield from _label(rowid, job_id, tags, change)
-            if only_labels(change):
-                yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
-                return status  # type: ignore[no-any-return]
-            tied = yield from ties([rowid])
-            moved = timed(change, now)
-            values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(moved)
-            to = status_after(status, moved, now)
-            if key is not None and enters(scope, status, to):
-                yield from refuse_taken(job_id, rowid, key)
-            if to == "queued" and position is None:
-                position = (yield from positions(1))[0]
-            queued_at = now if to == "queued" and moved.scheduled_for is not msgspec.UNSET else None
-            yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
-            yield guard_queues_of([rowid])
-            yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
-            if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
-                yield from follow([Departure(tied[rowid], to)], now=now)
-            return to
+            return (yield from change_job(job_id, change, now, tenant_id=tenant_id, actor=actor))
 
         return SqliteOp(steps, writes=True)
 
@@ -74,6 +51,37 @@ class ChangeVerbs(Verbs):
             yield Statement(_SQL["changing"], (job_id, tenant_id))
 
         return SqliteOp(steps, writes=True)
+
+
+def change_job(
+    job_id: str, change: Change, now: int, *, tenant_id: str | None, actor: str | None, retried: bool = False
+) -> Steps[Status | None]:
+    """Change one job; gives its status afterwards, or None if there is no such job. `retried`: by the retry that puts
+    it back, which may give it another payload. Raises `NotAllowed`, `Duplicate`."""
+    rows = yield Statement(_SQL["changing"], (job_id, tenant_id))
+    if not rows:
+        return None
+    rowid, tenant, status, fence, position, key, scope, tags, machine, *current = rows[0]
+    check_changeable(job_id, status, fence, change, retried=retried, machine=bool(machine))
+    yield from _label(rowid, job_id, tags, change)
+    if only_labels(change):
+        yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
+        return status  # type: ignore[no-any-return]
+    tied = yield from ties([rowid])
+    moved = timed(change, now)
+    values = dict(zip(_CHANGEABLE, current, strict=True)) | _given(moved)
+    to = status_after(status, moved, now)
+    if key is not None and enters(scope, status, to):
+        yield from refuse_taken(job_id, rowid, key)
+    if to == "queued" and position is None:
+        position = (yield from positions(1))[0]
+    queued_at = now if to == "queued" and moved.scheduled_for is not msgspec.UNSET else None
+    yield Statement(_SQL["change"], (rowid, to, position, queued_at, *values.values()))
+    yield guard_queues_of([rowid])
+    yield record(now, tenant, job_id, actor, "change", audit.job_changed(change))
+    if status == "queued" and (to != status or values["queue"] != tied[rowid].queue):
+        yield from follow([Departure(tied[rowid], to)], now=now)
+    return to
 
 
 def _label(rowid: int, job_id: str, tags: str | None, change: Change) -> Steps[None]:

@@ -9,7 +9,7 @@ import msgspec
 from headway.errors import Duplicate
 from headway.model import refusals
 from headway.model.departure import Departure
-from headway.model.job import Delivery
+from headway.model.job import Change, Delivery
 from headway.model.retry import retried_to, runs_anew
 from headway.model.status import Status, covers
 from headway.model.train import TrainKey
@@ -17,6 +17,7 @@ from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
+from headway.store.sqlite.jobs.change import change_job
 from headway.store.sqlite.jobs.ending import write_fresh_copy
 from headway.store.sqlite.jobs.positions import positions
 from headway.store.sqlite.jobs.unique import refuse_taken
@@ -34,11 +35,21 @@ _SQL = statements("jobs/retry")
 
 class RetryVerbs(Verbs):
     def retry(
-        self, ids: Sequence[str], *, tenant_id: str | None, actor: str | None, keep_place: bool = True
+        self,
+        ids: Sequence[str],
+        *,
+        tenant_id: str | None,
+        actor: str | None,
+        keep_place: bool = True,
+        change: Change | None = None,
     ) -> Op[dict[str, str]]:
         def steps() -> Steps[dict[str, str]]:
             now = self._clock.now()
-            return (yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place))
+            runs = yield from retry_jobs(ids, now, tenant_id=tenant_id, actor=actor, keep_place=keep_place)
+            if change is not None:
+                for runs_as in runs.values():
+                    yield from change_job(runs_as, change, now, tenant_id=None, actor=actor, retried=True)
+            return runs
 
         return SqliteOp(steps, writes=True)
 
