@@ -61,6 +61,11 @@ def test_jobs(app: Headway, client: Client) -> None:
     with pytest.raises(JobFailed, match="canceled: enough"):
         client.result(made.id).unwrap()
     assert client.retry(made.id).status == "queued"
+    client.cancel(made.id)
+    later = client.retry(made.id, delay=timedelta(hours=1), max_attempts=9, payload=Welcome(8), keep_place=False)
+    assert (later.status, later.fields["max_attempts"], later.payload["user_id"]) == ("scheduled", 9, 8)
+    with pytest.raises(NotAllowed, match="plain job"):
+        client.fork(made.id, 1, {"n": 1}, step="start")
     assert client.attempts(made.id) == []
     many = client.enqueue_many([{"kind": "order", "payload": Order(n=n)} for n in range(5)])
     assert len({each.id for each in many}) == 5

@@ -113,9 +113,10 @@ class AsyncClient:
         """Cancel a job, or ask it to stop; gives its status."""
         return await self.send(verbs.cancel(job_id, reason))
 
-    async def retry(self, job_id: str) -> Job:
-        """Run a finished job again; gives the job that runs."""
-        return await self.send(verbs.retry(job_id))
+    async def retry(self, job_id: str, **changes: Any) -> Job:
+        """Run a finished job again; gives the job that runs. Takes scheduled_for, delay, max_attempts, payload and
+        keep_place."""
+        return await self.send(verbs.retry(job_id, changes))
 
     async def run(self, job_id: str) -> str:
         """Make a scheduled job due now; gives its status."""
@@ -130,6 +131,11 @@ class AsyncClient:
         return await self.send(verbs.delete(job_id))
 
     # machines and events
+
+    async def fork(self, job_id: str, at: int | None = None, state: Any = None, *, step: str | None = None) -> Job:
+        """Start a new machine from a step of another: the one that execution `at` ran (by default the last), or `step`,
+        with the state that it began with, or with `state`."""
+        return await self.send(verbs.fork(job_id, at, state, step))
 
     async def signal(self, job_id: str, name: str, payload: Any = None, *, dedup_key: str | None = None) -> str:
         """Send a signal to a machine; gives the signal's id."""

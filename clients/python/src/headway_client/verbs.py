@@ -75,8 +75,16 @@ def cancel(job_id: str, reason: str | None) -> Request[str]:
     return Request("POST", f"/jobs/{quote(job_id)}/cancel", lambda said: str(said["status"]), body)
 
 
-def retry(job_id: str) -> Request[Job]:
-    return Request("POST", f"/jobs/{quote(job_id)}/retry", lambda said: read(Job, said), repeatable=False)
+def retry(job_id: str, changes: Mapping[str, Any]) -> Request[Job]:
+    said = dict(changes)
+    if said.get("delay") is not None:
+        said["delay"] = duration(said["delay"])
+    return Request("POST", f"/jobs/{quote(job_id)}/retry", lambda got: read(Job, got), to_json(said), repeatable=False)
+
+
+def fork(job_id: str, at: int | None, state: Any, step: str | None) -> Request[Job]:
+    body = {name: to_json(value) for name, value in (("at", at), ("state", state), ("step", step)) if value is not None}
+    return Request("POST", f"/jobs/{quote(job_id)}/fork", lambda said: read(Job, said), body, repeatable=False)
 
 
 def run(job_id: str) -> Request[str]:

@@ -42,11 +42,21 @@ async def cancel_job(call: Call[Reason, None]) -> Changed:
     )
 
 
-@routes.post("/jobs/{id}/retry", roles=OPERATORS, answers={200: JobView}, problems=(404, 409, 412))
-async def retry_job(call: Call[None, None]) -> dict[str, Any]:
+class Retry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What to set before the job runs; a machine that ran keeps its payload."""
+
+    scheduled_for: datetime | U | None = msgspec.UNSET
+    delay: str | float | U | None = msgspec.UNSET
+    max_attempts: int | U = msgspec.UNSET
+    payload: JsonObject | U = msgspec.UNSET
+    keep_place: bool = True  # in its line; else it goes to the end
+
+
+@routes.post("/jobs/{id}/retry", roles=OPERATORS, body=Retry, answers={200: JobView}, problems=(404, 409, 412, 422))
+async def retry_job(call: Call[Retry, None]) -> dict[str, Any]:
     """Run a finished job again, with a full budget; an at_most_once job runs as a new one."""
     job = await visible_job(call)
-    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match)
+    runs_as = await call.verbs.aretry(job.id, actor=call.actor, if_match=call.if_match, **given(call.body))
     return job_view(await call.verbs.aget(runs_as, raw=True))
 
 
@@ -75,10 +85,15 @@ class JobChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     tags: list[str] | U | None = msgspec.UNSET
 
 
+def given(body: msgspec.Struct) -> dict[str, Any]:
+    """The fields that the request has."""
+    fields = {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+
+
 def changes_of(body: JobChange) -> dict[str, Any]:
     """The changes as the library takes them."""
-    changes = {name: getattr(body, name) for name in body.__struct_fields__}
-    changes = {name: value for name, value in changes.items() if value is not msgspec.UNSET}
+    changes = given(body)
     if not changes:
         raise Refused(422, f"what to change? Give some of {', '.join(body.__struct_fields__)}")
     return changes
@@ -152,15 +167,16 @@ async def signal_job(call: Call[SignalIn, None]) -> Answer:
 
 
 class Fork(msgspec.Struct, forbid_unknown_fields=True):
-    at: int | None = None
+    at: int | None = None  # the execution, by its fence; by default the last
     state: Any = None
+    step: str | None = None  # another than the execution ran
 
 
 @routes.post("/jobs/{id}/fork", roles=OPERATORS, body=Fork, answers={201: JobView}, problems=(404, 409, 422))
 async def fork_job(call: Call[Fork, None]) -> Answer:
     """Start a new machine from a step of this one."""
     job = await visible_job(call)
-    made = await call.verbs.afork(job.id, call.body.at, call.body.state, actor=call.actor)
+    made = await call.verbs.afork(job.id, call.body.at, call.body.state, step=call.body.step, actor=call.actor)
     return Answer(201, job_view(await call.verbs.aget(made.id, raw=True)))
 
 
