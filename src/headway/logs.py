@@ -13,6 +13,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from json import dumps
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from headway.printable import printable, printable_line
@@ -68,10 +70,20 @@ class Logger:
                 exc_info = fields.pop("exc_info", None)
                 shown = _redact(_merge_job({**fields, "event": event}))
                 # the text for programs that configured nothing, the fields for formatters that can use them
-                self._inner.log(level, _text(shown), exc_info=exc_info, extra={"headway": shown}, stacklevel=3)
+                self._inner.log(level, _Text(shown), exc_info=exc_info, extra={"headway": shown}, stacklevel=3)
         except Exception:
             if logging.raiseExceptions and _complains():
                 _complain()
+
+
+class _Text:
+    """A line as text, made when somebody reads it."""
+
+    def __init__(self, fields: EventDict) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return _text(self._fields)
 
 
 def get_logger(name: str) -> Logger:
@@ -114,12 +126,11 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         ]
     )
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(
-        ProcessorFormatter(
-            foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
-            processors=[ProcessorFormatter.remove_processors_meta, *last],
-        )
+    formatter = ProcessorFormatter(
+        foreign_pre_chain=[_processor(_unpack), stdlib.add_logger_name, *shared],
+        processors=[ProcessorFormatter.remove_processors_meta, *last],
     )
+    handler.setFormatter(_OurLines(formatter, structlog.contextvars.get_contextvars) if as_json else formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -135,6 +146,27 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         wrapper_class=stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+class _OurLines(logging.Formatter):
+    """Lines of our own as JSON, as structlog would write them, at a tenth of its cost: a busy server writes one for
+    each request. Everything else goes to structlog."""
+
+    def __init__(self, others: logging.Formatter, bound: Callable[[], Mapping[str, Any]]) -> None:
+        super().__init__()
+        self._others = others
+        self._bound = bound  # fields that the program has bound, for all lines to show
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = getattr(record, "headway", None)
+        if fields is None or record.exc_info or record.exc_text or self._bound():
+            return self._others.format(record)
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")
+        ours = {"logger": record.name, "level": record.levelname.lower(), "timestamp": f"{at[:-6]}Z"}
+        try:
+            return dumps({"event": fields["event"], **fields, **ours})
+        except (TypeError, ValueError):  # a value that JSON has no form for
+            return self._others.format(record)
 
 
 def _processor(change: Callable[[EventDict], EventDict]) -> Processor:

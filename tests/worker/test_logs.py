@@ -81,6 +81,28 @@ def test_unconfigured_lines_are_plain_stdlib_records(caplog: pytest.LogCaptureFi
     assert (record.name, record.getMessage()) == ("headway.test", "100 % done  jobs=3")
 
 
+def test_our_own_lines_are_written_as_structlog_writes_them(configured: io.StringIO) -> None:
+    formatter = logging.getLogger().handlers[0].formatter
+    assert isinstance(formatter, logs._OurLines)
+    said: list[dict[str, Any]] = []
+    seen = logging.Handler()
+    seen.emit = lambda record: said.append(json.loads(formatter._others.format(record)))  # type: ignore[method-assign]
+    logger = logs.get_logger("headway.some")
+    logger._inner.addHandler(seen)
+    logger.info("it is ü", number=7, text='a "b"\n', nothing=None, kept=[1, {"a": 2.5}], path="/x?token=abcdef")
+    logger.info("others", strange=object)
+    structlog.contextvars.bind_contextvars(site="here")
+    logger.info("bound", number=8)
+    structlog.contextvars.clear_contextvars()
+    logger._inner.removeHandler(seen)
+    lines = [json.loads(line) for line in configured.getvalue().splitlines()]
+    assert [list(line) for line in lines] == [list(line) for line in said]
+    times = [line.pop("timestamp") for line in lines]
+    assert [len(at) for at in times] == [len(line.pop("timestamp")) for line in said]
+    assert lines == said
+    assert (lines[0]["path"], lines[2]["site"]) == ("/x?token=[redacted]", "here")
+
+
 def test_a_terminal_line_is_short(harness: WorkerHarness) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
