@@ -40,6 +40,7 @@ NAMES = (
     "retention",
     "log_level",
     "log_format",
+    "log_fields",
 )
 SECTIONS = ("commands", "secrets", "server", "oidc")
 """Sections of the file; each part reads its own."""

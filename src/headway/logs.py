@@ -37,6 +37,12 @@ job: ContextVar[Described | None] = ContextVar("headway_job", default=None)
 
 _ON_A_TERMINAL_TOO_MUCH = ("tenant_id", "worker_id", "trace_id")
 _OUR_OWN = frozenset({"tenant_id", "job_id", "attempt", "worker_id", "timestamp", "level", "logger"})
+FIELDS: dict[str, dict[str, str]] = {
+    "headway": {},
+    "jobforge": {"kind": "job_type", "attempt": "attempt_no", "event": "message"},
+    "zoltag": {"kind": "definition_key", "attempt": "attempt_no"},
+}
+"""The names that a line's fields have, by --log-fields, where they are not our own."""
 _PLAIN = (int, float, bool, type(None))
 
 
@@ -96,8 +102,13 @@ def _complain() -> None:
         sys.stderr.write("a log line of Headway's was lost, since logging raised:\n" + traceback.format_exc())
 
 
-def configure(level: str = "info", json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Configure the process's logging, stdlib and structlog alike; `json=None`: JSON unless this is a terminal."""
+def configure(
+    level: str = "info", json: bool | None = None, stream: TextIO | None = None, *, fields: str = "headway"
+) -> None:
+    """Configure the process's logging, stdlib and structlog alike; `json=None`: JSON unless this is a terminal.
+
+    `fields` is one of `FIELDS`: the names that other programs gave to what our lines say.
+    """
     # with rich and pygments, which it imports, structlog takes a third of a program's start: only workers need it
     import structlog
     from structlog import dev, processors, stdlib
@@ -114,13 +125,14 @@ def configure(level: str = "info", json: bool | None = None, stream: TextIO | No
         processors.TimeStamper(fmt="iso" if as_json else "%H:%M:%S", utc=as_json, key="timestamp"),
     ]
     last: list[Processor] = (
-        [processors.format_exc_info, _processor(_redact), processors.JSONRenderer()]
+        [processors.format_exc_info, _processor(_redact), _renamed(FIELDS[fields]), processors.JSONRenderer()]
         if as_json
         else [
             _processor(_shorten),
             processors.format_exc_info,
             _processor(_redact),
             _processor(_printable),
+            _renamed({name: new for name, new in FIELDS[fields].items() if name != "event"}),
             # a plain traceback: a pretty one shows local variables, and would split a secret with color codes
             dev.ConsoleRenderer(colors=terminal, exception_formatter=dev.plain_traceback),
         ]
@@ -176,6 +188,18 @@ def _processor(change: Callable[[EventDict], EventDict]) -> Processor:
         return change(event)
 
     return process
+
+
+def _renamed(names: Mapping[str, str]) -> Processor:
+    """Gives fields other names, except where the line has a field of that name already."""
+
+    def rename(event: EventDict) -> EventDict:
+        for name, new in names.items():
+            if name in event and new not in event:
+                event[new] = event.pop(name)
+        return event
+
+    return _processor(rename)
 
 
 def known() -> Known:

@@ -183,6 +183,8 @@ def test_the_environment_is_what_was_listed_and_nothing_else(
         "MODE": "a b",
         "HEADWAY_JOB_ID": job.id,
         "HEADWAY_ATTEMPT": "1",
+        "HEADWAY_TRACE_ID": job.trace,
+        "TRACEPARENT": f"00-{job.trace}-{job.trace[16:]}-01",
     }
     job, _ = run(lite, declare(lite, name="other", argv=script(text), env=["PATH"], result="json"))
     assert job.result["value"]["PATH"].startswith("/evil:")

@@ -5,27 +5,38 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import structlog
 
 from headway import logs
+from headway.cli.program.click_classes import FIELD_NAMES
+from headway.worker import success_lines
 from tests.worker_harness import WorkerHarness
 
 
 @pytest.fixture
-def configured() -> Iterator[io.StringIO]:
-    """Logging as the command line configures it, undone afterwards."""
+def log_stream() -> Iterator[Callable[..., io.StringIO]]:
+    """Configures logging as the command line does, and gives what is written; undone afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    logs.configure("info", json=True, stream=stream)
-    yield stream
+
+    def configure(*args: Any, **options: Any) -> io.StringIO:
+        stream = io.StringIO()
+        logs.configure(*args, stream=stream, **options)
+        return stream
+
+    yield configure
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def configured(log_stream: Callable[..., io.StringIO]) -> io.StringIO:
+    return log_stream("info", json=True)
 
 
 def test_lines_of_any_library_carry_the_fields_of_their_job(harness: WorkerHarness, configured: io.StringIO) -> None:
@@ -67,9 +78,14 @@ def test_lines_of_any_library_carry_the_fields_of_their_job(harness: WorkerHarne
     assert (stdlib["level"], stdlib["logger"]) == ("warning", "some.library")
     other = line("from structlog")
     assert (other["job_id"], other["flavour"], other["level"]) == (jobs[1].id, "plain", "info")
-    assert "trace_id" not in other
+    assert other["trace_id"] == jobs[1].id.replace("-", "")
     failed = line("attempt failed: the job is dead")
     assert (failed["job_id"], failed["level"]) == (jobs[2].id, "warning")
+    assert failed["duration_ms"] >= 0
+    done = {line["job_id"]: line for line in lines if line["event"] == "job succeeded"}
+    assert done.keys() == {jobs[0].id, jobs[1].id}
+    assert (done[jobs[0].id]["level"], done[jobs[0].id]["trace_id"]) == ("info", "t1")
+    assert all(line["duration_ms"] >= 0 for line in done.values())
     assert "ValueError: the reason" in failed["exception"]
     assert "job_id" not in line("worker stopped")
 
@@ -125,3 +141,52 @@ def test_a_terminal_line_is_short(harness: WorkerHarness) -> None:
 def test_seldom_says_yes_once_per_key() -> None:
     says = logs.Seldom(3_600)
     assert [says("a"), says("a"), says("b"), says("b")] == [True, False, True, False]
+
+
+def test_successes_beyond_a_rate_are_counted_and_failures_never_left_out(
+    harness: WorkerHarness, configured: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(success_lines, "RATE", 3)
+
+    @harness.job
+    async def works() -> None: ...
+
+    @harness.job(max_attempts=1)
+    async def fails() -> None:
+        raise ValueError("no")
+
+    harness.enqueue(*(works.build() for _ in range(40)), *(fails.build() for _ in range(8)))
+    harness.drain()
+    lines = [json.loads(line) for line in configured.getvalue().splitlines()]
+    said = sum(line["event"] == "job succeeded" for line in lines)
+    left_out = sum(line.get("left_out", 0) for line in lines)
+    assert 3 <= said < 40
+    assert said + left_out == 40
+    assert sum(line["event"].startswith("attempt failed") for line in lines) == 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "attempt", "text"),
+    [
+        ("headway", "kind", "attempt", "event"),
+        ("jobforge", "job_type", "attempt_no", "message"),
+        ("zoltag", "definition_key", "attempt_no", "event"),
+    ],
+)
+def test_fields_have_the_names_that_were_asked_for(
+    log_stream: Callable[..., io.StringIO], fields: str, kind: str, attempt: str, text: str
+) -> None:
+    ids = {"tenant_id": "t", "job_id": "j", "worker_id": "w", "trace_id": "x"}
+    log = logs.get_logger("headway.test")
+    stream = log_stream("info", json=True, fields=fields)
+    log.info("job succeeded", kind="mail", attempt=2, duration_ms=1.5, **ids)
+    line = json.loads(stream.getvalue())
+    assert line.pop("timestamp").endswith("Z")
+    own = {kind: "mail", attempt: 2, text: "job succeeded", "duration_ms": 1.5}
+    assert line == {**ids, **own, "level": "info", "logger": "headway.test"}
+    stream = log_stream("info", json=False, fields=fields)
+    log.info("job succeeded", kind="mail", attempt=2, message="the line's own")
+    assert f"{kind}=mail" in stream.getvalue()
+    assert f"{attempt}=2" in stream.getvalue()
+    assert "message" in stream.getvalue()
+    assert set(FIELD_NAMES) == set(logs.FIELDS)

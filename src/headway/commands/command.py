@@ -35,7 +35,7 @@ KEYS = (
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TAIL_LIMIT = 1 << 20
-_OWN_ENV = ("HEADWAY_JOB_ID", "HEADWAY_ATTEMPT")
+_OWN_ENV = ("HEADWAY_JOB_ID", "HEADWAY_ATTEMPT", "HEADWAY_TRACE_ID", "TRACEPARENT", "TRACESTATE")
 
 
 class Secret(msgspec.Struct, frozen=True):

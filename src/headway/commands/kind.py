@@ -191,7 +191,9 @@ class CommandKind(Kind[..., Any]):
         for name, value in self.command.set_env.items():
             env[name] = ctx.keyring.take(value.name) if isinstance(value, Secret) else value
         # these also identify the processes of an execution that lost its supervisor
-        return env | {"HEADWAY_JOB_ID": ctx.job_id, "HEADWAY_ATTEMPT": str(ctx.fence)}
+        own = {"HEADWAY_JOB_ID": ctx.job_id, "HEADWAY_ATTEMPT": str(ctx.fence)}
+        own |= {"HEADWAY_TRACE_ID": ctx.trace_id, "TRACEPARENT": ctx.traceparent}
+        return env | own | ({} if ctx.tracestate is None else {"TRACESTATE": ctx.tracestate})
 
     def _checked_program(self) -> str:
         """The file to run: the same as when this process read the command."""

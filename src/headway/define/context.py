@@ -18,6 +18,7 @@ from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.job import Claim, Report
 from headway.model.machine import Child
 from headway.model.signal import Signal
+from headway.model.trace import tracestate
 from headway.secrets import Keyring, Known, Owner, Vault
 
 TAIL_LIMIT = 65_536  # bytes
@@ -192,8 +193,19 @@ class Context:
         return self._claim.fence
 
     @property
-    def trace_id(self) -> str | None:
-        return self._claim.trace_id
+    def trace_id(self) -> str:
+        """The trace that the job belongs to, which its log lines have: of the one that came with it, or its own."""
+        return self._claim.trace
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C header that takes the trace on, for what the handler calls."""
+        return self._claim.traceparent
+
+    @property
+    def tracestate(self) -> str | None:
+        """The W3C header that goes with it, if one came."""
+        return tracestate(self._claim.trace_id)
 
     @property
     def correlation_id(self) -> str | None:
@@ -344,7 +356,7 @@ class Context:
             "kind": claim.kind,
             "attempt": claim.fence,
             "worker_id": self._worker_id,
-            "trace_id": claim.trace_id,
+            "trace_id": claim.trace,
         }
         return {name: value for name, value in fields.items() if value is not None}
 

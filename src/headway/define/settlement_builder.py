@@ -139,7 +139,7 @@ class SettlementBuilder:
             tenant=self._ctx.tenant,
             tenant_id=claim.tenant_id,
             correlation_id=job.correlation_id or claim.correlation_id,
-            trace_id=job.trace_id or claim.trace_id,
+            trace_id=job.trace_id or claim.trace_id or claim.trace,
             checkpoint=msgspec.structs.replace(job.checkpoint or Checkpoint(), parent_id=claim.id),
         )
 

@@ -12,6 +12,7 @@ import msgspec
 from headway.errors import JobFailed, NotFinished
 from headway.model.ids import DEFAULT_TENANT_ID
 from headway.model.status import UNFINISHED, AttemptStatus, Status
+from headway.model.trace import trace_id, traceparent
 
 if TYPE_CHECKING:
     from headway.model.machine import Checkpoint, Settled, Turn
@@ -186,6 +187,16 @@ class Claim(msgspec.Struct, frozen=True):
     attempt: int = 1  # the number of this execution of its step
 
     @property
+    def trace(self) -> str:
+        """The id of its trace: of the one that came with it, or its own."""
+        return trace_id(self.trace_id, self.id)
+
+    @property
+    def traceparent(self) -> str:
+        """What to hand to whatever works for it."""
+        return traceparent(self.trace_id, self.id)
+
+    @property
     def size(self) -> int:
         """About how many bytes it was on its way from the database."""
         return len(self.payload) + len(self.checkpoint or "") + len(self.meta or "")
@@ -322,6 +333,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trigger_id: str | None  # the schedule or event trigger that made it
     tags: tuple[str, ...]
     unique_group: str | None  # the kinds that share its unique key
+
+    @property
+    def trace(self) -> str:
+        """The id of its trace, as log lines have it: of the one that came with it, or its own."""
+        return trace_id(self.trace_id, self.id)
 
     @property
     def etag(self) -> str:

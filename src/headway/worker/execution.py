@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,8 +79,13 @@ class Execution:
             "kind": self.claim.kind,
             "attempt": self.claim.fence,
             "worker_id": self.worker_id,
-            "trace_id": self.claim.trace_id,
+            "trace_id": self.claim.trace,
         }
+
+    @property
+    def duration_ms(self) -> float:
+        """How long it has been running, for the log."""
+        return round((time.monotonic() - self.since) * 1_000, 1)
 
     def known(self) -> Known:
         """The secrets that its texts must not show."""

@@ -32,7 +32,7 @@ def settlement_for_raised(run: Execution, error: BaseException) -> Settlement | 
     outcome = settlement_for_error(run.claim, run.handler.options, error)
     if outcome.charge:
         shown = {"error": str(error)} if isinstance(error, Retry) else {"exc_info": handler_exc_info(error)}
-        log.warning(f"attempt failed: {consequence(outcome)}", **shown)
+        log.warning(f"attempt failed: {consequence(outcome)}", duration_ms=run.duration_ms, **shown)
     return outcome
 
 
@@ -47,7 +47,7 @@ def settlement_for_stop(run: Execution, error: BaseException | None = None) -> S
                 outcome = _settlement_for_failure(claim, options, reason, status="timeout")
             else:
                 outcome = dead(claim, reason, status="timeout")
-            log.warning(f"attempt {reason}: {consequence(outcome)}")
+            log.warning(f"attempt {reason}: {consequence(outcome)}", duration_ms=run.duration_ms)
             return outcome
         case "cancel":
             told = error is not None and not isinstance(error, asyncio.CancelledError)
@@ -130,5 +130,5 @@ def _settlement_for_command(run: Execution, error: CommandFailed) -> Settlement:
         outcome = _settlement_for_failure(run.claim, run.handler.options, reason)
     else:
         outcome = dead(run.claim, reason)
-    log.warning(f"attempt failed: {consequence(outcome)}", error=reason)
+    log.warning(f"attempt failed: {consequence(outcome)}", duration_ms=run.duration_ms, error=reason)
     return outcome

@@ -278,7 +278,8 @@ class Runner:
                 return settlement_for_raised(run, second)
             log.error("its handle failed too: the job is dead", exc_info=handler_exc_info(second))
             return dead(run.claim, storable(f"{failure}\n\nand its handle raised:\n\n{error_text(second)}"))
-        log.warning(f"attempt failed: {consequence(outcome)}", exc_info=handler_exc_info(error))
+        text = f"attempt failed: {consequence(outcome)}"
+        log.warning(text, duration_ms=run.duration_ms, exc_info=handler_exc_info(error))
         return outcome
 
     def _settle(self, run: Execution, outcome: Settlement | None) -> None:
@@ -296,7 +297,7 @@ class Runner:
             outcome = redacted(_with_program(run, outcome), run)
             if outcome.to == "running":
                 self._committing[claim.id, claim.fence] = run
-            self._settler.put(claim, outcome, run.take_report())
+            self._settler.put(claim, outcome, run.take_report(), time.monotonic() - run.since)
 
     def _free_slot(self, run: Execution) -> None:
         """Free the slot, unless the handler's thread still runs."""

@@ -22,7 +22,8 @@ from headway.worker.hooks import Event, Hooks
 from headway.worker.intervals import backoff
 from headway.worker.loop import Loop
 from headway.worker.own_transactions import settle_committed
-from headway.worker.summary import Summary, name_of
+from headway.worker.success_lines import SuccessLines
+from headway.worker.summary import SUCCESSES, Summary, name_of
 
 log = get_logger("headway.worker")
 
@@ -35,7 +36,8 @@ RETRY_S = 2.0
 """The longest pause before outcomes that the store did not take are tried again."""
 _PARENT = '"parent_id"'
 
-Entry = tuple[Claim, Settlement, Report | None]
+Entry = tuple[Claim, Settlement, Report | None, float | None]
+"""With the seconds from its claim to its end; None: it never ran."""
 
 
 class Settler:
@@ -79,6 +81,7 @@ class Settler:
         self._failed_rounds = 0
         self._row_by_row = False
         self._says = Seldom(30)
+        self._success_lines = SuccessLines(log)
         self._size = 0  # bytes of both lists
         self._batch_size = SettleBatchSize(BATCH)
         self._claimed_queue = ""  # the queue that the last batch was settled and claimed from in one transaction
@@ -86,9 +89,11 @@ class Settler:
         self._empty.set()
         self.loop = Loop("settling", self._flush, lambda: math.inf)
 
-    def put(self, claim: Claim, settlement: Settlement, report: Report | None = None) -> None:
+    def put(
+        self, claim: Claim, settlement: Settlement, report: Report | None = None, took_s: float | None = None
+    ) -> None:
         """Settle it: now, or with the next batch while one is being written. `report` is written before it."""
-        self._pending.append((claim, settlement, report))
+        self._pending.append((claim, settlement, report, took_s))
         self._size += settlement.size
         if len(self._pending) == 1:
             self._empty.clear()
@@ -105,13 +110,13 @@ class Settler:
 
     def will_claim(self, queue: str) -> bool:
         """Whether an outcome that other jobs of this queue wait for is about to be written: its settle claims them."""
-        return any(claim.followed and claim.queue == queue for claim, _, _ in self._pending)
+        return any(claim.followed and claim.queue == queue for claim, _, _, _ in self._pending)
 
     def unwritten(self) -> set[tuple[str, int]]:
         """The claims whose outcomes are not written yet, and the claims that they continue under."""
         entries = [*self._pending, *self._refused]
-        following = {(claim.id, claim.fence + 1) for claim, settlement, _ in entries if settlement.to == "running"}
-        return {(claim.id, claim.fence) for claim, _, _ in entries} | following
+        following = {(claim.id, claim.fence + 1) for claim, settlement, _, _ in entries if settlement.to == "running"}
+        return {(claim.id, claim.fence) for claim, _, _, _ in entries} | following
 
     def drop(self) -> int:
         """Forget what is not written: the lease is lost, and with it the claims. Gives how many there were."""
@@ -125,6 +130,7 @@ class Settler:
     async def drain(self) -> None:
         """Wait until all is written."""
         await self._empty.wait()
+        self._success_lines.close()
 
     async def warm_up(self) -> None:
         """Settle nothing, once, so that the first batch finds an open connection."""
@@ -172,7 +178,7 @@ class Settler:
         """As many of the oldest outcomes as one statement should carry."""
         batch = self._pending[: min(most, self._batch_size.most)]
         size = 0
-        for count, (_, settlement, _) in enumerate(batch):
+        for count, (_, settlement, _, _) in enumerate(batch):
             size += settlement.size
             if size > BATCH_BYTES and count:
                 return batch[:count]
@@ -180,8 +186,8 @@ class Settler:
 
     def _continue_machines(self, batch: list[Entry], refused: list[Entry]) -> None:
         """Start the next steps of machines whose last step was written, and drop those of the others."""
-        kept = {claim.id for claim, _, _ in refused}
-        for claim, settlement, _ in batch:
+        kept = {claim.id for claim, _, _, _ in refused}
+        for claim, settlement, _, _ in batch:
             if settlement.to != "running" or claim.id in kept:
                 continue
             if claim.id in self._continued:
@@ -238,13 +244,13 @@ class Settler:
         done = {(each.id, each.fence): each for each in settled}
         self._busy.update(left)
         self._claimed_queue = ""  # what they set free was not claimed with this batch
-        entries = [(claim, done.get((claim.id, claim.fence), said), report) for claim, said, report in batch]
+        entries = [(entry[0], done.get((entry[0].id, entry[0].fence), entry[1]), *entry[2:]) for entry in batch]
         return entries, [key for key in lost if key not in done and key not in left]
 
     async def _settle(self, worker_id: str, batch: list[Entry]) -> list[tuple[str, int]]:
         """Settle the batch. Where other jobs wait for one of its ends, claim these in the same transaction."""
-        settlements = [settlement for _, settlement, _ in batch]
-        queues = {claim.queue for claim, _, _ in batch if claim.followed}
+        settlements = [settlement for _, settlement, _, _ in batch]
+        queues = {claim.queue for claim, _, _, _ in batch if claim.followed}
         reserved = self._reserve_claim(queues) if queues and not self._row_by_row else None
         if reserved is None:
             op = self._ops.settle(worker_id, settlements)
@@ -275,7 +281,7 @@ class Settler:
         return settled.lost
 
     async def _write_reports(self, worker_id: str, batch: list[Entry]) -> None:
-        reports = [report for _, _, report in batch if report is not None]
+        reports = [report for _, _, report, _ in batch if report is not None]
         if not reports:
             return
         try:
@@ -291,7 +297,7 @@ class Settler:
         self, worker_id: str, entry: Entry, refused: list[Entry], reason: Exception
     ) -> list[Entry]:
         """The store refuses this one outcome: the job is dead, with that reason."""
-        claim, settlement, _ = entry
+        claim, settlement, _, took_s = entry
         text = f"its outcome ({settlement.status}) could not be stored: {type(reason).__name__}: {reason}"
         text = storable(redact(text, own()))
         log.error(text, **self._fields(claim))
@@ -307,16 +313,22 @@ class Settler:
             log.error("the job's death could not be stored either: it is kept and tried again", exc_info=error)
             refused.append(entry)
             return []
-        return [] if lost else [(claim, replaced, None)]
+        return [] if lost else [(claim, replaced, None, took_s)]
 
     def _count_written(self, written: list[Entry]) -> None:
         verbose = log.is_enabled_for(logging.DEBUG)
         listened = self._hooks.listens_to_settling
         count = self._summary.count
+        room = self._success_lines.room()
+        before = self._summary.successes
         free: set[str] = set()  # queues where this may have set jobs free
-        for claim, settlement, _ in written:
+        for claim, settlement, _, took_s in written:
             name = name_of(settlement)
             count(name)
+            if room and name in SUCCESSES:
+                room -= 1
+                before += 1
+                self._success_lines.say(name, took_s, self._fields(claim))
             if claim.followed:
                 free.add(claim.queue)
                 if claim.checkpoint is not None and _PARENT in claim.checkpoint:
@@ -329,6 +341,7 @@ class Settler:
                 log.debug(f"job {name}", **self._fields(claim))
             if listened:
                 self._tell(name, claim, settlement)
+        self._success_lines.leave_out(self._summary.successes - before)
         free.discard(self._claimed_queue)
         if free:
             self._set_free(free)
@@ -341,8 +354,8 @@ class Settler:
         free.update(child.queue for child in turn.children)
 
     def _count_lost(self, batch: list[Entry], written: list[Entry]) -> None:
-        told = {claim.id for claim, _, _ in written}
-        lost = [f"{claim.kind} {claim.id}" for claim, _, _ in batch if claim.id not in told]
+        told = {claim.id for claim, _, _, _ in written}
+        lost = [f"{claim.kind} {claim.id}" for claim, _, _, _ in batch if claim.id not in told]
         if not lost:
             return
         self._summary.count("lost", len(lost))
@@ -360,7 +373,7 @@ class Settler:
             "kind": claim.kind,
             "attempt": claim.fence,
             "worker_id": self._worker_id(),
-            "trace_id": claim.trace_id,
+            "trace_id": claim.trace,
         }
 
     def _tell(self, name: str, claim: Claim, settlement: Settlement) -> None:
@@ -370,4 +383,4 @@ class Settler:
 
 
 def _size(entries: list[Entry]) -> int:
-    return sum(settlement.size for _, settlement, _ in entries)
+    return sum(settlement.size for _, settlement, _, _ in entries)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from headway.model.job import Settlement
 from headway.model.status import UNFINISHED
 
+SUCCESSES = frozenset({"succeeded", "stepped"})
+
 
 @dataclass(slots=True)
 class Summary:
@@ -25,6 +27,10 @@ class Summary:
 
     def count(self, name: str, by: int = 1) -> None:
         setattr(self, name, getattr(self, name) + by)
+
+    @property
+    def successes(self) -> int:
+        return self.succeeded + self.stepped
 
     def __str__(self) -> str:
         counts = ((field.name, getattr(self, field.name)) for field in fields(self))

@@ -43,7 +43,7 @@ def test_every_option_arrives(app: Headway, client: Any, keys: dict[str, str]) -
         "tags": ["a", "b"],
         "meta": {"customer": 7},
     }
-    made = root.post("/jobs", json=options, headers=tenant | {"traceparent": TRACE})
+    made = root.post("/jobs", json=options, headers=tenant | {"traceparent": TRACE, "tracestate": "vendor=1"})
     assert made.status_code == 201, made.text
     job = acme.get(made.json()["id"])
     assert (job.kind, job.queue, job.priority, job.max_attempts, job.max_losses) == ("report", "slow", 7, 3, 2)
@@ -51,7 +51,12 @@ def test_every_option_arrives(app: Headway, client: Any, keys: dict[str, str]) -
     assert (set(job.unique_scope), job.unique_group) == ({"queued", "dead"}, "reports")
     assert (job.train, job.on_canceled, job.on_dead, job.partition) == ("t", "hold", "hold", "p")
     assert (job.concurrency, job.concurrency_key, job.rate_count, job.rate_burst, job.rate_key) == (2, "c", 3, 5, "r")
-    assert (job.correlation_id, job.tags, job.meta, job.trace_id) == ("co", ("a", "b"), {"customer": 7}, TRACE)
+    assert (job.correlation_id, job.tags, job.meta, job.trace_id) == (
+        "co",
+        ("a", "b"),
+        {"customer": 7},
+        f"{TRACE} vendor=1",
+    )
     assert job.created_by == f"key:{keys['superadmin'].split('_')[2]}"
     rest = {"kind": "report", "group": group, "after": [first], "on_failure": "continue", "unique_by": ["x"]}
     made = root.post("/jobs", json=rest | {"payload": {"x": 1}, "unique_for": "1h"}, headers=tenant)

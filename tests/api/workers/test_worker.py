@@ -47,6 +47,8 @@ def test_a_job_is_claimed_shown_and_completed(app: Headway, work: Any) -> None:
     (job,) = work.claim()
     assert (job["id"], job["fence"], job["attempt_no"], job["kind"]) == (job_id, 1, 1, "welcome")
     assert (job["payload"], job["tries"], job["queue"], job["step"]) == ({"user_id": 0}, 0, "mail", None)
+    trace = job_id.replace("-", "")
+    assert (job["trace_id"], job["traceparent"], job["tracestate"]) == (trace, f"00-{trace}-{trace[16:]}-01", None)
     (worker,) = [each for each in app.workers() if each.id == work.id]
     assert worker.queues == {"mail": 10}
     said = work.say("heartbeat", job, progress=0.5, note="half", log="one\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -18,6 +17,7 @@ from headway.errors import Replayed
 from headway.model.definition import Definition
 from headway.model.job import Delivery, Job, NewJob, OnConflict, OnEnd, OnFailure, Replaceable
 from headway.model.status import UNFINISHED, Status
+from headway.model.trace import carried
 
 routes = Routes("enqueue")
 
@@ -36,9 +36,6 @@ _BOUNDED = {
     "burst": ("rate_burst",),
     "rate_key": ("rate_key",),
 }
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[\x21-\x7e]*)?\Z"
-)
 
 
 class JobIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -152,8 +149,8 @@ async def _enqueue(call: Call[Any, None], jobs: list[JobIn]) -> tuple[list[JobMa
 async def built_jobs(call: Call[Any, None], jobs: Sequence[JobIn]) -> list[NewJob]:
     """The jobs, as the key may enqueue them; raises `Refused`."""
     await call.verbs.alearn(None)
-    trace = call.headers.get("traceparent", "")
-    made_by: dict[str, Any] = {"created_by": call.actor} | ({"trace_id": trace} if _TRACEPARENT.match(trace) else {})
+    trace = carried(call.headers.get("traceparent"), call.headers.get("tracestate"))
+    made_by: dict[str, Any] = {"created_by": call.actor} | ({} if trace is None else {"trace_id": trace})
     return [await _built(call, job, made_by) for job in jobs]
 
 

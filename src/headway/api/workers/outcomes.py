@@ -151,7 +151,7 @@ class StepEnd:
                     tenant=job.tenant,
                     tenant_id=job.tenant_id,
                     correlation_id=child.correlation_id or job.correlation_id,
-                    trace_id=child.trace_id or job.trace_id,
+                    trace_id=child.trace_id or job.trace_id or job.trace,
                     checkpoint=msgspec.structs.replace(child.checkpoint or Checkpoint(), parent_id=job.id),
                 )
                 for child in children

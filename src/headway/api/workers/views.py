@@ -12,6 +12,7 @@ from headway.clock import from_micros
 from headway.model.job import Claim, Delivery, Job
 from headway.model.machine import Checkpoint, Child, Turn
 from headway.model.signal import Received
+from headway.model.trace import traceparent, tracestate
 
 _checkpoint = msgspec.json.Decoder(Checkpoint).decode
 _received = msgspec.json.Decoder(tuple[Received, ...]).decode
@@ -44,7 +45,9 @@ class ClaimedJob(msgspec.Struct, kw_only=True):
     timeout_ms: int | None
     delivery: Delivery
     correlation_id: str | None
-    trace_id: str | None
+    trace_id: str  # the id of its trace, for log lines
+    traceparent: str  # the header to hand on
+    tracestate: str | None
     meta: Json
     state: Json
     version: int | None = None
@@ -70,7 +73,9 @@ def claimed(claim: Claim) -> tuple[ClaimedJob, Checkpoint | None]:
         timeout_ms=claim.timeout_ms,
         delivery=claim.delivery,
         correlation_id=claim.correlation_id,
-        trace_id=claim.trace_id,
+        trace_id=claim.trace,
+        traceparent=claim.traceparent,
+        tracestate=tracestate(claim.trace_id),
         meta=_NULL if claim.meta is None else msgspec.Raw(claim.meta.encode()),
         state=_NULL,
     )
@@ -102,7 +107,9 @@ def continued(job: Job, fence: int, turn: Turn, signals: str | None) -> ClaimedJ
         timeout_ms=job.timeout_ms,
         delivery=job.delivery,
         correlation_id=job.correlation_id,
-        trace_id=job.trace_id,
+        trace_id=job.trace,
+        traceparent=traceparent(job.trace_id, job.id),
+        tracestate=tracestate(job.trace_id),
         meta=msgspec.Raw(_encode(job.meta)),
         version=turn.version,
         step=turn.step,

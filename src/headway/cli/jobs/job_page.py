@@ -88,7 +88,7 @@ def _values(job: Job) -> list[tuple[str, str]]:
         ("unique key", f"{job.unique_key} (while {', '.join(job.unique_scope)})" if job.unique_key else None),
         ("unique group", job.unique_group),
         ("correlation", job.correlation_id),
-        ("trace", job.trace_id),
+        ("trace", job.trace),
     ]
     return [(name, str(value)) for name, value in found if value is not None]
 

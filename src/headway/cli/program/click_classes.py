@@ -14,6 +14,8 @@ from headway.cli.program.invocation import Invocation
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "text", "json")
+FIELD_NAMES = ("headway", "jobforge", "zoltag")
+"""Those of `logs.FIELDS`, which need not be imported for it."""
 
 
 def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -58,6 +60,12 @@ def _shared(hidden: bool, kinds: bool = False) -> list[click.Option]:
             ["--log-format"],
             type=click.Choice(FORMATS, case_sensitive=False),
             help="Default: auto, which is text on a terminal and JSON elsewhere.",
+            **quiet,
+        ),
+        click.Option(
+            ["--log-fields"],
+            type=click.Choice(FIELD_NAMES, case_sensitive=False),
+            help="What log lines call their fields. Default: headway.",
             **quiet,
         ),
         click.Option(

@@ -30,6 +30,7 @@ class Invocation:
     config: str | None = None
     log_level: str | None = None
     log_format: str | None = None
+    log_fields: str | None = None
     warn: Callable[[str], None] = note  # a worker logs instead
 
     @cached_property
@@ -37,7 +38,7 @@ class Invocation:
         """The environment and headway.toml, overridden by flags; raises `ConfigError`."""
         from headway.config import read
 
-        flags = {"url": self.url, "log_level": self.log_level, "log_format": self.log_format}
+        flags = {"url": self.url} | {name: getattr(self, name) for name in ("log_level", "log_format", "log_fields")}
         return read() | {name: value for name, value in flags.items() if value is not None}
 
     @property
@@ -124,16 +125,18 @@ class Invocation:
 
     def configure_logs(self) -> None:
         """Configure this process's logging from flags and settings; raises `ConfigError`."""
-        from headway.cli.program.click_classes import FORMATS, LEVELS
+        from headway.cli.program.click_classes import FIELD_NAMES, FORMATS, LEVELS
         from headway.errors import ConfigError
         from headway.logs import configure
 
         level = str(self.settings.get("log_level", "info")).lower()
         form = str(self.settings.get("log_format", "auto")).lower()
-        for name, value, choices in (("log_level", level, LEVELS), ("log_format", form, FORMATS)):
+        fields = str(self.settings.get("log_fields", "headway")).lower()
+        given = (("log_level", level, LEVELS), ("log_format", form, FORMATS), ("log_fields", fields, FIELD_NAMES))
+        for name, value, choices in given:
             if value not in choices:
                 raise ConfigError(f"{name}={value!r} does not exist: use {', '.join(choices)}")
-        configure(level, {"auto": None, "text": False, "json": True}[form])
+        configure(level, {"auto": None, "text": False, "json": True}[form], fields=fields)
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

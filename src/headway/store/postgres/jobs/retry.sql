@@ -215,6 +215,7 @@ begin
     v_new := v_old;
     v_new.id := headway.uuid7();
     v_new.retry_of := v_old.id;
+    v_new.trace_id := coalesce(v_old.trace_id, replace(v_old.id::text, '-', ''));
     v_new.unique_key := p_keys[v_ordinal];
     v_new.unique_scope := headway.with_key(v_old.unique_scope);
     v_new.idempotency_key := null;

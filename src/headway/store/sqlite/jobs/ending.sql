@@ -144,7 +144,7 @@ select
   ?3,
   case when ?8 = 'queued' then ?3 end,
   case when ?6 is not null then ?3 end,
-  ?6, correlation_id, trace_id, source, source_ref, created_by,
+  ?6, correlation_id, coalesce(trace_id, replace(id, '-', '')), source, source_ref, created_by,
   id, payload, meta, train, on_canceled, on_dead, partition, concurrency, concurrency_key, rate_count,
   rate_period_ms, rate_burst, rate_key, metered, coalesce((select fair from queues where name = jobs.queue), 0),
   group_id, ?9,
