@@ -31,6 +31,8 @@ class Shop:
     app: Headway
     user: User
     orders: Callable[[], list[str]]
+    tells: bool  # of its commits
+    woken: list[str | None]  # the queues in which a worker would have looked
 
     def enqueue(self, number: int, **options: Any) -> Enqueued:
         payload = {"number": number}
@@ -50,12 +52,16 @@ class Shop:
         return sorted(job.payload["number"] for job in self.app.jobs())
 
 
-def _shop(app: Headway, user: User, orders: Callable[[], list[str]]) -> Shop:
+def _shop(app: Headway, user: User, orders: Callable[[], list[str]], name: str) -> Shop:
     @app.job
     def work(number: int) -> int:
         return number
 
-    return Shop(app, user, orders)
+    woken: list[str | None] = []
+    app._wake.add(lambda queue: woken.append(queue) is None)
+    # where autocommit is off and no atomic block is open, Django has no on_commit
+    tells = "sqlalchemy" in name or name == "django"
+    return Shop(app, user, orders, tells, woken)
 
 
 @pytest.fixture(params=[*(f"postgres {name}" for name in POSTGRES_USERS), *(f"sqlite {name}" for name in SQLITE_USERS)])
@@ -83,7 +89,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         def orders() -> list[str]:
             return [row[0] for row in app.store.run(_statement("select name from orders order by name"))]
 
-    yield _shop(app, user, orders)
+    yield _shop(app, user, orders, name)
     user.close()
     app.close()
     if side is not None:
@@ -103,9 +109,12 @@ def test_a_job_exists_exactly_if_the_transaction_commits(shop: Shop) -> None:
     many = shop.enqueue_many(2, 3)
     assert (job.status, job.created) == ("queued", True)
     assert [each.created for each in many] == [True, True]
-    assert (shop.numbers(), shop.orders()) == ([], [])
+    assert (shop.numbers(), shop.orders(), shop.woken) == ([], [], [])
     shop.user.commit()
     assert (shop.numbers(), shop.orders()) == ([1, 2, 3], ["first"])
+    if "session" not in type(shop.user.conn).__name__.lower():
+        shop.user.execute("select 1")  # SQLAlchemy tells of a connection's commit when it begins again
+    assert set(shop.woken) == ({"default"} if shop.tells else set())
     assert drain(shop.app).succeeded == 3
 
 
@@ -114,7 +123,10 @@ def test_rollback_leaves_nothing(shop: Shop) -> None:
     shop.enqueue(1, tenant="acme", unique_key="u", idempotency_key="i")
     shop.enqueue_many(2, 3)
     shop.user.rollback()
-    assert (shop.numbers(), shop.orders()) == ([], [])
+    shop.user.execute("select 1")
+    shop.user.close()
+    shop.user.close = lambda: None  # type: ignore[method-assign]
+    assert (shop.numbers(), shop.orders(), shop.woken) == ([], [], [])
     assert shop.app.enqueue("work", {"number": 9}, tenant="acme", unique_key="u", idempotency_key="i").created
 
 

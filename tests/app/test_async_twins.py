@@ -30,6 +30,7 @@ ONE_COLOUR = {
     "on_shutdown",
 } | {
     *("on_startup", "reserve", "tenant"),
+    *("working", "lifespan", "wake"),
 }
 
 

@@ -19,9 +19,10 @@ from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound
 from headway.model.ids import as_id, is_id, tenant_ref
 from headway.model.job import Job
 from headway.model.request import Request
+from headway.store.foreign import after_commit
 from headway.store.ops import Op, Steps
 from headway.store.run import Store
-from headway.worker.wake import Wake
+from headway.worker.wake import EVENTS, Wake
 
 _LONGEST_PAGE = 10_000
 
@@ -105,9 +106,12 @@ class VerbBase(TenantLookup):
         return masked(self._run(op, conn), self._definitions)
 
     def _wake_up(self, queue: str | None, conn: Any) -> None:
-        """Let workers look at this queue (None: at all), unless a transaction has to commit first."""
-        if conn is None:
-            self._wake.poke(queue)
+        """Let workers look at this queue (None: at all); with `conn`, once its transaction has committed."""
+        _poke(self._wake, queue, conn)
+
+    def _tell_of_events(self, conn: Any) -> None:
+        """Let workers handle new events; with `conn`, once its transaction has committed."""
+        _poke(self._emitted, EVENTS, conn)
 
     def learn(self, conn: Any) -> None:
         """Read what operators changed about kinds, unless that was done within the last seconds."""
@@ -149,6 +153,13 @@ class VerbBase(TenantLookup):
             nouns = next((noun for noun in ("definitions", "limits", "workers") if noun[:-1] in what), "queues")
             raise NotAllowed(f"{nouns} are shared by all tenants: {what} with the app itself, not for one tenant")
         return op
+
+
+def _poke(wake: Wake, queue: str | None, conn: Any) -> None:
+    if conn is None:
+        wake.poke(queue)
+    else:
+        after_commit(conn, wake.poke, queue)
 
 
 def then(op: Op[T], shape: Callable[[T], U]) -> Op[U]:

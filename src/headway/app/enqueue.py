@@ -57,6 +57,18 @@ class EnqueueVerbs(VerbBase):
         is read or written. A `msgspec.Raw` payload is stored as it is. Raises as `enqueue` does."""
         return self._built(kind, payload, options)
 
+    def wake(self, *queues: str) -> None:
+        """Let workers of this process and this machine look for jobs in these queues now; without names, in the queues
+        of this app's kinds, and for events.
+
+        For the time after a commit that Headway cannot see: what was enqueued with `conn=` of psycopg, asyncpg or a
+        SQLite library is found by the next poll otherwise.
+        """
+        for queue in queues or sorted(self._registry.queues | {"default"}):
+            self._wake_up(checks.name(queue, "queue"), None)
+        if not queues:
+            self._tell_of_events(None)
+
     def enqueue_new(self, job: NewJob, conn: Any) -> Enqueued:
         return self._store_jobs([self._for_own_tenant(job)], None, conn)[0]
 
@@ -153,9 +165,8 @@ class EnqueueVerbs(VerbBase):
         return job
 
     def _poke(self, jobs: list[NewJob], conn: Any) -> None:
-        if conn is None:
-            for queue in {job.queue for job in jobs}:
-                self._wake.poke(queue)
+        for queue in {job.queue for job in jobs}:
+            self._wake_up(queue, conn)
 
 
 def with_tenant_ids(

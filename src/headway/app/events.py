@@ -18,7 +18,6 @@ from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id, given_id, new_id
 from headway.model.request import Request
 from headway.store.ops import Op, Steps
-from headway.worker.wake import EVENTS
 
 _OWN = "headway."
 
@@ -52,8 +51,7 @@ class EventVerbs(VerbBase):
             batch = with_tenant_ids(batch, self._look_up(refs, create=True, conn=conn))
         op = self._once(request, self._emitting(batch))
         ids = self._store.run(op) if conn is None else self._store.run_in(conn, op)
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
         return ids
 
     def _emitting(self, events: list[NewEvent]) -> Op[list[str]]:
@@ -103,8 +101,7 @@ class EventVerbs(VerbBase):
     def retry_event(self, event_id: str | UUID, *, actor: str | None = None, conn: Any = None) -> None:
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
         self._run(self._retry_event(event_id, actor), conn)
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
 
     def retry_events(self, ids: Sequence[str | UUID], *, actor: str | None = None, conn: Any = None) -> list[str]:
         """Handle again those of these events that failed; returns their ids."""
@@ -112,8 +109,7 @@ class EventVerbs(VerbBase):
             self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
             conn,
         )
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
         return done
 
     # as ops

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, TypeVar, Unpack, overload
@@ -32,7 +33,7 @@ from headway.model.trigger import Declaration
 from headway.store import migrate as migrations
 from headway.store.run import Store
 from headway.version import __version__
-from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker
+from headway.worker import Hooks, Middleware, SingleJobWorker, Summary, Wake, Worker, run_worker, working
 from headway.worker.wake import Hints, folder_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,6 +187,34 @@ class Headway(Verbs, AsyncPruneVerbs, AsyncTenantCareVerbs):
     ) -> Summary:
         """The same inside a running event loop. Cancel the task to stop at once: its jobs go back to their queues."""
         return await self._worker(queues, concurrency, order).run(until_idle=until_idle)
+
+    def working(
+        self, queues: Queues | None = None, *, concurrency: int | None = None, order: Ordering = "turns"
+    ) -> AbstractAsyncContextManager[Worker]:
+        """A worker beside your own code in a running event loop: `async with app.working(queues="mail"): …`.
+
+        The block begins when the worker claims jobs. At its end the worker claims no more, gives its jobs the grace
+        period to finish, and gives back what is left. It sets no signal handlers: the server that runs the loop has its
+        own. Raises what a worker raises at its start.
+        """
+        return working(self._worker(queues, concurrency, order))
+
+    def lifespan(
+        self, queues: Queues | None = None, *, concurrency: int | None = None, order: Ordering = "turns"
+    ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+        """`working` as the lifespan of a web application, which closes this app at the end:
+        `FastAPI(lifespan=app.lifespan())`, `Starlette(lifespan=app.lifespan())`, `Litestar(lifespan=[app.lifespan()])`.
+        """
+
+        @asynccontextmanager
+        async def lifespan(_: Any) -> AsyncIterator[None]:
+            try:
+                async with self.working(queues, concurrency=concurrency, order=order):
+                    yield
+            finally:
+                await self.aclose()
+
+        return lifespan
 
     def configure(self, url: str | None = None, **settings: Unpack[SettingOptions]) -> None:
         """Change what the constructor was given, before the app is used: the command line's flags win over the code.

@@ -124,9 +124,8 @@ class MachineVerbs(VerbBase):
         return msgspec.structs.replace(signal, tenant_id=own)
 
     def _wake_for(self, sent: Sequence[Sent], conn: Any) -> None:
-        if conn is None:
-            for queue in {each.queue for each in sent}:
-                self._wake.poke(queue)
+        for queue in {each.queue for each in sent}:
+            self._wake_up(queue, conn)
 
     def _signals(self, job_id: str | UUID, raw: bool) -> Op[list[Signal]]:
         def steps() -> Steps[list[Signal]]:

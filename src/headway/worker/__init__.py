@@ -1,5 +1,6 @@
 """The worker: claims, runs and settles jobs, one asyncio process."""
 
+from headway.worker.beside import working
 from headway.worker.hooks import EVENTS, Event, Hooks
 from headway.worker.os_signals import run_with_signals, run_worker, stopped_by_signals, stopped_with_supervisor
 from headway.worker.process_supervisor import supervise_processes
@@ -23,4 +24,5 @@ __all__ = [
     "stopped_by_signals",
     "stopped_with_supervisor",
     "supervise_processes",
+    "working",
 ]

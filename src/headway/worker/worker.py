@@ -101,6 +101,7 @@ class Worker:
         self._vault = vault or Vault()
         self._version = version
         self._event_loop: asyncio.AbstractEventLoop | None = None
+        self.started = asyncio.Event()  # set when it claims
         self._stopping = asyncio.Event()
         self._at_once = asyncio.Event()
         self._stopped_at = 0.0
@@ -114,6 +115,11 @@ class Worker:
     def worker_id(self) -> str:
         """The id it is registered under; new at every start, and after a lost lease."""
         return self._lease.worker_id
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop, or ends because it is idle."""
+        return self._stopping.is_set()
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until `stop`, or with `until_idle` until nothing is due; later jobs are not waited for.
@@ -340,6 +346,7 @@ class Worker:
             pid=os.getpid(),
         )
         tell_of_few_slots(self._kinds, self._served.slots)
+        self.started.set()
         self._tell("worker.started")
 
     def _queues_changed(self) -> None:

@@ -11,7 +11,6 @@ from headway.app.events import EventVerbs, with_tenant_ids
 from headway.model.event import Event, EventStatus, NewEvent
 from headway.model.ids import as_id
 from headway.model.request import Request
-from headway.worker.wake import EVENTS
 
 
 class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
@@ -45,8 +44,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
             batch = with_tenant_ids(batch, await self._alook_up(refs, create=True, conn=conn))
         op = self._once(request, self._emitting(batch))
         ids = await self._store.arun(op) if conn is None else await self._store.arun_in(conn, op)
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
         return ids
 
     async def aevents(
@@ -72,8 +70,7 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
         """Handle a failed event again, by the triggers that failed; raises `NotFound`, `NotAllowed` (not failed)."""
         await self._aensure_known(self._own_tenant)
         await self._arun(self._retry_event(event_id, actor), conn)
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
 
     async def aretry_events(
         self, ids: Sequence[str | UUID], *, actor: str | None = None, conn: Any = None
@@ -84,6 +81,5 @@ class AsyncEventVerbs(EventVerbs, AsyncVerbBase):
             self._store.ops.retry_events([as_id(each) for each in ids], tenant_id=self._visible_tenant, actor=actor),
             conn,
         )
-        if conn is None:
-            self._emitted.poke(EVENTS)
+        self._tell_of_events(conn)
         return done
