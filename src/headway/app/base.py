@@ -21,6 +21,7 @@ from headway.model.job import Job
 from headway.model.request import Request
 from headway.store.foreign import after_commit
 from headway.store.ops import Op, Steps
+from headway.store.ops.jobs import LockedNoun
 from headway.store.run import Store
 from headway.worker.wake import EVENTS, Wake
 
@@ -90,13 +91,25 @@ class VerbBase(TenantLookup):
         key = as_id(job_id)
 
         def steps() -> Steps[T]:
-            yield from self._store.ops.lock_job(key, tenant_id=self._visible_tenant).steps()
+            yield from self._store.ops.lock_row("job", key, tenant_id=self._visible_tenant).steps()
             job = yield from self._get(key, raw=True).steps()
             if job.etag not in etags:
                 raise ChangedMeanwhile(f"job {key} has changed meanwhile, it is {job.status} now: look at it again")
             return (yield from op.steps())
 
         return Op(steps, writes=True, repeatable=op.repeatable, refusable=True, atomic=True)
+
+    def _lock_if_matching(
+        self, noun: LockedNoun, ref: str, revisions: Collection[str] | None, read: Callable[[], Op[T]]
+    ) -> Steps[None]:
+        """Lock this row and read it; raises `ChangedMeanwhile` if its revision is none of these. None: any will do."""
+        if revisions is None:
+            return
+        yield from self._store.ops.lock_row(noun, ref, tenant_id=self._visible_tenant).steps()
+        found: Any = yield from read().steps()
+        if str(found.revision) not in revisions:
+            name = getattr(found, "name", ref)
+            raise ChangedMeanwhile(f"{noun} {name} has revision {found.revision} now: look at it again")
 
     def _read(self, op: Op[T], conn: Any = None, *, raw: bool = False) -> T:
         """Run an op whose answer people read: secrets in it are masked. `raw` is for programs: JSON is as stored."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from headway.app.base import VerbBase, then
@@ -14,7 +15,7 @@ from headway.define.schema import Schema
 from headway.errors import InvalidJob, NotFound
 from headway.model.codec import check_text, encode
 from headway.model.definition import FIELDS, Definition, DefinitionChange
-from headway.store.ops import Op
+from headway.store.ops import Op, Steps
 
 _SCHEMA_LIMIT = 262_144
 _PUBLIC = {"timeout_ms": "timeout"}
@@ -42,15 +43,17 @@ class DefinitionVerbs(VerbBase):
         *,
         reset: Sequence[str] = (),
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **changes: Unpack[DefinitionChanges],
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
-        A kind that no worker has declared yet is created. Raises `InvalidJob`.
+        A kind that no worker has declared yet is created. With `if_match` only if its `revision` is one of these;
+        raises `ChangedMeanwhile`, `NotFound`. Raises `InvalidJob`.
         """
-        changed = self._run(self._change_definition(kind, reset, actor, changes), conn)
+        changed = self._run(self._change_definition(kind, reset, actor, if_match, changes), conn)
         self._definitions.expire()
         return changed
 
@@ -66,7 +69,12 @@ class DefinitionVerbs(VerbBase):
         )
 
     def _change_definition(
-        self, kind: str, reset: Sequence[str], actor: str | None, changes: Mapping[str, Any]
+        self,
+        kind: str,
+        reset: Sequence[str],
+        actor: str | None,
+        if_match: Collection[str] | None,
+        changes: Mapping[str, Any],
     ) -> Op[Definition]:
         made: dict[str, Any] = {}
         for option, value in changes.items():
@@ -80,10 +88,13 @@ class DefinitionVerbs(VerbBase):
         if not made and not reset:
             raise InvalidJob("nothing to change was given")
         change = DefinitionChange(**made, reset=tuple(names[name] for name in reset))
-        return self._for_all_tenants(
-            "change a definition",
-            self._whole_store.ops.change_definition(checked_name(kind, "kind"), change, actor=actor),
-        )
+        op = self._whole_store.ops.change_definition(checked_name(kind, "kind"), change, actor=actor)
+
+        def steps() -> Steps[Definition]:
+            yield from self._lock_if_matching("definition", kind, if_match, partial(self._definition, kind))
+            return (yield from op.steps())
+
+        return self._for_all_tenants("change a definition", Op(steps, writes=True, atomic=True))
 
     def _delete_definition(self, kind: str, actor: str | None) -> Op[None]:
         op = self._for_all_tenants("delete a definition", self._whole_store.ops.delete_definition(kind, actor=actor))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Unpack
@@ -86,10 +86,16 @@ class ScheduleVerbs(TriggerRows):
         return self.change_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     def delete_schedule(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
-        self._run(self._delete_trigger_row("schedule", name, tenant, actor), conn)
+        self._run(self._delete_trigger_row("schedule", name, tenant, actor, if_match), conn)
 
     def run_schedule(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -63,17 +64,25 @@ class TemplateVerbs(EnqueueVerbs):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **changes: Unpack[TemplateChanges],
     ) -> Template:
-        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
-        return self._read(self._change_template(name, tenant, actor, changes), conn)
+        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are. With
+        `if_match` only if its `revision` is one of these; raises `ChangedMeanwhile`."""
+        return self._read(self._change_template(name, tenant, actor, if_match, changes), conn)
 
     def delete_template(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
-        self._run(self._delete_template(name, tenant, actor), conn)
+        self._run(self._delete_template(name, tenant, actor, if_match), conn)
 
     def run_template(
         self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]
@@ -171,7 +180,12 @@ class TemplateVerbs(EnqueueVerbs):
         )
 
     def _change_template(
-        self, name: str | UUID, tenant: str | UUID | None, actor: str | None, changes: Mapping[str, Any]
+        self,
+        name: str | UUID,
+        tenant: str | UUID | None,
+        actor: str | None,
+        if_match: Collection[str] | None,
+        changes: Mapping[str, Any],
     ) -> Op[Template]:
         given = {("name" if option == "new_name" else option): value for option, value in changes.items()}
         if not given:
@@ -180,14 +194,20 @@ class TemplateVerbs(EnqueueVerbs):
 
         def steps() -> Steps[Template]:
             found = yield from self._template(name, tenant).steps()
+            by_id = partial(self._template, UUID(found.id), None)
+            yield from self._lock_if_matching("template", found.id, if_match, by_id)
             op = self._store.ops.change_template(found.id, change, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps()) or _missing(found.name, found.tenant)
 
         return Op(steps, writes=True, refusable=True, atomic=True)
 
-    def _delete_template(self, name: str | UUID, tenant: str | UUID | None, actor: str | None) -> Op[bool]:
+    def _delete_template(
+        self, name: str | UUID, tenant: str | UUID | None, actor: str | None, if_match: Collection[str] | None
+    ) -> Op[bool]:
         def steps() -> Steps[bool]:
             found = yield from self._template(name, tenant).steps()
+            by_id = partial(self._template, UUID(found.id), None)
+            yield from self._lock_if_matching("template", found.id, if_match, by_id)
             op = self._store.ops.delete_template(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from headway.app.base import VerbBase, then
 from headway.define.checks import name as checked_name
 from headway.define.trigger_jobs import schedule_job
 from headway.define.triggers import changed_trigger
-from headway.errors import ChangedMeanwhile, InvalidJob, NotAllowed, NotFound, RenderError
+from headway.errors import InvalidJob, NotAllowed, NotFound, RenderError
 from headway.model.duration import show_ms, to_ms
 from headway.model.ids import given_id, new_id
 from headway.model.template import Template
@@ -78,8 +79,8 @@ class TriggerRows(VerbBase):
 
         def steps() -> Steps[Trigger]:
             found = yield from self._trigger_row(type_, name, tenant).steps()
-            if if_match is not None and str(found.revision) not in if_match:
-                raise ChangedMeanwhile(f"{found.name} has revision {found.revision} now: look at it again")
+            by_id = partial(self._trigger_row, type_, UUID(found.id), None)
+            yield from self._lock_if_matching("trigger", found.id, if_match, by_id)
             if not only_enabled:
                 refuse_declared(found)
             now = yield from self._store.ops.now().steps()
@@ -120,10 +121,17 @@ class TriggerRows(VerbBase):
             )
 
     def _delete_trigger_row(
-        self, type_: TriggerType | None, name: str | UUID, tenant: str | UUID | None, actor: str | None
+        self,
+        type_: TriggerType | None,
+        name: str | UUID,
+        tenant: str | UUID | None,
+        actor: str | None,
+        if_match: Collection[str] | None,
     ) -> Op[bool]:
         def steps() -> Steps[bool]:
             found = yield from self._trigger_row(type_, name, tenant).steps()
+            by_id = partial(self._trigger_row, type_, UUID(found.id), None)
+            yield from self._lock_if_matching("trigger", found.id, if_match, by_id)
             op = self._store.ops.delete_trigger(found.id, tenant_id=found.tenant_id, actor=actor)
             return (yield from op.steps())
 

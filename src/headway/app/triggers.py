@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, Unpack
 from uuid import UUID
 
@@ -87,10 +87,16 @@ class TriggerVerbs(TriggerRows):
         return self.change_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     def delete_trigger(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a trigger; its jobs stay."""
-        self._run(self._delete_trigger_row("event", name, tenant, actor), conn)
+        self._run(self._delete_trigger_row("event", name, tenant, actor, if_match), conn)
 
     def test_trigger(
         self, name: str | UUID, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None

@@ -8,7 +8,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import EVERYBODY, SUPERADMINS, Routes
-from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.pages import PageQuery, given, page, revision_tag
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.errors import NotFound
@@ -74,9 +74,9 @@ async def list_definitions(call: Call[None, PageQuery]) -> Listed:
 
 
 @routes.get("/definitions/{id}", roles=EVERYBODY, answers={200: DefinitionView}, problems=(404,))
-async def get_definition(call: Call[None, None]) -> dict[str, Any]:
+async def get_definition(call: Call[None, None]) -> Answer:
     """Show a kind, by its id or key."""
-    return definition_view(await _named(call))
+    return _tagged(await _named(call))
 
 
 @routes.get(
@@ -103,13 +103,13 @@ async def create_definition(call: Call[DefinitionIn, None]) -> Answer:
     if any(each.kind == kind for each in await call.app.adefinitions()):
         raise Refused(409, f"kind {kind!r} has a definition already", fix="change it with PATCH")
     made = await call.app.achange_definition(kind, actor=call.actor, **({"active": True} | changes))
-    return Answer(201, definition_view(made))
+    return _tagged(made, 201)
 
 
 @routes.get("/admin/jobs/definitions/{id}", roles=SUPERADMINS, answers={200: DefinitionView}, problems=(404,))
-async def show_definition(call: Call[None, None]) -> dict[str, Any]:
-    """Show a kind, by its id or key."""
-    return definition_view(await _named(call))
+async def show_definition(call: Call[None, None]) -> Answer:
+    """Show a kind, by its id or key, with its revision as `ETag`."""
+    return _tagged(await _named(call))
 
 
 @routes.patch(
@@ -117,13 +117,18 @@ async def show_definition(call: Call[None, None]) -> dict[str, Any]:
     roles=SUPERADMINS,
     body=DefinitionChange,
     answers={200: DefinitionView},
-    problems=(404, 422),
+    problems=(404, 412, 422),
 )
-async def change_definition(call: Call[DefinitionChange, None]) -> dict[str, Any]:
+async def change_definition(call: Call[DefinitionChange, None]) -> Answer:
     """Change a kind for new jobs. What is changed no longer follows the code, until `reset` names it."""
     found = await _named(call)
     changes = given(call.body, _ALIASES)
-    return definition_view(await call.app.achange_definition(found.kind, actor=call.actor, **changes))
+    changed = await call.app.achange_definition(found.kind, actor=call.actor, if_match=call.if_match, **changes)
+    return _tagged(changed)
+
+
+def _tagged(found: Definition, status: int = 200) -> Answer:
+    return Answer(status, definition_view(found), revision_tag(found))
 
 
 async def _list(call: Call[None, PageQuery]) -> Listed:

@@ -10,7 +10,7 @@ import msgspec
 from headway.api.call import Answer, Call
 from headway.api.chapters.enqueue import JobIn
 from headway.api.routes import ADMINS, PRODUCERS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.pages import PageQuery, given, page, revision_tag
 from headway.api.wire.problems import Refused
 from headway.api.wire.views import Listed
 from headway.define.options import stored_options
@@ -62,19 +62,21 @@ async def create_template(call: Call[TemplateChange, None]) -> Answer:
     if not fields.get("name") or not fields.get("kind"):
         raise Refused(422, "a template needs a name and a kind")
     await _check_bounds(call, fields["kind"], fields.get("options") or {})
-    return Answer(201, await call.verbs.acreate_template(actor=call.actor, **fields))
+    made = await call.verbs.acreate_template(actor=call.actor, **fields)
+    return Answer(201, made, revision_tag(made))
 
 
 @routes.get("/templates/{id}", roles=VIEWERS, answers={200: Template}, problems=(404,))
-async def get_template(call: Call[None, None]) -> Template:
-    """Show a template."""
-    return await _visible(call)
+async def get_template(call: Call[None, None]) -> Answer:
+    """Show a template, with its revision as `ETag`."""
+    found = await _visible(call)
+    return Answer(200, found, revision_tag(found))
 
 
 @routes.patch(
-    "/templates/{id}", roles=ADMINS, body=TemplateChange, answers={200: Template}, problems=(403, 404, 409, 422)
+    "/templates/{id}", roles=ADMINS, body=TemplateChange, answers={200: Template}, problems=(403, 404, 409, 412, 422)
 )
-async def change_template(call: Call[TemplateChange, None]) -> Template:
+async def change_template(call: Call[TemplateChange, None]) -> Answer:
     """Change a template; jobs made before stay as they are."""
     template = await _visible(call)
     changes = given(call.body, _ALIASES)
@@ -84,14 +86,15 @@ async def change_template(call: Call[TemplateChange, None]) -> Template:
     await _check_bounds(call, changes.get("kind", template.kind), options)
     if "name" in changes:
         changes["new_name"] = changes.pop("name")
-    return await call.verbs.achange_template(UUID(template.id), actor=call.actor, **changes)
+    changed = await call.verbs.achange_template(UUID(template.id), actor=call.actor, if_match=call.if_match, **changes)
+    return Answer(200, changed, revision_tag(changed))
 
 
-@routes.delete("/templates/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409))
+@routes.delete("/templates/{id}", roles=ADMINS, answers={204: None}, problems=(404, 409, 412))
 async def delete_template(call: Call[None, None]) -> Answer:
     """Delete a template; not while a trigger uses it."""
     template = await _visible(call)
-    await call.verbs.adelete_template(UUID(template.id), actor=call.actor)
+    await call.verbs.adelete_template(UUID(template.id), actor=call.actor, if_match=call.if_match)
     return Answer(204)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from headway.api.call import Answer, Call
 from headway.api.routes import ADMINS, OPERATORS, VIEWERS, Routes
-from headway.api.wire.pages import PageQuery, given, page
+from headway.api.wire.pages import PageQuery, given, page, revision_tag
 from headway.api.wire.problems import Fault, Refused
 from headway.api.wire.views import Listed
 from headway.app.triggers import Rehearsal
@@ -215,14 +215,14 @@ async def change_trigger(call: Call[TriggerChange, None]) -> Answer:
     return _tagged(await _change(call, trigger, changes))
 
 
-@routes.delete("/jobs/triggers/{id}", roles=ADMINS, answers={204: None}, problems=(404,))
+@routes.delete("/jobs/triggers/{id}", roles=ADMINS, answers={204: None}, problems=(404, 412))
 async def delete_trigger(call: Call[None, None]) -> Answer:
     """Delete a trigger; its jobs stay."""
     trigger = await _visible(call)
     if trigger.type == "schedule":
-        await call.verbs.adelete_schedule(UUID(trigger.id), actor=call.actor)
+        await call.verbs.adelete_schedule(UUID(trigger.id), actor=call.actor, if_match=call.if_match)
     else:
-        await call.verbs.adelete_trigger(UUID(trigger.id), actor=call.actor)
+        await call.verbs.adelete_trigger(UUID(trigger.id), actor=call.actor, if_match=call.if_match)
     return Answer(204)
 
 
@@ -337,7 +337,7 @@ async def _change(call: Call[Any, Any], trigger: Trigger, changes: dict[str, Any
 
 
 def _tagged(trigger: Trigger) -> Answer:
-    return Answer(200, trigger_view(trigger), {"ETag": f'"{trigger.revision}"'})
+    return Answer(200, trigger_view(trigger), revision_tag(trigger))
 
 
 async def _check_bounds(call: Call[Any, Any], options: dict[str, Any]) -> None:

@@ -63,3 +63,8 @@ def given(body: msgspec.Struct, aliases: dict[str, str]) -> dict[str, Any]:
             raise Refused(422, f"{other} and {name} mean the same, and differ", faults=[Fault("differs", f"/{other}")])
         found[name] = value
     return found
+
+
+def revision_tag(found: Any) -> dict[str, str]:
+    """The header that names the version of a row that counts its changes."""
+    return {"ETag": f'"{found.revision}"'}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Unpack
 
 from headway.app.aio.base import AsyncVerbBase
@@ -30,16 +30,18 @@ class AsyncDefinitionVerbs(DefinitionVerbs, AsyncVerbBase):
         *,
         reset: Sequence[str] = (),
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **changes: Unpack[DefinitionChanges],
     ) -> Definition:
         """Change description, schema, timeout, max_attempts, queue, enqueuer_may or active of a kind, for new jobs.
 
         A changed field no longer follows the code, until `reset` names it. `active=False` refuses new jobs of the kind.
-        A kind that no worker has declared yet is created. Raises `InvalidJob`.
+        A kind that no worker has declared yet is created. With `if_match` only if its `revision` is one of these;
+        raises `ChangedMeanwhile`, `NotFound`. Raises `InvalidJob`.
         """
         await self._aensure_known(self._own_tenant)
-        changed = await self._arun(self._change_definition(kind, reset, actor, changes), conn)
+        changed = await self._arun(self._change_definition(kind, reset, actor, if_match, changes), conn)
         self._definitions.expire()
         return changed
 

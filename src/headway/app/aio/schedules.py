@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Unpack
 from uuid import UUID
@@ -80,11 +80,17 @@ class AsyncScheduleVerbs(ScheduleVerbs, AsyncTriggerRows):
         return await self.achange_schedule(name, tenant=tenant, actor=actor, conn=conn, enabled=True)
 
     async def adelete_schedule(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a schedule; its jobs stay. One declared in the code comes back when a worker of it starts."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_trigger_row("schedule", name, tenant, actor), conn)
+        await self._arun(self._delete_trigger_row("schedule", name, tenant, actor, if_match), conn)
 
     async def arun_schedule(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -53,19 +53,27 @@ class AsyncTemplateVerbs(TemplateVerbs, AsyncEnqueueVerbs):
         *,
         tenant: str | UUID | None = None,
         actor: str | None = None,
+        if_match: Collection[str] | None = None,
         conn: Any = None,
         **changes: Unpack[TemplateChanges],
     ) -> Template:
-        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are."""
+        """Change name (`new_name=`), kind, payload, options or description; jobs made before stay as they are. With
+        `if_match` only if its `revision` is one of these; raises `ChangedMeanwhile`."""
         await self._aensure_known(self._own_tenant, tenant)
-        return await self._aread(self._change_template(name, tenant, actor, changes), conn)
+        return await self._aread(self._change_template(name, tenant, actor, if_match, changes), conn)
 
     async def adelete_template(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a template; raises `NotFound`, and `NotAllowed` while a schedule or trigger uses it."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_template(name, tenant, actor), conn)
+        await self._arun(self._delete_template(name, tenant, actor, if_match), conn)
 
     async def arun_template(
         self, name: str | UUID, payload: Mapping[str, Any] | None = None, **options: Unpack[UsingOptions]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal, Unpack
 from uuid import UUID
 
@@ -69,11 +69,17 @@ class AsyncTriggerVerbs(TriggerVerbs, AsyncTriggerRows):
         return await self.achange_trigger(name, tenant=tenant, actor=actor, conn=conn, enabled=False)
 
     async def adelete_trigger(
-        self, name: str | UUID, *, tenant: str | UUID | None = None, actor: str | None = None, conn: Any = None
+        self,
+        name: str | UUID,
+        *,
+        tenant: str | UUID | None = None,
+        actor: str | None = None,
+        if_match: Collection[str] | None = None,
+        conn: Any = None,
     ) -> None:
         """Delete a trigger; its jobs stay."""
         await self._aensure_known(self._own_tenant, tenant)
-        await self._arun(self._delete_trigger_row("event", name, tenant, actor), conn)
+        await self._arun(self._delete_trigger_row("event", name, tenant, actor, if_match), conn)
 
     async def atest_trigger(
         self, name: str | UUID, payload: Any = None, *, event: str | None = None, tenant: str | UUID | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from headway.model.deletion import Deletion
 from headway.model.fleet import Promoted, Reaped
@@ -30,6 +30,8 @@ from headway.model.reported import Completion, Ended, Failure
 from headway.model.status import Status
 from headway.model.train import Moved
 from headway.store.ops.recipe import Op
+
+LockedNoun = Literal["job", "trigger", "template", "definition"]
 
 
 class Jobs(Protocol):
@@ -168,8 +170,9 @@ class Jobs(Protocol):
         job. Raises `NotAllowed` for a running or finished one, and for a payload once fence > 0. Audited."""
         ...
 
-    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
-        """Lock a job's row until the transaction ends, so that what is read of it next stays so. Part of other ops."""
+    def lock_row(self, noun: LockedNoun, ref: str, *, tenant_id: str | None) -> Op[None]:
+        """Lock the row of a job, trigger or template, by its id, or of a definition, by its kind, until the transaction
+        ends, so that what is read of it next stays so. Part of other ops."""
         ...
 
     def retry(

@@ -113,7 +113,7 @@ begin
       headway.uuid7,
       headway.cancel,
       headway.change,
-      headway.lock_job,
+      headway.lock_row,
       headway.delete,
       headway.enqueue_many,
       headway.enqueue_plain,

@@ -9,6 +9,7 @@ import msgspec
 from headway.model.job import Change
 from headway.model.status import Status
 from headway.store.ops import Op
+from headway.store.ops.jobs import LockedNoun
 from headway.store.postgres.engine.verbs import call, first, nothing
 
 
@@ -20,8 +21,8 @@ class ChangeVerbs:
             first,
         )
 
-    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
-        return call("select headway.lock_job($1::uuid, $2::uuid)", [job_id, tenant_id], nothing)
+    def lock_row(self, noun: LockedNoun, ref: str, *, tenant_id: str | None) -> Op[None]:
+        return call("select headway.lock_row($1, $2, $3::uuid)", [noun, ref, tenant_id], nothing)
 
 
 def change_json(change: Change) -> str:

@@ -115,14 +115,24 @@ begin
 end
 $$;
 
--- Lock a job's row until the transaction ends, for a caller that compares it with what it saw before. Raises HW003.
-create function headway.lock_job(p_id uuid, p_tenant uuid) returns void
-language sql security definer
+-- Lock a job, trigger, template (by id) or definition (by kind) until the transaction ends, for a caller that compares
+-- it with what it saw before. Raises HW003.
+create function headway.lock_row(p_noun text, p_ref text, p_tenant uuid) returns void
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
-  select 1
-    from headway.jobs j
-   where j.id = p_id
-     and (headway.acting_tenant(p_tenant) is null or j.tenant_id = headway.acting_tenant(p_tenant))
-     for update
+declare
+  v_tenant uuid := headway.acting_tenant(p_tenant);
+begin
+  case p_noun
+    when 'job' then
+      perform from headway.jobs j where j.id = p_ref::uuid and (v_tenant is null or j.tenant_id = v_tenant) for update;
+    when 'trigger' then
+      perform from headway.triggers t where t.id = p_ref::uuid and (v_tenant is null or t.tenant_id = v_tenant) for update;
+    when 'template' then
+      perform from headway.templates m where m.id = p_ref::uuid and (v_tenant is null or m.tenant_id = v_tenant) for update;
+    when 'definition' then
+      perform from headway.definitions d where d.kind = p_ref and headway.trusted() for update;
+  end case;
+end
 $$;

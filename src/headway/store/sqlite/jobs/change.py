@@ -14,6 +14,7 @@ from headway.model.departure import Departure
 from headway.model.job import Change
 from headway.model.status import Status, enters
 from headway.store.ops import Op, Statement, Steps
+from headway.store.ops.jobs import LockedNoun
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 from headway.store.sqlite.jobs.audit import record
@@ -45,10 +46,12 @@ class ChangeVerbs(Verbs):
 
         return SqliteOp(steps, writes=True)
 
-    def lock_job(self, job_id: str, *, tenant_id: str | None) -> Op[None]:
+    def lock_row(self, noun: LockedNoun, ref: str, *, tenant_id: str | None) -> Op[None]:
+        del noun, ref, tenant_id
+
         def steps() -> Steps[None]:
             # nothing to lock: a transaction that writes has the file to itself
-            yield Statement(_SQL["changing"], (job_id, tenant_id))
+            yield from ()
 
         return SqliteOp(steps, writes=True)
 

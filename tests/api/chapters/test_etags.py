@@ -1,0 +1,82 @@
+"""`ETag` and `If-Match`: of callers who saw the same version, one changes it, and the others are told."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headway import Headway
+from headway.errors import ChangedMeanwhile, NotFound
+
+MANY = 8
+
+
+def test_templates_definitions_and_triggers_have_versions(app: Headway, client: Any, keys: dict[str, str]) -> None:
+    ask = client(keys["superadmin"])
+    template = ask.post("/templates", json={"name": "t", "kind": "welcome"})
+    trigger = ask.post(
+        "/jobs/triggers",
+        json={"name": "s", "trigger_type": "schedule", "cron_expr": "@daily", "definition_key": "report"},
+    )
+    definition = ask.get("/admin/jobs/definitions/welcome")
+    for path, tag in (
+        (f"/templates/{template.json()['id']}", template.headers["etag"]),
+        (f"/jobs/triggers/{trigger.json()['id']}", ask.get(f"/jobs/triggers/{trigger.json()['id']}").headers["etag"]),
+        ("/admin/jobs/definitions/welcome", definition.headers["etag"]),
+    ):
+        assert ask.get(path).headers["etag"] == tag
+        changed = ask("PATCH", path, json={"description": "one"}, headers={"If-Match": tag})
+        assert (changed.status_code, changed.headers["etag"] != tag) == (200, True), path
+        late = ask("PATCH", path, json={"description": "two"}, headers={"If-Match": tag})
+        assert (late.status_code, late.json()["code"]) == (412, "ChangedMeanwhile"), path
+        assert ask.get(path).json()["description"] == "one"
+        either = {"If-Match": f"{tag}, {changed.headers['etag']}"}
+        assert ask("PATCH", path, json={"description": "three"}, headers=either).status_code == 200
+        if "definitions" not in path:
+            assert ask("DELETE", path, headers=either).status_code == 412
+            assert ask("DELETE", path, headers={"If-Match": ask.get(path).headers["etag"]}).status_code == 204
+    assert ask.get("/definitions/welcome").headers["etag"] == ask.get("/admin/jobs/definitions/welcome").headers["etag"]
+
+
+def test_of_many_changes_of_one_version_one_is_made(app: Headway) -> None:
+    template = app.create_template("t", "welcome")
+    trigger = app.create_schedule("s", "@daily", kind="report")
+    start = Barrier(MANY)
+
+    def change_template(number: int, seen: str) -> None:
+        app.change_template(UUID(template.id), description=str(number), if_match=[seen])
+
+    def change_trigger(number: int, seen: str) -> None:
+        app.change_schedule(UUID(trigger.id), description=str(number), if_match=[seen])
+
+    def change_definition(number: int, seen: str) -> None:
+        app.change_definition("welcome", description=str(number), if_match=[seen])
+
+    def attempt(change: Any, number: int, seen: str) -> bool:
+        start.wait()
+        try:
+            change(number, seen)
+        except ChangedMeanwhile:
+            return False
+        return True
+
+    with ThreadPoolExecutor(MANY) as pool:
+        for change, read in (
+            (change_template, lambda: app.get_template("t")),
+            (change_trigger, lambda: app.get_schedule("s")),
+            (change_definition, lambda: app.get_definition("welcome")),
+        ):
+            before = read().revision
+            done = list(pool.map(attempt, [change] * MANY, range(MANY), [str(before)] * MANY))
+            assert done.count(True) == 1, change
+            assert (read().revision, read().description) == (before + 1, str(done.index(True)))
+
+
+def test_a_version_of_what_is_not_there_is_no_version(app: Headway) -> None:
+    with pytest.raises(NotFound):
+        app.change_definition("nothing", description="x", if_match=["1"])
+    assert "nothing" not in {each.kind for each in app.definitions()}
