@@ -57,7 +57,7 @@ class GroupVerbs(EnqueueVerbs):
         """Cancel the callback and all unfinished members (running ones are asked to stop); returns their status now."""
         statuses = self._run(self._cancel_group(group, reason, actor), conn)
         self._wake_up(None, conn)  # what waited for them may run now
-        return statuses
+        return _missing(as_group_id(group)) if statuses is None else statuses
 
     def retry_group(
         self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None, conn: Any = None
@@ -85,12 +85,12 @@ class GroupVerbs(EnqueueVerbs):
         key = as_group_id(group)
         return then(self._store.ops.group(key, tenant_id=self._visible_tenant), lambda found: found or _missing(key))
 
-    def _cancel_group(self, group: Any, reason: str | None, actor: str | None) -> Op[dict[str, Status]]:
+    def _cancel_group(self, group: Any, reason: str | None, actor: str | None) -> Op[dict[str, Status] | None]:
+        # as the store made it: wrapped in another op, it would read its whole answer in one transaction
         key = as_group_id(group)
         if reason is not None:
             check_text(reason, "reason")
-        op = self._store.ops.cancel_group(key, tenant_id=self._visible_tenant, reason=reason, actor=actor)
-        return then(op, lambda found: _missing(key) if found is None else found)
+        return self._store.ops.cancel_group(key, tenant_id=self._visible_tenant, reason=reason, actor=actor)
 
     def _retry_group(self, group: Any, actor: str | None) -> Op[list[str]]:
         key = as_group_id(group)

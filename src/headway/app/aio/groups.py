@@ -8,7 +8,8 @@ from uuid import UUID
 
 from headway.app.aio.enqueue import AsyncEnqueueVerbs
 from headway.app.aio.group_handle import GroupHandle
-from headway.app.groups import GroupVerbs
+from headway.app.groups import GroupVerbs, _missing
+from headway.define.checks import group_id as as_group_id
 from headway.model.group import Group, GroupFailure, Mode
 from headway.model.job import NewJob
 from headway.model.status import Status
@@ -55,7 +56,7 @@ class AsyncGroupVerbs(GroupVerbs, AsyncEnqueueVerbs):
         await self._aensure_known(self._own_tenant)
         statuses = await self._arun(self._cancel_group(group, reason, actor), conn)
         self._wake_up(None, conn)
-        return statuses
+        return _missing(as_group_id(group)) if statuses is None else statuses
 
     async def aretry_group(
         self, group: str | UUID | Group | GroupHandle, *, actor: str | None = None, conn: Any = None

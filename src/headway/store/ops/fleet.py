@@ -111,7 +111,8 @@ class Fleet(Protocol):
         ...
 
     def resume_tenant(self, tenant_id: str, *, actor: str | None) -> Op[None]:
-        """Resume a suspended tenant, with the limits that it had. Raises `NotFound`. Audited."""
+        """Resume a suspended tenant, with the limits that it had. Many jobs come back in pieces: claims go on with the
+        rest. Raises `NotFound`. Audited."""
         ...
 
     def tenant_rows(self, tenant_id: str) -> Op[dict[str, int]]:

@@ -75,7 +75,7 @@ class Order(Protocol):
     ) -> Op[dict[str, Status] | None]:
         """Cancel the members that are not over, and the callback; answers like `cancel`, or None if there is no such
         group. From then on no member can be added, until the group is retried. Many are canceled in pieces: the rest is
-        answered as it is now. Audited."""
+        answered as it was just before. Audited."""
         ...
 
     def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:

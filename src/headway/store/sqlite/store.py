@@ -102,6 +102,8 @@ class SqliteStore:
             found = live.readers.run(special.probe)
             if found is not None:
                 return found
+        if special is not None and special.read_ahead is not None:
+            live.readers.run(special.read_ahead)
         if not op.writes:
             return live.readers.run(op.steps)
         check_beside(self._path)
@@ -131,6 +133,8 @@ class SqliteStore:
             found = await live.readers.arun(special.probe)
             if found is not None:
                 return found
+        if special is not None and special.read_ahead is not None:
+            await live.readers.arun(special.read_ahead)
         if not op.writes:
             return await live.readers.arun(op.steps)
         check_beside(self._path)

@@ -90,7 +90,8 @@ begin
 end
 $$;
 
--- Resume a suspended tenant, with the limits that it had. Audited. Raises HW006.
+-- Resume a suspended tenant, with the limits that it had. Many jobs come back in pieces: claims go on with the rest.
+-- Audited. Raises HW006.
 create function headway.resume_tenant(p_tenant uuid, p_actor text default null) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -98,6 +99,8 @@ set lock_timeout = '5s'
 as $$
 declare
   v_name text := headway.lock_tenant(p_tenant);
+  v_most integer;
+  v_running integer;
 begin
   if exists (select from headway.tenants t where t.id = p_tenant and t.suspended_at is null) then
     return;
@@ -122,7 +125,16 @@ begin
          suspended_by = null,
          resumed_max_running = null
    where t.id = p_tenant;
-  update headway.jobs j set limited_by = null where j.limited_by = 't:' || p_tenant;
+  v_most := headway.most_of_tenant(p_tenant);
+  if v_most is null then
+    perform headway.readmit_tenants(array[p_tenant]);
+  else
+    select count(*)
+      into v_running
+      from headway.jobs j
+     where j.tenant_id = p_tenant and j.limited and j.status = 'running';
+    perform headway.admit(array_fill('t:' || p_tenant, array[greatest(v_most - v_running, 0)]));
+  end if;
   insert into headway.audit (tenant_id, at, actor, action, detail)
   values (p_tenant, headway.now(), p_actor, 'tenant.resumed', v_name);
 end

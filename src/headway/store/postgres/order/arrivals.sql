@@ -66,6 +66,7 @@ declare
   v_orphaned uuid[];
   v_revived uuid[];
   v_stopping uuid[];
+  v_resumed uuid[];
   v_clearing record;
 begin
   if cardinality(v_rows) = p_limit then
@@ -76,7 +77,7 @@ begin
     delete from headway.arrivals a
      where a.ctid = any (array(select o.ctid from headway.arrivals o where o.ctid = any (v_rows) for update skip locked))
     returning a.tenant_id, a.trains, a.jobs, a.ended, a.keys, a.groups, a.signaled, a.orphaned, a.revived,
-              a.stopping
+              a.stopping, a.resumed
   )
   select (select count(*) from taken),
          t.tenants, t.trains,
@@ -97,8 +98,10 @@ begin
                    group by u.id) d),
          (select array_agg(distinct u) from taken k, unnest(k.orphaned) u),
          (select array_agg(distinct u) from taken k, unnest(k.revived) u),
-         (select array_agg(distinct u) from taken k, unnest(k.stopping) u)
-    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived, v_stopping
+         (select array_agg(distinct u) from taken k, unnest(k.stopping) u),
+         (select array_agg(distinct u) from taken k, unnest(k.resumed) u)
+    into v_taken, v_tenants, v_trains, v_jobs, v_ended, v_keys, v_groups, v_signaled, v_orphaned, v_revived, v_stopping,
+         v_resumed
     from (select array_agg(w.tenant_id order by w.tenant_id, w.train) as tenants,
                  array_agg(w.train order by w.tenant_id, w.train) as trains
             from (select distinct k.tenant_id, u.train from taken k, unnest(k.trains) as u (train)) w) t;
@@ -121,7 +124,7 @@ begin
   perform headway.process_each('groups', v_groups, v_now), headway.process_each('stopping', v_stopping, v_now),
           headway.process_each('orphaned', v_orphaned, v_now), headway.process_each('revived', v_revived, v_now),
           headway.process_each('signaled', v_signaled, v_now), headway.process_each('jobs', v_jobs, v_now),
-          headway.process_each('ended', v_ended, v_now);
+          headway.process_each('ended', v_ended, v_now), headway.process_each('resumed', v_resumed, v_now);
   if v_keys is not null then
     begin
       perform headway.try_admit(v_keys);
@@ -217,7 +220,7 @@ $$;
 -- Process arrivals of one sort: groups to be stopped (groups), and to be stopped further (stopping); machines that
 -- ended before their children (orphaned); jobs that run again and whose end had canceled others (revived); machines
 -- that got signals (signaled); new jobs that wait for others (jobs); jobs that ended and that others may wait for
--- (ended).
+-- (ended); tenants whose jobs come back (resumed).
 create function headway.process_arrived(p_what text, p_ids uuid[], p_now timestamptz) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -230,6 +233,7 @@ begin
     when 'revived' then perform headway.revive(p_ids, p_now, null, false);
     when 'signaled' then perform headway.deliver(p_ids, p_now);
     when 'jobs' then perform headway.join_jobs(p_ids, null, p_now);
+    when 'resumed' then perform headway.readmit_tenants(p_ids);
     else perform headway.join_jobs(null, p_ids, p_now);
   end case;
 end
@@ -261,11 +265,11 @@ begin
       v_left := v_left || v_id;
     end;
   end loop;
-  insert into headway.arrivals (groups, stopping, orphaned, revived, signaled, jobs, ended)
+  insert into headway.arrivals (groups, stopping, orphaned, revived, signaled, jobs, ended, resumed)
   select case p_what when 'groups' then v_left end, case p_what when 'stopping' then v_left end,
          case p_what when 'orphaned' then v_left end, case p_what when 'revived' then v_left end,
          case p_what when 'signaled' then v_left end, case p_what when 'jobs' then v_left end,
-         case p_what when 'ended' then v_left end
+         case p_what when 'ended' then v_left end, case p_what when 'resumed' then v_left end
    where v_left is not null;
 end
 $$;

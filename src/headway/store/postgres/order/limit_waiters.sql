@@ -82,3 +82,45 @@ begin
   having count(*) > 0;
 end
 $$;
+
+-- How many jobs of a tenant may run at once: its own limit, or the one of every tenant; null: any number.
+create function headway.most_of_tenant(p_tenant uuid) returns integer
+language sql stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select l.max_running
+    from headway.limits l
+   where l.scope = 'tenant'
+     and l.name in ('*', p_tenant::text)
+   order by l.name = '*'
+   limit 1
+$$;
+
+-- Bring back the jobs that were set aside under these tenants' limits, unless they have one (again): the end of each job
+-- that runs admits another then. One piece at a time; the rest, and what somebody has locked, is left as an arrival.
+create function headway.readmit_tenants(p_tenants uuid[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_tenant uuid;
+begin
+  foreach v_tenant in array p_tenants loop
+    continue when headway.most_of_tenant(v_tenant) is not null;
+    update headway.jobs j
+       set limited_by = null
+     where j.id = any (array(
+             select a.id
+               from headway.jobs a
+              where a.limited_by = 't:' || v_tenant
+              order by a.queue, a.priority, a.position, a.id
+              limit headway.piece()
+                for update skip locked));
+    perform from headway.jobs j where j.limited_by = 't:' || v_tenant limit 1;
+    if found then
+      insert into headway.arrivals (tenant_id, resumed) values (v_tenant, array[v_tenant]);
+      perform headway.note_rest();
+    end if;
+  end loop;
+end
+$$;

@@ -21,10 +21,13 @@ class SqliteOp(Op[T], frozen=True):
 
     A SQLite file has one write lock, so a worker that polls an empty queue must not take it. `probe` runs first, on a
     read connection: its result is the op's answer, and only None makes the store run `steps`, which read again, under
-    the write lock. An op with `absent` reads the file whatever its schema; `absent` is its answer if there is no file.
+    the write lock. `read_ahead` runs there, too, just before `steps`: for an answer that is too long to be read under
+    the write lock. Inside a caller's transaction neither runs. An op with `absent` reads the file whatever its schema;
+    `absent` is its answer if there is no file.
     """
 
     probe: Callable[[], Steps[T | None]] | None = None
+    read_ahead: Callable[[], Steps[None]] | None = None
     absent: T | None = None
 
 

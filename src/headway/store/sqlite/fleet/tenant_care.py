@@ -12,7 +12,8 @@ from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.fleet.tenants import add_tenants, check_names_free
 from headway.store.sqlite.jobs.audit import record
-from headway.store.sqlite.order.limit_waiters import ALL, admit
+from headway.store.sqlite.order.capacity import running_of
+from headway.store.sqlite.order.limit_waiters import admit, most_of_tenant, readmit_tenant
 
 _SQL = statements("fleet/tenant_care")
 _OTHER_TABLES = (
@@ -92,7 +93,12 @@ class TenantCareVerbs(Verbs):
             yield Statement(_SQL["allow"], (tenant_id,))
             yield Statement(_SQL["remove_empty"], (tenant_id,))
             yield Statement(_SQL["resume"], (tenant_id,))
-            yield from admit({tenant_key(tenant_id): ALL})
+            key = tenant_key(tenant_id)
+            most = yield from most_of_tenant(tenant_id)
+            if most is None:
+                yield from readmit_tenant(tenant_id)
+            else:
+                yield from admit({key: max(0, most - (yield from running_of(key)))})
             yield record(self._clock.now(), tenant_id, None, actor, "tenant.resumed", name)
 
         return SqliteOp(steps, writes=True)

@@ -13,6 +13,7 @@ from headway.store.sqlite.machines.children import stop_more
 from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.follow import follow, follow_late
 from headway.store.sqlite.order.group_members import stop_some
+from headway.store.sqlite.order.limit_waiters import readmit_tenant
 from headway.store.sqlite.order.trains import clear_some
 
 
@@ -49,6 +50,8 @@ def _do(what: postponed.What, key: str, now: int) -> Steps[int]:
             left = yield from stop_more(key, now)
         case "revived":
             return (yield from revive_more(key, now))
+        case "resumed":
+            return (yield from readmit_tenant(key))
         case "clearing":
             tenant, train = msgspec.json.decode(key)
             return (yield from clear_some(tenant, train, now))

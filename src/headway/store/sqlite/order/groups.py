@@ -12,7 +12,6 @@ from headway.store.sqlite.jobs.audit import record
 from headway.store.sqlite.jobs.cancel import cancel_jobs
 from headway.store.sqlite.jobs.retry import retry_jobs
 from headway.store.sqlite.order import postponed
-from headway.store.sqlite.order.joins import read_statuses
 
 _SQL = statements("order/groups")
 
@@ -21,6 +20,12 @@ class GroupVerbs(Verbs):
     def cancel_group(
         self, group_id: str, *, tenant_id: str | None, reason: str | None, actor: str | None
     ) -> Op[dict[str, Status] | None]:
+        before: dict[str, Status] | None = None
+
+        def read_ahead() -> Steps[None]:
+            nonlocal before
+            before = dict((yield Statement(_SQL["unfinished"], (group_id, tenant_id))))
+
         def steps() -> Steps[dict[str, Status] | None]:
             now = self._clock.now()
             why = "canceled with its group" if reason is None else reason
@@ -32,14 +37,16 @@ class GroupVerbs(Verbs):
             ids: list[str] = []
             if callback_id is not None:
                 ids += [job_id for (job_id,) in (yield Statement(_SQL["open_callback"], (callback_id,)))]
-            ids += [job_id for (job_id,) in (yield Statement(_SQL["unfinished"], (group_id,)))]
-            if len(ids) > postponed.PIECE:
-                yield from postponed.postpone("stopping", [group_id])
-            some, rest = ids[: postponed.PIECE], ids[postponed.PIECE :]
-            statuses = yield from cancel_jobs(some, now, tenant_id=tenant, reason=why, actor=actor)
-            return statuses | ((yield from read_statuses(rest)) if rest else {})
+            ids += [job_id for (job_id,) in (yield Statement(_SQL["some_unfinished"], (group_id, postponed.PIECE + 1)))]
+            if len(ids) <= postponed.PIECE:
+                return (yield from cancel_jobs(ids, now, tenant_id=tenant, reason=why, actor=actor))
+            if before is None:
+                yield from read_ahead()
+            yield from postponed.postpone("stopping", [group_id])
+            some = yield from cancel_jobs(ids[: postponed.PIECE], now, tenant_id=tenant, reason=why, actor=actor)
+            return (before or {}) | some
 
-        return SqliteOp(steps, writes=True)
+        return SqliteOp(steps, writes=True, read_ahead=read_ahead)
 
     def retry_group(self, group_id: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str] | None]:
         def steps() -> Steps[list[str] | None]:

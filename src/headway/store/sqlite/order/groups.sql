@@ -15,11 +15,27 @@ where id = ?1
 returning tenant_id, callback_id;
 
 -- name: unfinished
+-- the members and the callback that are not over
+select id, status
+from jobs indexed by jobs_group
+where group_id = ?1
+  and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
+  and (?2 is null or tenant_id = ?2)
+union all
+select jobs.id, jobs.status
+from groups
+join jobs
+  on jobs.id = groups.callback_id
+where groups.id = ?1
+  and jobs.finished_at is null
+  and (?2 is null or groups.tenant_id = ?2);
+
+-- name: some_unfinished
 select id
 from jobs indexed by jobs_group
 where group_id = ?1
   and status in ('queued', 'scheduled', 'held', 'running', 'waiting')
-order by id;
+limit ?2;
 
 -- name: ended
 -- members that ended without success and were not retried by a new job

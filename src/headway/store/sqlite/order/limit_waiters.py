@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from headway.model.limit import tenant_key
 from headway.store.ops import Batch, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.order import postponed
 from headway.store.sqlite.order.capacity import Candidate
 
 _SQL = statements("order/limit_waiters")
@@ -33,6 +35,25 @@ def admit(freed: Mapping[str, int]) -> Steps[None]:
         found += yield Batch(_SQL["of_queue"], queues)
     if found:
         yield Batch(_SQL["admit"], found)
+
+
+def most_of_tenant(tenant_id: str) -> Steps[int | None]:
+    """How many jobs of a tenant may run at once: its own limit, or the one of every tenant; None: any number."""
+    rows = yield Statement(_SQL["most_of_tenant"], (tenant_id,))
+    return rows[0][0] if rows else None
+
+
+def readmit_tenant(tenant_id: str) -> Steps[int]:
+    """Admit the next piece of the jobs that a tenant's limit kept back, unless it has one (again): the end of each job
+    that runs admits another then. Gives how many."""
+    if (yield from most_of_tenant(tenant_id)) is not None:
+        return 0
+    found = yield Statement(_SQL["some_of_key"], (tenant_key(tenant_id), postponed.PIECE))
+    if found:
+        yield Batch(_SQL["admit"], found)
+    if len(found) == postponed.PIECE:
+        yield from postponed.postpone("resumed", [tenant_id])
+    return len(found)
 
 
 def mark_limited(jobs: Iterable[tuple[int, str]]) -> Steps[None]:

@@ -37,6 +37,21 @@ where limited_by = ?1
 order by priority, position, id
 limit ?3;
 
+-- name: some_of_key
+select rowid
+from jobs indexed by jobs_aside
+where limited_by = ?1
+order by queue, priority, position, id
+limit ?2;
+
+-- name: most_of_tenant
+select max_running
+from limits
+where scope = 'tenant'
+  and name in ('*', ?1)
+order by name = '*'
+limit 1;
+
 -- name: admit
 -- by rowid: an update that finds its rows itself takes twice the time
 update jobs

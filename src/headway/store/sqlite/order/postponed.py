@@ -13,7 +13,7 @@ _SQL = statements("order/postponed")
 PIECE = 500
 """How many jobs one transaction ends: other writers wait meanwhile."""
 
-What = Literal["ended", "stopping", "orphaned", "revived", "clearing"]
+What = Literal["ended", "stopping", "orphaned", "revived", "clearing", "resumed"]
 
 
 def postpone(what: What, ids: Iterable[str]) -> Steps[None]:

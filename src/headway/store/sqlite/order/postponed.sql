@@ -8,6 +8,7 @@ values (
   coalesce(
     case ?1
       when 'clearing' then ?2 ->> 0
+      when 'resumed' then ?2
       when 'stopping' then (select tenant_id from groups where id = ?2)
       else (select tenant_id from jobs where id = ?2)
     end,

@@ -9,7 +9,7 @@ from headway.model.job import Job
 from headway.model.move import check_skippable
 from headway.model.status import FINISHED, Status
 from headway.model.train import Hold, Train, TrainKey
-from headway.store.ops import Op, Row, Statement, Steps
+from headway.store.ops import Op, Row, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs, json_list
 from headway.store.sqlite.jobs.audit import record
@@ -74,16 +74,24 @@ class TrainVerbs(Verbs):
     def clear_train(self, train: str, *, tenant_id: str | None, actor: str | None) -> Op[list[str]]:
         tenant = tenant_id or DEFAULT_TENANT_ID
 
+        before: Rows | None = None
+
+        def read_ahead() -> Steps[None]:
+            nonlocal before
+            before = yield Statement(_SQL["held_cars"], (tenant, train))
+
         def steps() -> Steps[list[str]]:
             now = self._clock.now()
-            rows = yield Statement(_SQL["clearable"], (tenant, train))
-            last = max((position for _, position in rows), default=0)
-            yield Statement(_SQL["clear"], (tenant, train, now, "it is being cleared", actor, last))
-            yield from clear_some(tenant, train, now)
+            if before is None:
+                yield from read_ahead()
+            yield Statement(_SQL["clear"], (tenant, train, now, "it is being cleared", actor))
+            ids = yield from _clear_piece(tenant, train, now)
             yield record(now, tenant, None, actor, "clear train", train)
-            return [job_id for job_id, _ in rows]
+            for (first_left,) in (yield Statement(_SQL["first_left"], (tenant, train))):
+                ids += [job_id for job_id, position in before or () if position >= first_left]
+            return sorted(set(ids))
 
-        return SqliteOp(steps, writes=True)
+        return SqliteOp(steps, writes=True, read_ahead=read_ahead)
 
     def trains(
         self, *, tenant_id: str | None, train: str | None, blocked: bool | None, limit: int, after: str | None
@@ -129,12 +137,18 @@ class TrainVerbs(Verbs):
 
 def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
     """Cancel the next piece of a train that is being cleared; end its hold when none is left. Gives how many."""
+    return len((yield from _clear_piece(tenant, train, now)))
+
+
+def _clear_piece(tenant: str, train: str, now: int) -> Steps[list[str]]:
     up_to = yield Statement(_SQL["clearing"], (tenant, train))
     if not up_to:
-        return 0
+        return []
+    ids: list[str] = []
     rows = yield Statement(_SQL["to_clear"], (tenant, train, *up_to[0], postponed.PIECE))
     if rows:
         tied = yield from ties(rowid for (rowid,) in rows)
+        ids = [job.id for job in tied.values()]
         ended = yield from end_early(tied.values(), "cleared", now, spared=True)
         yield from follow(ended, now=now)
     if len(rows) >= postponed.PIECE:
@@ -142,7 +156,7 @@ def clear_some(tenant: str, train: str, now: int) -> Steps[int]:
     else:
         yield Statement(_SQL["cleared"], (tenant, train))
         yield from follow(now=now, trains=[(tenant, train)])
-    return len(rows)
+    return ids
 
 
 def _train(row: Row) -> Train:

@@ -6,24 +6,33 @@ from jobs
 where id = ?1
   and (?2 is null or tenant_id = ?2);
 
--- name: clearable
+-- name: held_cars
 select id, position
 from jobs indexed by jobs_held
 where tenant_id = ?1
   and train = ?2
-  and status = 'held'
-union all
-select id, position
-from jobs indexed by jobs_locomotive
-where tenant_id = ?1
-  and train = ?2
-  and {order/next_car.is_locomotive}
-  and status <> 'running'
-order by id;
+  and status = 'held';
 
 -- name: clear
+-- up to the last car that is there now
 insert into holds (tenant_id, train, since, reason, actor, clear_to)
-values (?1, ?2, ?3, ?4, ?5, ?6)
+values (?1, ?2, ?3, ?4, ?5, max(
+  coalesce((
+    select max(position)
+    from jobs indexed by jobs_held
+    where tenant_id = ?1
+      and train = ?2
+      and status = 'held'
+  ), 0),
+  coalesce((
+    select position
+    from jobs indexed by jobs_locomotive
+    where tenant_id = ?1
+      and train = ?2
+      and {order/next_car.is_locomotive}
+      and status <> 'running'
+  ), 0)
+))
 on conflict (tenant_id, train) do update
 set clear_to = excluded.clear_to,
   reason = excluded.reason,
@@ -61,6 +70,17 @@ from (
   order by position, id
   limit ?4
 );
+
+-- name: first_left
+-- the position of the next car to be cleared
+select position
+from jobs indexed by jobs_held
+where tenant_id = ?1
+  and train = ?2
+  and status = 'held'
+  and position <= (select clear_to from holds where tenant_id = ?1 and train = ?2)
+order by position
+limit 1;
 
 -- name: cleared
 delete from holds

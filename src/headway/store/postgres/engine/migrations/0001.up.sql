@@ -418,6 +418,7 @@ create table headway.arrivals (
   signaled uuid[], -- jobs that got a signal
   revived uuid[], -- jobs that run again and whose end had canceled others
   orphaned uuid[], -- machines whose unfinished children are to be canceled
+  resumed uuid[], -- tenants whose jobs are to be brought back
   primary key (tenant_id, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 

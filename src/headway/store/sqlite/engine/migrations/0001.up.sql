@@ -456,8 +456,8 @@ where job_id is not null;
 -- what was too much for one transaction
 create table arrivals (
   seq integer primary key,
-  what text not null check (what in ('ended', 'stopping', 'orphaned', 'revived', 'clearing')),
-  id text not null, -- of a job, a group, or tenant and train as JSON
+  what text not null check (what in ('ended', 'stopping', 'orphaned', 'revived', 'clearing', 'resumed')),
+  id text not null, -- of a job, a group, a tenant, or tenant and train as JSON
   tenant_id text not null,
   unique (what, id)
 ) strict;
