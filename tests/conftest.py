@@ -61,14 +61,16 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spread the crash tests, which mostly wait, over the run: the other processes compute meanwhile."""
-    waiting = [item for item in items if _CRASH in item.path.parents]
-    others = [item for item in items if _CRASH not in item.path.parents]
+    modules = [(path, list(tests)) for path, tests in groupby(items, key=lambda item: item.path)]
+    waiting = [item for path, tests in modules if _CRASH in path.parents for item in tests]
+    others = [tests for path, tests in modules if _CRASH not in path.parents]
+    rest = len(items) - len(waiting)
     spread: list[pytest.Item] = []
     taken = done = 0
-    for _, module in groupby(others, key=lambda item: item.path):  # not inside a module, whose fixtures may be shared
-        spread += (tests := list(module))
+    for tests in others:  # not inside a module, whose fixtures may be shared
+        spread += tests
         done += len(tests)
-        due = len(waiting) * done // len(others)
+        due = len(waiting) * done // rest
         spread += waiting[taken:due]
         taken = due
     items[:] = spread + waiting[taken:]
@@ -174,6 +176,12 @@ def postgres_server() -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def headway_postgres_server(postgres_server: str) -> str:
+    """One server for our suite's fixtures and for those that we give to users."""
+    return postgres_server
 
 
 @pytest.fixture(scope="session")

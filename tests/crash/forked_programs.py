@@ -6,19 +6,14 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
-import pkgutil
 import runpy
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import headway
-
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(
-    [module.name for module in pkgutil.walk_packages(headway.__path__, "headway.") if "test" not in module.name]
-)
+_context.set_forkserver_preload(["tests.imported_ahead"])
 
 
 class ForkedProgram:

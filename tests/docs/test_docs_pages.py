@@ -74,6 +74,7 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
         "COLUMNS": "160",
         "NO_COLOR": "1",
         "PYTHONUNBUFFERED": "1",
+        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:hypothesispytest -p no:xdist",  # which take seconds to import
         "HEADWAY_SERVER_PORT": str(_free_port()),
     }
     if url is not None:

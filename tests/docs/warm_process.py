@@ -8,10 +8,8 @@ crash tests fork too, in crash/forked_programs.py: their processes are started f
 
 from __future__ import annotations
 
-import gc
 import marshal
 import os
-import pkgutil
 import runpy
 import selectors
 import shlex
@@ -24,8 +22,6 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import headway
 
 _CLIENT = """\
 import marshal, os, sys, _signal, _socket
@@ -216,16 +212,8 @@ def _become(request: Any, files: list[int]) -> None:
     os.environ.update(environment)
 
 
-def _import_all() -> None:
-    for module in pkgutil.walk_packages(headway.__path__, "headway."):
-        if module.name != "headway.testing.plugin":  # which needs pytest
-            import_module(module.name)
-
-
 def _run() -> None:
-    _import_all()
-    gc.collect()
-    gc.freeze()  # a collection would write to, and so copy, all pages that are shared
+    import_module("tests.imported_ahead")
     asked = _Server(sys.argv[1]).serve()
     if asked is None:
         return

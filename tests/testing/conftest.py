@@ -1,4 +1,4 @@
-"""One server for our suite's fixtures and for those that we give to users."""
+"""An app on each store, and a connection beside it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import psycopg
 import pytest
 
 from headway import Headway
-
-
-@pytest.fixture(scope="session")
-def headway_postgres_server(postgres_server: str) -> str:
-    return postgres_server
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

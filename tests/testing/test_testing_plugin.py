@@ -28,11 +28,14 @@ def test_a_database_of_its_own(headway_app):
 """
 
 
-def pytest_in(folder: Path, *options: str, **environment: str) -> str:
+NO_OTHERS = [f"-pno:{plugin}" for plugin in ("schemathesis", "hypothesispytest", "xdist", "anyio")]  # slow to import
+
+
+def pytest_in(folder: Path, **environment: str) -> str:
     (folder / "test_users.py").write_text(SUITE)
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY")} | environment
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-W", "error", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-W", "error", "-p", "no:cacheprovider", *NO_OTHERS],
         cwd=folder,
         env=env,
         capture_output=True,
