@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
-from starlette.routing import Route as HttpRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from headway.api import chapters
 from headway.api.access.callers import Callers
@@ -28,6 +23,7 @@ from headway.api.call import Answer, Call
 from headway.api.document import reference
 from headway.api.document.openapi import document
 from headway.api.routes import PREFIX, Route
+from headway.api.routing import Endpoint, Router, sent_path
 from headway.api.serving.database_watch import DatabaseWatch
 from headway.api.serving.settings import ServerSettings, server_settings
 from headway.api.streams import Streams
@@ -49,7 +45,6 @@ _READY_S = 1.0
 _USES_EVERY_S = 60.0
 _PROBES = ("/healthz", "/readyz")  # what asks them knows only an address; they tell nothing
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 _ROUTES = {(route.method, route.path): route for route in chapters.ROUTES}
 
 
@@ -86,37 +81,34 @@ class Api:
         self._uses: asyncio.Task[None] | None = None
         self._described: tuple[str, dict[str, Any]] | None = None  # the OpenAPI document, for a root path
         self._site = None if site is None else site(self)
-        routes = [
-            HttpRoute("/healthz", self._healthz, methods=["GET"]),
-            HttpRoute("/readyz", self._readyz, methods=["GET"]),
-            HttpRoute(f"{PREFIX}/openapi.json", self._for_callers(self._openapi), methods=["GET"]),
-            HttpRoute(f"{PREFIX}/docs", self._for_callers(self._docs), methods=["GET"]),
-        ]
-        routes += [
-            HttpRoute(PREFIX + _pattern(route), self._endpoint(route), methods=[route.method])
-            for route in chapters.ROUTES
-        ]
-        self._starlette = Starlette(
-            routes=routes, exception_handlers={HTTPException: self._no_route}, lifespan=self._lifespan
-        )
+        self._router = Router()
+        self._router.add("GET", "/healthz", self._healthz)
+        self._router.add("GET", "/readyz", self._readyz)
+        self._router.add("GET", f"{PREFIX}/openapi.json", self._for_callers(self._openapi))
+        self._router.add("GET", f"{PREFIX}/docs", self._for_callers(self._docs))
+        for route in chapters.ROUTES:
+            self._router.add(route.method, PREFIX + route.path, self._endpoint(route))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._starlette(scope, receive, send)
+            await self._not_http(scope, receive, send)
             return
         if self._uses is None:  # a host that mounts this may not run its lifespan
             self._uses = asyncio.create_task(self._write_uses())
-        root_path, prefix = scope.get("root_path", ""), self.settings.prefix
-        path = scope["path"].removeprefix(root_path)  # not every host has it there
-        exchange = Exchange({**scope, "root_path": root_path + prefix, "path": root_path + path})
-        answer: ASGIApp = self._starlette
-        if not path.startswith(f"{prefix}/"):
-            answer = self._nowhere
-        elif path.removeprefix(prefix) not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
-            answer = self._unknown_host
-        elif self._site is not None and not path.removeprefix(prefix).startswith(("/api/", *_PROBES)):
-            answer = self._for_people
-        await exchange.answer(answer, receive, send)
+        root_path = scope.get("root_path", "")
+        path = sent_path(scope).removeprefix(root_path)  # not every host has it there
+        scope = {
+            **scope,
+            "root_path": root_path + self.settings.prefix,
+            "path": root_path + scope["path"].removeprefix(root_path),
+        }
+        request = Request(scope, receive)
+        exchange = Exchange(scope, send)
+        try:
+            response = await self._respond(request, exchange, path)
+            await response(scope, receive, exchange.send)
+        finally:
+            exchange.log()
 
     async def aclose(self) -> None:
         """Store what is still to be stored. A host that runs no lifespan calls this at its end."""
@@ -130,12 +122,31 @@ class Api:
         await self._watch.aclose()
         await self._try_store_uses()
 
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> Any:
-        try:
-            yield
-        finally:
-            await self.aclose()
+    async def _not_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _respond(self, request: Request, exchange: Exchange, path: str) -> Response:
+        if not path.startswith(f"{self.settings.prefix}/"):
+            return self._problem(_no_path(path), exchange.request_id)
+        path = path.removeprefix(self.settings.prefix)
+        if path not in _PROBES and not exchange.asks_one_of(self.settings.hosts):
+            return self._problem(_unknown_host(request), exchange.request_id)
+        if self._site is not None and not path.startswith(("/api/", *_PROBES)):
+            return await self._site(request, request.scope["path"].removeprefix(request.scope["root_path"]))
+        endpoint, request.scope["path_params"], methods = self._router.find(request.method, path)
+        if endpoint is None and methods:
+            allowed = {"Allow": ", ".join(sorted(methods))}
+            return self._problem(Refused(405, "this path has no such method", headers=allowed), exchange.request_id)
+        if endpoint is None:
+            return self._problem(_no_path(path), exchange.request_id)
+        return await endpoint(request)
 
     async def _write_uses(self) -> None:
         while True:
@@ -214,13 +225,6 @@ class Api:
         """End the session of the request; gives the cookie to set."""
         return await self._sessions.end(request)
 
-    async def _for_people(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert self._site is not None
-        request = Request(scope, receive)
-        path = scope["path"].removeprefix(scope["root_path"])
-        response = await self._site(request, path)
-        await response(scope, receive, send)
-
     def _call(
         self,
         route: Route,
@@ -266,33 +270,6 @@ class Api:
                 return self._problem(error, exchange.request_id)
 
         return endpoint
-
-    async def _no_route(self, request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        said = "there is no such path" if error.status_code == 404 else "this path has no such method"
-        headers = {"Allow": ", ".join(sorted(self._methods(request)))} if error.status_code == 405 else {}
-        refused = Refused(error.status_code, said, headers=headers)
-        return self._problem(refused, Exchange.of(request).request_id)
-
-    def _methods(self, request: Request) -> set[str]:
-        """What this path can be asked."""
-        routes = [route for route in self._starlette.routes if isinstance(route, HttpRoute)]
-        fitting = next(route.path for route in routes if route.matches(request.scope)[0] != Match.NONE)
-        return {method for route in routes if route.path == fitting for method in route.methods or ()}
-
-    async def _nowhere(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        await (await self._no_route(request, HTTPException(404)))(scope, receive, send)
-
-    async def _unknown_host(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope)
-        refused = Refused(
-            400,
-            f"this server is not known as {request.headers.get('host', '')!r}",
-            code="UnknownHost",
-            fix="add the name to hosts in the section [server] of headway.toml, or to HEADWAY_SERVER_HOSTS",
-        )
-        await self._problem(refused, Exchange.of(request).request_id)(scope, receive, send)
 
     def _problem(self, error: Exception, request_id: str) -> Response:
         problem, headers = problem_of(error, request_id)
@@ -344,9 +321,18 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _pattern(route: Route) -> str:
-    """The path as Starlette has it: a key, such as a train's, may have slashes in it."""
-    return route.path.replace("{key}", "{key:path}")
+def _no_path(path: str) -> Refused:
+    fix = "leave out the slash at its end" if path.endswith("/") else ""
+    return Refused(404, "there is no such path", fix=fix)
+
+
+def _unknown_host(request: Request) -> Refused:
+    return Refused(
+        400,
+        f"this server is not known as {request.headers.get('host', '')!r}",
+        code="UnknownHost",
+        fix="add the name to hosts in the section [server] of headway.toml, or to HEADWAY_SERVER_HOSTS",
+    )
 
 
 async def _within(route: Route, call: Call[Any, Any]) -> Any:

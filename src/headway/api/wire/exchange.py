@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from random import getrandbits
 from typing import Any
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Scope, Send
 
 from headway.api.serving.settings import LOOPBACK
 from headway.logs import get_logger
-from headway.model.ids import new_id
 
 _log = get_logger("headway.api")
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}\Z")
@@ -20,12 +20,13 @@ _SCOPE = "headway"
 class Exchange:
     """What is known of a request while it is answered. `key_id` and `tenant_id` are filled in when it is allowed."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
         self._started = time.monotonic()
         self._scope = scope
+        self._send = send
         self._asked: dict[bytes, bytes] = dict(scope["headers"])
         given = self._asked.get(b"x-request-id", b"")
-        self.request_id = given.decode() if _REQUEST_ID.match(given) else new_id()
+        self.request_id = given.decode() if _REQUEST_ID.match(given) else f"{getrandbits(128):032x}"
         client = scope.get("client")
         self.address: str = client[0] if client else ""
         self.key_id: str | None = None
@@ -44,31 +45,27 @@ class Exchange:
         sends its own name."""
         host = self._asked.get(b"host", b"").decode("latin-1").lower()
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-        return any(
-            each in ("*", name) or (each.startswith("*.") and name.endswith(each[1:])) for each in (*LOOPBACK, *hosts)
+        return name in LOOPBACK or any(
+            each in ("*", name) or (each.startswith("*.") and name.endswith(each[1:])) for each in hosts
         )
 
-    async def answer(self, app: Any, receive: Receive, send: Send) -> None:
-        """Let the application answer, give the answer the request's id, and log it."""
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer; it says the request's id."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            about = (b"x-request-id", self.request_id.encode())
+            message = {**message, "headers": [*message.get("headers", ()), *self.headers, about]}
+        await self._send(message)
 
-        async def noted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._status = message["status"]
-                about = (b"x-request-id", self.request_id.encode())
-                message = {**message, "headers": [*message.get("headers", ()), *self.headers, about]}
-            await send(message)
-
-        try:
-            await app(self._scope, receive, noted)
-        finally:
-            _log.info(
-                "request",
-                method=self._scope["method"],
-                path=self._scope["path"],
-                status=self._status,
-                request_id=self.request_id,
-                key_id=self.key_id,
-                tenant_id=self.tenant_id,
-                address=self.address,
-                ms=round((time.monotonic() - self._started) * 1_000, 1),
-            )
+    def log(self) -> None:
+        _log.info(
+            "request",
+            method=self._scope["method"],
+            path=self._scope["path"],
+            status=self._status,
+            request_id=self.request_id,
+            key_id=self.key_id,
+            tenant_id=self.tenant_id,
+            address=self.address,
+            ms=round((time.monotonic() - self._started) * 1_000, 1),
+        )
