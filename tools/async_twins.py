@@ -47,6 +47,7 @@ SOURCES = (
         "api_keys",
         "job_lists",
         "tenant_care",
+        "stats",
     ),
 )
 # calls that block wherever they stand, and what to await instead

@@ -76,7 +76,15 @@ _IN_VARIABLES = {"server": SERVER_NAMES, "oidc": OIDC_NAMES}
 
 def _retention() -> dict[str, int]:
     jobs = {"succeeded": 7 * DAY_MS, "canceled": 30 * DAY_MS, "failed": 30 * DAY_MS, "dead": 90 * DAY_MS}
-    return jobs | {"events": 7 * DAY_MS, "failed_events": 30 * DAY_MS, "fires": 30 * DAY_MS, "audit": 365 * DAY_MS}
+    return (
+        jobs
+        | {"events": 7 * DAY_MS, "failed_events": 30 * DAY_MS, "fires": 30 * DAY_MS, "audit": 365 * DAY_MS}
+        | {
+            "stats_minutes": 2 * DAY_MS,
+            "stats_hours": 60 * DAY_MS,
+            "stats_days": 730 * DAY_MS,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

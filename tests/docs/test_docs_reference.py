@@ -93,7 +93,7 @@ def test_every_argument_of_an_app_is_documented_with_its_default() -> None:
 def test_every_verb_of_an_app_is_documented() -> None:
     parts = [
         *("Define and run", "Enqueue", "Look", "Operate", "Machines", "Trains", "Groups", "Limits", "Reservations"),
-        *("Definitions", "Templates", "Schedules", "Events and triggers", "API keys", "Tenants"),
+        *("Definitions", "Templates", "Schedules", "Events and triggers", "API keys", "Tenants", "Stats"),
     ]
     names = [name for part in parts for name in _names(API, part)]
     _same(names, _public(Headway))

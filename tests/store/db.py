@@ -56,6 +56,8 @@ TABLES = (
     "triggers",
     "fires",
     "events",
+    "stat_deltas",
+    "stats",
 )
 
 

@@ -15,6 +15,7 @@ from headway.app.aio.machines import AsyncMachineVerbs
 from headway.app.aio.queues import AsyncQueueVerbs
 from headway.app.aio.run_now import AsyncRunNowVerbs
 from headway.app.aio.schedules import AsyncScheduleVerbs
+from headway.app.aio.stats import AsyncStatVerbs
 from headway.app.aio.templates import AsyncTemplateVerbs
 from headway.app.aio.trains import AsyncTrainVerbs
 from headway.app.aio.triggers import AsyncTriggerVerbs
@@ -39,5 +40,6 @@ class Verbs(
     AsyncEnqueueVerbs,
     AsyncApiKeyVerbs,
     AsyncJobListVerbs,
+    AsyncStatVerbs,
 ):
     """Enqueue, look, operate. `app` has these for every tenant, `app.tenant(name)` for one alone."""

@@ -20,7 +20,14 @@ _SECTIONS = {
     "Kinds": dict.fromkeys(("definitions", "commands"), "kinds"),
     "Access": {"keys": "access", "tenants": "access"},
     "Capacity": {"queues": "fleet", "limits": "order", "workers": "fleet"},
-    "Care": {"migrate": "care", "doctor": "doctor", "audit": "care", "prune": "care", "completion": "care"},
+    "Care": {
+        "stats": "care",
+        "migrate": "care",
+        "doctor": "doctor",
+        "audit": "care",
+        "prune": "care",
+        "completion": "care",
+    },
 }
 _SHOWN = {name: f"headway.cli.{folder}.{name}:{name}" for names in _SECTIONS.values() for name, folder in names.items()}
 _COMMANDS = {**_SHOWN, "help": "headway.cli.root:help_"}

@@ -1,4 +1,4 @@
-"""The periodic work that any worker does for the whole fleet: promote, reap, prune, sweep."""
+"""The periodic work that any worker does for the whole fleet: promote, reap, prune, sweep, add up the stats."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ FIRST_PRUNE_S = 20.0
 LAST_PRUNE_S = 1.0
 """How long a worker that was too short-lived for a round prunes before it ends."""
 PRUNE_PAUSE_S = 0.2
+FOLD_EVERY_S = 10.0
+FOLD_LIMIT = 5_000
+FOLD_PAUSE_S = 0.05
+FOLD_MOST_S = 30.0
 SWEEP_LIMIT = 10_000
 FIRST_SWEEP_S = 5.0
 SWEEP_AGAIN_S = 1.0
@@ -56,7 +60,9 @@ class Maintenance:
         self._pruning = Loop("pruning", self._prune, self._prune_every_s, first_s=first_s)
         first_s = jittered(min(FIRST_SWEEP_S, settings.sweep_every_ms / 1_000), random.random())
         self._sweeping = Loop("sweeping", self._sweep, self._sweep_every_s, first_s=first_s)
-        self.loops = (self._promoting, self._reaping, self._pruning, self._sweeping)
+        first_s = jittered(FOLD_EVERY_S, random.random())
+        self._folding = Loop("adding up stats", self._fold, self._fold_every_s, first_s=first_s)
+        self.loops = (self._promoting, self._reaping, self._pruning, self._sweeping, self._folding)
 
     # promote
 
@@ -185,6 +191,19 @@ class Maintenance:
             for op in duties(self._ops, self._settings.retention_ms):
                 while clock() < end and await self._database.run(op) >= BATCH:
                     pass
+
+    # stats
+
+    def _fold_every_s(self) -> float:
+        # never less often than depths are to be sampled: one that is not needed costs a probe
+        return min(FOLD_EVERY_S * self._lease.workers, FOLD_MOST_S)
+
+    async def _fold(self) -> None:
+        """Add what happened up to minutes, hours and days; once a minute, one worker also samples what is queued."""
+        depths = await self._database.run(self._ops.depths())
+        while await self._database.run(self._ops.fold_stats(limit=FOLD_LIMIT, depths=depths)) >= FOLD_LIMIT:
+            depths = None
+            await asyncio.sleep(FOLD_PAUSE_S)
 
     # sweep
 

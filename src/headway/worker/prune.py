@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import cast, get_args
 
 from headway.model.retention import FOREVER_MS
+from headway.model.stats import STAT_RETENTIONS
 from headway.model.status import Status
 from headway.store.ops import Op, Ops
 
@@ -22,6 +23,8 @@ def prunes(ops: Ops, kept_ms: Mapping[str, int]) -> dict[str, Op[int]]:
             found[name] = ops.prune(cast(Status, name), older_than_ms=older_than_ms, limit=BATCH)
         elif name == "audit":
             found[name] = ops.prune_audit(older_than_ms=older_than_ms, limit=BATCH)
+        elif name in STAT_RETENTIONS:
+            found[name] = ops.prune_stats(STAT_RETENTIONS[name], older_than_ms=older_than_ms, limit=BATCH)
         else:
             ages = dict.fromkeys(_FIRES.values(), FOREVER_MS) | {_FIRES[name]: older_than_ms}
             found[name] = ops.prune_fires(**ages, limit=BATCH)

@@ -15,12 +15,13 @@ from headway.store.ops.jobs import Jobs
 from headway.store.ops.machines import Machines
 from headway.store.ops.order import Order
 from headway.store.ops.recipe import Batch, Op, Row, Rows, Statement, Steps
+from headway.store.ops.stats import Stats
 from headway.store.ops.triggers import Triggers
 
 __all__ = ["Batch", "Op", "Ops", "Row", "Rows", "Statement", "Steps"]
 
 
-class Ops(Jobs, Order, Machines, Triggers, Fleet, Access, Protocol):
+class Ops(Jobs, Order, Machines, Triggers, Fleet, Access, Stats, Protocol):
     """Both stores implement this; `tests/store/` holds them to it."""
 
     def version(self) -> Op[int]:

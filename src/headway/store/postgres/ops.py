@@ -42,6 +42,8 @@ from headway.store.postgres.order.limits import LimitVerbs
 from headway.store.postgres.order.reservations import ReservationVerbs
 from headway.store.postgres.order.sweep import SweepVerbs
 from headway.store.postgres.order.trains import TrainVerbs
+from headway.store.postgres.stats.fold import FoldVerbs
+from headway.store.postgres.stats.reads import StatVerbs
 from headway.store.postgres.triggers.definitions import DefinitionVerbs
 from headway.store.postgres.triggers.due import DueVerbs
 from headway.store.postgres.triggers.events import EventVerbs
@@ -97,6 +99,8 @@ class PostgresOps(
     RequestVerbs,
     JobListVerbs,
     SessionVerbs,
+    FoldVerbs,
+    StatVerbs,
 ):
     """The verbs of `store/ops/` on PostgreSQL: the SQL functions hold the semantics, each read is one select."""
 

@@ -40,6 +40,8 @@ from headway.store.sqlite.order.limits import LimitVerbs
 from headway.store.sqlite.order.reservations import ReservationVerbs
 from headway.store.sqlite.order.sweep import SweepVerbs
 from headway.store.sqlite.order.trains import TrainVerbs
+from headway.store.sqlite.stats.fold import FoldVerbs
+from headway.store.sqlite.stats.reads import StatVerbs
 from headway.store.sqlite.triggers.definitions import DefinitionVerbs
 from headway.store.sqlite.triggers.due import DueVerbs
 from headway.store.sqlite.triggers.events import EventVerbs
@@ -93,5 +95,7 @@ class SqliteOps(
     RequestVerbs,
     JobListVerbs,
     SessionVerbs,
+    FoldVerbs,
+    StatVerbs,
 ):
     """The verbs of `store/ops/` for a SQLite file; the clock is the host's, passed as a parameter."""

@@ -24,6 +24,9 @@ begin
   -- a function that is not named below is only for the owner and for other functions
   execute format(
     'grant execute on function
+      headway.fold_stats,
+      headway.depths,
+      headway.prune_stats,
       headway.claim,
       headway.claim_once,
       headway.take,
@@ -102,11 +105,15 @@ begin
       headway.templates,
       headway.triggers,
       headway.fires,
-      headway.events
+      headway.events,
+      headway.stat_deltas,
+      headway.stats
       to %I', v_app);
   execute format('grant select (id) on headway.install to %I', v_app);
   execute format(
     'grant execute on function
+      headway.stat_facts,
+      headway.time_bounds,
       headway.tenant,
       headway.refuse_suspended,
       headway.now,

@@ -3,7 +3,7 @@
 -- The key of an advisory lock. It depends on a secret of this database: any login may take any advisory lock, so a key
 -- that others can compute would let them stop claims and schedules. In plpgsql, which keeps its plan: every claim calls
 -- this. Locks in use: queue …, limits, limit …, train … and line … (one move at a time), quota …, tenant … (its row is being
--- added), fire (schedules), declare.
+-- added), fire (schedules), declare, stats.
 create function headway.lock_key(p_what text) returns bigint
 language plpgsql stable
 set search_path = pg_catalog, pg_temp

@@ -17,7 +17,7 @@ VERSION = 1
 
 _FOLDER = files("headway.store.postgres")
 # PostgreSQL checks the body of a `language sql` function when it is created, so what such a body calls comes first
-_CHAPTERS = ("access", "fleet", "machines", "jobs", "order", "triggers")
+_CHAPTERS = ("stats", "access", "fleet", "machines", "jobs", "order", "triggers")
 _LOCK = "lock table headway.install in exclusive mode"  # one migration at a time; only the owner can take this lock
 _STATE = "select current_setting('default_transaction_isolation'), (select i.id::text from headway.install i)"
 _STATE_ELSEWHERE = "select current_setting('default_transaction_isolation'), null"

@@ -192,9 +192,12 @@ begin
   delete from headway.edges e where e.parent_id = any (v_ids) or e.child_id = any (v_ids);
   delete from headway.jobs j where j.id = any (v_ids);
   v_more := cardinality(v_ids) = p_limit;
+  -- or a fold that has read the tenant's deltas would store its numbers afterwards
+  perform pg_advisory_xact_lock(headway.lock_key('stats'));
   -- what is left without its job, and what no job has
   foreach v_table in array array['attempts', 'signals', 'edges', 'job_tags', 'fires', 'events', 'triggers', 'templates',
-                                 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit'] loop
+                                 'groups', 'holds', 'arrivals', 'requests', 'unique_windows', 'job_lists', 'audit',
+                                 'stat_deltas', 'stats'] loop
     exit when v_more;
     execute format(
       'delete from headway.%1$I o where o.ctid = any (array(select c.ctid from headway.%1$I c where c.tenant_id = $1 limit $2))',

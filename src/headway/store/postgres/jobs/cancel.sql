@@ -105,6 +105,7 @@ begin
            unique_scope = headway.without_key(j.unique_scope, 'canceled')
      where j.id = p_id;
   end;
+  perform headway.count_canceled(array[p_id], p_now);
 end
 $$;
 
@@ -123,6 +124,7 @@ begin
        set status = 'canceled', error = u.reason, finished_at = p_now, limited_by = null, pending = null
       from unnest(p_ids, p_reasons) as u (id, reason)
      where j.id = u.id;
+    perform headway.count_canceled(p_ids, p_now);
   exception when unique_violation then
     perform headway.cancel_waiting(u.id, u.reason, p_now) from unnest(p_ids, p_reasons) as u (id, reason);
   end;

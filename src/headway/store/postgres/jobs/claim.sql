@@ -342,6 +342,7 @@ declare
   v_id uuid;
   v_fence integer;
   v_status text := case when p_delay_ms > 0 then 'scheduled' else 'queued' end;
+  v_canceled boolean;
   v_ids uuid[] := '{}';
 begin
   for v_id, v_fence in
@@ -369,7 +370,11 @@ begin
              step_fence = j.step_fence + 1,
              cancel_requested_at = null,
              cancel_reason = null
-       where j.id = v_id;
+       where j.id = v_id
+      returning j.status = 'canceled' into v_canceled;
+      if v_canceled then
+        perform headway.count_canceled(array[v_id], v_now);
+      end if;
     exception
       when unique_violation then
         perform headway.supersede(v_id, v_now);

@@ -64,7 +64,7 @@ begin
      -- makes the planner expect one row, and so use the primary key, however small the table was at first
      limit cardinality(p_ids)
   ), locked as materialized (
-    select j.id, j.fence, j.tenant_id, j.worker_id, j.unique_key,
+    select j.id, j.fence, j.tenant_id, j.worker_id, j.unique_key, j.queue, j.kind, j.queued_at,
            -- a row may be running without a start, if somebody disabled the checks
            coalesce(j.attempt_started_at, j.started_at, v_now) as attempt_started_at,
            g.status, g.charge, g.loss, g.delay_ms,
@@ -133,7 +133,8 @@ begin
            finished_at = case when l.next in ('succeeded', 'failed', 'dead', 'canceled') then v_now end,
            scheduled_for = case when l.next = 'scheduled' then v_now + l.delay_ms * interval '1 millisecond'
                                 else j.scheduled_for end,
-           queued_at = case when l.next = 'queued' then v_now else j.queued_at end,
+           -- also if it goes on at once: its next execution did not wait
+           queued_at = case when l.next = 'queued' or l.goes_on then v_now else j.queued_at end,
            unique_scope = case when l.drops_key then headway.without_key(j.unique_scope, l.next) else j.unique_scope end,
            cancel_requested_at = null,
            cancel_reason = null,
@@ -176,6 +177,21 @@ begin
       from locked l
      where not exists (select from locked k where k.may_enter)
     on conflict do nothing
+  ), counted as (
+    insert into headway.stat_deltas (
+      at, tenant_id, queue, kind, succeeded, failed, retried, dead, canceled, lost, waits, runs)
+    select v_now, l.tenant_id, l.queue, l.kind,
+           count(*) filter (where l.next = 'succeeded'),
+           count(*) filter (where l.status in ('failed', 'timeout')),
+           count(*) filter (where l.status in ('failed', 'timeout', 'lost') and (l.retried or l.next in ('scheduled', 'queued'))),
+           count(*) filter (where l.next = 'dead'),
+           count(*) filter (where l.next = 'canceled'),
+           count(*) filter (where l.status = 'lost'),
+           array_agg(headway.elapsed_ms(coalesce(l.queued_at, l.attempt_started_at), l.attempt_started_at)),
+           array_agg(headway.elapsed_ms(l.attempt_started_at, v_now))
+      from locked l
+     where not exists (select from locked k where k.may_enter)
+     group by l.tenant_id, l.queue, l.kind
   )
   select array_agg(l.id), array_agg(l.fence), array_agg(l.next), array_agg(l.unique_key), bool_or(l.retried),
          array_agg(l.goes), bool_or(l.may_enter), bool_or(l.followed and l.goes_on is not true),

@@ -233,89 +233,97 @@ begin
                with ordinality as u (outcome, met, after, given_after, on_failure, scope, given_scope, ordinal);
       end if;
     end if;
-    insert into headway.jobs (
-      id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
-      expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-      delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
-      source, source_ref, created_by, meta, created_at, metered, fair,
-      train, on_canceled, on_dead, partition, concurrency, concurrency_key,
-      rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
-      version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
-      template_id, template_revision, trigger_id, tags)
-    select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
-           case when g.status = 'queued' then v_now end, g.position,
-           g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
-           g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.unique_group, g.correlation_id, g.trace_id,
-           g.source, g.source_ref, g.created_by, g.meta, v_now,
-           case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
-           g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
-           g.concurrency_key, g.rate_count, g.rate_period_ms, g.rate_burst, g.rate_key, g.group_id,
-           case when g.after is not null then true end,
-           (g.machine ->> 'version')::integer, g.machine ->> 'step', g.state, headway.texts(g.machine -> 'awaiting'),
-           case when g.machine ->> 'match' = 'all' then true end, (g.machine ->> 'joining')::integer,
-           g.machine ->> 'woken', g.machine ->> 'home_queue', g.machine ->> 'home_partition',
-           (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid,
-           (g.machine ->> 'template_id')::uuid, (g.machine ->> 'template_revision')::integer,
-           (g.machine ->> 'trigger_id')::uuid, headway.texts(g.machine -> 'tags')
-      from (
-        select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
-               coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
-               d.due,
-               case when u.after is not null or u.train is not null and u.seat is not true then 'held'
-                    when d.due > v_now then 'scheduled'
-                    else 'queued' end as status,
-               -- inside the subquery, so in call order: outside, nextval would run after the sort
-               case when u.after is not null or u.train is not null then u.position
-                    when d.due > v_now then null
-                    else coalesce(u.position, nextval('headway.position')) end as position,
-               u.expires_at, coalesce(u.max_attempts, 5) as max_attempts,
-               coalesce(u.max_losses, u.max_attempts, 5) as max_losses,
-               coalesce(u.backoff_base_ms, 1000) as backoff_base_ms,
-               coalesce(u.backoff_cap_ms, 3600000) as backoff_cap_ms, u.timeout_ms,
-               coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
-               case when u.unique_key is not null
-                    then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
-               end as unique_scope, u.unique_group,
-               u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
-               u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
-               u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after, u.machine, u.state,
-               u.ordinal
-          from unnest(
-                 p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
-                 p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
-                 p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_unique_groups, p_correlation_ids,
-                 p_trace_ids, p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
-                 p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
-                 p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions, v_taken, v_decided)
-               with ordinality as u (
-                 id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
-                 expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
-                 delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
-                 source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
-                 concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
-                 group_id, after, machine, state, seat, position, taken, decided, ordinal)
-          cross join lateral (
-            select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
-          ) d
-         where (u.taken or u.decided) is not true
-      ) g
-      cross join lateral (
-        select headway.flaw(
-                 g.delivery, g.source, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
-                 g.due, g.expires_at, g.train, g.partition, nullif(g.on_canceled, 'advance'),
-                 nullif(g.on_dead, 'advance'), g.concurrency, g.concurrency_key, g.rate_count, g.rate_period_ms,
-                 g.rate_burst, g.rate_key) as rule
-      ) f
-     where case
-             when f.rule is null then true
-             else headway.refuse_job(g.id, f.rule)
-           end
-     order by case when v_repeats then null else g.train end,
-              case when v_repeats then null else g.unique_key end,
-              case when v_repeats then null else g.idempotency_key end,
-              g.ordinal
-    on conflict do nothing;
-    get diagnostics v_rows = row_count;
+    with inserted as (
+      insert into headway.jobs (
+        id, tenant_id, kind, queue, payload, priority, status, scheduled_for, queued_at, position,
+        expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+        delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
+        source, source_ref, created_by, meta, created_at, metered, fair,
+        train, on_canceled, on_dead, partition, concurrency, concurrency_key,
+        rate_count, rate_period_ms, rate_burst, rate_key, group_id, pending,
+        version, step, state, awaiting, match_all, joining, woken, home_queue, home_partition, forked_from, parent_id,
+        template_id, template_revision, trigger_id, tags)
+      select g.id, g.tenant_id, g.kind, g.queue, g.payload, g.priority, g.status, g.due,
+             case when g.status = 'queued' then v_now end, g.position,
+             g.expires_at, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
+             g.delivery, g.idempotency_key, g.unique_key, g.unique_scope, g.unique_group, g.correlation_id, g.trace_id,
+             g.source, g.source_ref, g.created_by, g.meta, v_now,
+             case when g.tenant_id = any (v_metered) then true end, case when g.queue = any (v_fair) then true end,
+             g.train, nullif(g.on_canceled, 'advance'), nullif(g.on_dead, 'advance'), g.partition, g.concurrency,
+             g.concurrency_key, g.rate_count, g.rate_period_ms, g.rate_burst, g.rate_key, g.group_id,
+             case when g.after is not null then true end,
+             (g.machine ->> 'version')::integer, g.machine ->> 'step', g.state, headway.texts(g.machine -> 'awaiting'),
+             case when g.machine ->> 'match' = 'all' then true end, (g.machine ->> 'joining')::integer,
+             g.machine ->> 'woken', g.machine ->> 'home_queue', g.machine ->> 'home_partition',
+             (g.machine ->> 'forked_from')::uuid, (g.machine ->> 'parent_id')::uuid,
+             (g.machine ->> 'template_id')::uuid, (g.machine ->> 'template_revision')::integer,
+             (g.machine ->> 'trigger_id')::uuid, headway.texts(g.machine -> 'tags')
+        from (
+          select u.id, coalesce(u.tenant_id, v_own) as tenant_id, u.kind, coalesce(u.queue, 'default') as queue,
+                 coalesce(u.payload, '{}') as payload, coalesce(u.priority, 100) as priority,
+                 d.due,
+                 case when u.after is not null or u.train is not null and u.seat is not true then 'held'
+                      when d.due > v_now then 'scheduled'
+                      else 'queued' end as status,
+                 -- inside the subquery, so in call order: outside, nextval would run after the sort
+                 case when u.after is not null or u.train is not null then u.position
+                      when d.due > v_now then null
+                      else coalesce(u.position, nextval('headway.position')) end as position,
+                 u.expires_at, coalesce(u.max_attempts, 5) as max_attempts,
+                 coalesce(u.max_losses, u.max_attempts, 5) as max_losses,
+                 coalesce(u.backoff_base_ms, 1000) as backoff_base_ms,
+                 coalesce(u.backoff_cap_ms, 3600000) as backoff_cap_ms, u.timeout_ms,
+                 coalesce(u.delivery, 'at_least_once') as delivery, u.idempotency_key, u.unique_key,
+                 case when u.unique_key is not null
+                      then coalesce(string_to_array(u.unique_scope, ','), '{queued,scheduled,held,running,waiting}')
+                 end as unique_scope, u.unique_group,
+                 u.correlation_id, u.trace_id, coalesce(u.source, 'manual') as source, u.source_ref, u.created_by, u.meta,
+                 u.train, u.on_canceled, u.on_dead, u.partition, u.concurrency, u.concurrency_key,
+                 u.rate_count, u.rate_period_ms, u.rate_burst, u.rate_key, u.group_id, u.after, u.machine, u.state,
+                 u.ordinal
+            from unnest(
+                   p_ids, p_tenants, p_kinds, p_queues, p_payloads, p_priorities, p_delays_ms, p_scheduled_for,
+                   p_expires_at, p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeouts_ms,
+                   p_deliveries, p_idempotency_keys, p_unique_keys, p_unique_scopes, p_unique_groups, p_correlation_ids,
+                   p_trace_ids, p_sources, p_source_refs, p_created_by, p_metas, p_trains, p_on_canceled, p_on_dead, p_partitions,
+                   p_concurrency, p_concurrency_keys, p_rate_counts, p_rate_periods_ms, p_rate_bursts, p_rate_keys,
+                   p_groups, p_afters, p_checkpoints, p_states, v_seats, v_positions, v_taken, v_decided)
+                 with ordinality as u (
+                   id, tenant_id, kind, queue, payload, priority, delay_ms, scheduled_for,
+                   expires_at, max_attempts, max_losses, backoff_base_ms, backoff_cap_ms, timeout_ms,
+                   delivery, idempotency_key, unique_key, unique_scope, unique_group, correlation_id, trace_id,
+                   source, source_ref, created_by, meta, train, on_canceled, on_dead, partition,
+                   concurrency, concurrency_key, rate_count, rate_period_ms, rate_burst, rate_key,
+                   group_id, after, machine, state, seat, position, taken, decided, ordinal)
+            cross join lateral (
+              select coalesce(u.scheduled_for, v_now + u.delay_ms * interval '1 millisecond') as due
+            ) d
+           where (u.taken or u.decided) is not true
+        ) g
+        cross join lateral (
+          select headway.flaw(
+                   g.delivery, g.source, g.max_attempts, g.max_losses, g.backoff_base_ms, g.backoff_cap_ms, g.timeout_ms,
+                   g.due, g.expires_at, g.train, g.partition, nullif(g.on_canceled, 'advance'),
+                   nullif(g.on_dead, 'advance'), g.concurrency, g.concurrency_key, g.rate_count, g.rate_period_ms,
+                   g.rate_burst, g.rate_key) as rule
+        ) f
+       where case
+               when f.rule is null then true
+               else headway.refuse_job(g.id, f.rule)
+             end
+       order by case when v_repeats then null else g.train end,
+                case when v_repeats then null else g.unique_key end,
+                case when v_repeats then null else g.idempotency_key end,
+                g.ordinal
+      on conflict do nothing
+      returning jobs.tenant_id, jobs.queue, jobs.kind
+    ), counted as (
+      insert into headway.stat_deltas (at, tenant_id, queue, kind, enqueued)
+      select v_now, i.tenant_id, i.queue, i.kind, count(*)
+        from inserted i
+       group by i.tenant_id, i.queue, i.kind
+    )
+    select count(*) into v_rows from inserted;
     v_inserted := v_inserted + v_rows;
     exit when v_inserted = cardinality(p_ids) or v_seats is null and not v_replaces;
     if v_seats is not null then

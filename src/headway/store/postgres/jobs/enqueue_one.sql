@@ -20,28 +20,31 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan
 as $$
-declare
-  v_checked text;
 begin
-  insert into headway.jobs (
-    id, tenant_id, kind, queue, payload, priority, status, queued_at, position, max_attempts, max_losses,
-    backoff_base_ms, backoff_cap_ms, timeout_ms, created_at)
-  select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'queued', t.now,
-         nextval('headway.position'), p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms, t.now
-    -- checked: the trigger jobs_new need not check again
-    from (select headway.now() as now, set_config('headway.checked', 'on', true) as checked) t
-   where headway.is_name(p_kind)
-     and headway.is_name(p_queue)
-     and least(p_max_attempts, p_max_losses) > 0
-     and least(p_backoff_base_ms, p_backoff_cap_ms) >= 0
-     and coalesce(p_timeout_ms, 1) > 0
-     and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
-     and headway.trusted()
-     and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
-     and (select 1 from headway.limits l where l.has_quotas limit 1) is null
-     and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
-  on conflict do nothing
-  returning set_config('headway.checked', '', true) into v_checked;
+  with inserted as (
+    insert into headway.jobs (
+      id, tenant_id, kind, queue, payload, priority, status, queued_at, position, max_attempts, max_losses,
+      backoff_base_ms, backoff_cap_ms, timeout_ms, created_at)
+    select p_id, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_kind, p_queue, p_payload, p_priority, 'queued', t.now,
+           nextval('headway.position'), p_max_attempts, p_max_losses, p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms, t.now
+      -- checked: the trigger jobs_new need not check again
+      from (select headway.now() as now, set_config('headway.checked', 'on', true) as checked) t
+     where headway.is_name(p_kind)
+       and headway.is_name(p_queue)
+       and least(p_max_attempts, p_max_losses) > 0
+       and least(p_backoff_base_ms, p_backoff_cap_ms) >= 0
+       and coalesce(p_timeout_ms, 1) > 0
+       and greatest(p_backoff_base_ms, p_backoff_cap_ms, p_timeout_ms) <= 3162240000000
+       and headway.trusted()
+       and (select 1 from headway.definitions d where d.kind = p_kind and not d.active limit 1) is null
+       and (select 1 from headway.limits l where l.has_quotas limit 1) is null
+       and (select 1 from headway.queues q where q.name = p_queue and q.fair) is null
+    on conflict do nothing
+    returning set_config('headway.checked', '', true), created_at as now
+  )
+  insert into headway.stat_deltas (at, tenant_id, queue, kind, enqueued)
+  select i.now, 'cbc7797a-7d82-5166-9044-8e0ae3cba0bc', p_queue, p_kind, 1
+    from inserted i;
   if found then
     return null;
   end if;
@@ -123,6 +126,7 @@ declare
   v_held boolean := after is not null or train is not null and not v_seat;
   v_tenant uuid;
   v_metered boolean;
+  v_now timestamptz;
   v_checked text;
 -- one statement as far as possible: every further expression is prepared anew in every transaction
 begin
@@ -244,9 +248,12 @@ begin
        and ((select 1 from headway.definitions d where d.kind = enqueue.kind and not d.active limit 1) is null
             or headway.continues(kind, checkpoint))
     on conflict do nothing
-    returning jobs.id, jobs.status, true, false, jobs.tenant_id, jobs.metered, set_config('headway.checked', '', true)
-      into job_id, job_status, created, replaced, v_tenant, v_metered, v_checked;
+    returning jobs.id, jobs.status, true, false, jobs.tenant_id, jobs.metered, jobs.created_at,
+              set_config('headway.checked', '', true)
+      into job_id, job_status, created, replaced, v_tenant, v_metered, v_now, v_checked;
     if found then
+      insert into headway.stat_deltas (at, tenant_id, queue, kind, enqueued)
+      values (v_now, v_tenant, coalesce(queue, 'default'), kind, 1);
       if after is not null then
         perform headway.add_edges(array[job_id], array[array_to_string(after, ',')], array[on_failure], null);
       elsif job_status = 'held' then

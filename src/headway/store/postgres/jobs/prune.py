@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headway.model.stats import STAT_RETENTIONS
 from headway.model.status import Status
 from headway.store.ops import Op, Statement, Steps
 from headway.store.postgres.engine.verbs import call, first
@@ -35,6 +36,12 @@ select count(*)
    and f.fired_at < headway.now() - $1::bigint * interval '1 millisecond'
 """
 _OLD_AUDIT = "select count(*) from headway.audit a where a.at < headway.now() - $1::bigint * interval '1 millisecond'"
+_OLD_STATS = """
+select count(*)
+  from headway.stats s
+ where s.span = $2
+   and s.at < headway.now() - $1::bigint * interval '1 millisecond'
+"""
 
 
 class PruneVerbs:
@@ -65,5 +72,7 @@ def _older(retention: str, older_than_ms: int) -> Statement:
             return Statement(_OLD_FIRES, [older_than_ms])
         case "audit":
             return Statement(_OLD_AUDIT, [older_than_ms])
+        case "stats_minutes" | "stats_hours" | "stats_days":
+            return Statement(_OLD_STATS, [older_than_ms, STAT_RETENTIONS[retention]])
         case status:
             return Statement(_OLD_JOBS, [older_than_ms, status])

@@ -126,12 +126,18 @@ begin
        and j.limited is not true
        and j.group_id is null
        and (j.unique_key is null or 'running' = any (j.unique_scope))
-    returning j.id, j.tenant_id, j.fence, j.started_at, j.log_tail
+    returning j.id, j.tenant_id, j.fence, j.started_at, j.log_tail, j.queue, j.kind, j.queued_at
   ), written as (
     insert into headway.attempts (
       job_id, tenant_id, fence, status, started_at, finished_at, worker_id, stdout_tail)
     select m.id, m.tenant_id, m.fence, 'succeeded', m.started_at, v_now, p_worker, m.log_tail
       from moved m
+  ), counted as (
+    insert into headway.stat_deltas (at, tenant_id, queue, kind, succeeded, waits, runs)
+    select v_now, m.tenant_id, m.queue, m.kind, count(*), array_agg(headway.elapsed_ms(m.queued_at, m.started_at)),
+           array_agg(headway.elapsed_ms(m.started_at, v_now))
+      from moved m
+     group by m.tenant_id, m.queue, m.kind
   )
   select array_agg(m.id), array_agg(m.fence) into v_ended, v_fences from moved m;
   perform headway.tell_dependents(v_ended);

@@ -54,8 +54,9 @@ as $$
          attempt_started_at = null,
          cancel_requested_at = null,
          cancel_reason = null
-   where j.id = p_id
-  returning j.id
+   where j.id = p_id;
+  select headway.count_canceled(array[p_id], p_now);
+  select p_id
 $$;
 
 -- Cancel those of these jobs that would enter a unique scope by running and find it taken; gives how many.

@@ -14,7 +14,9 @@ from headway.store.ops import Batch, Row, Rows, Statement
 
 Library = Literal["apsw", "stdlib"]
 
-_STATEMENTS = 256  # kept prepared per connection
+# kept prepared per connection; apsw moves a statement to the next place after each run, so one that is not used for
+# so many runs is compiled anew
+_STATEMENTS = 512
 
 
 class Connection(Protocol):

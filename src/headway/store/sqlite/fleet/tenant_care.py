@@ -31,6 +31,8 @@ _OTHER_TABLES = (
     "unique_windows",
     "job_lists",
     "audit",
+    "stat_deltas",
+    "stats",
 )
 
 

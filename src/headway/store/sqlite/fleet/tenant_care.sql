@@ -195,6 +195,21 @@ delete from unique_windows
 where (tenant_id, scope, key) in (select tenant_id, scope, key from unique_windows where tenant_id = ?1 limit ?2)
 returning 1;
 
+-- name: delete_stat_deltas
+delete from stat_deltas
+where rowid in (select rowid from stat_deltas where tenant_id = ?1 limit ?2)
+returning 1;
+
+-- name: delete_stats
+delete from stats
+where (tenant_id, span, at, queue, kind) in (
+  select tenant_id, span, at, queue, kind
+  from stats
+  where tenant_id = ?1
+  limit ?2
+)
+returning 1;
+
 -- name: delete_audit
 delete from audit
 where rowid in (select rowid from audit where tenant_id = ?1 limit ?2)

@@ -138,7 +138,7 @@ def end_superseded(rowids: Sequence[int], now: int) -> Steps[int]:
         holder = yield from holder_of_key(rowid)
         if holder is not None:
             key = yield from key_of(rowid)
-            yield supersede(rowid, key, holder, now)
+            yield from supersede(rowid, key, holder, now)
             ended.append(Departure(job, "canceled"))
     if ended:
         yield from follow(ended, now=now)

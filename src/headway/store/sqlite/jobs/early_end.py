@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from headway.model.departure import Departure
 from headway.store.ops import Batch, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.order.ties import TiedRow
+from headway.store.sqlite.stats.deltas import count_canceled
 
 _SQL = statements("jobs/early_end")
 
 
-def cancel_rows(rows: Sequence[tuple[int, int, str]]) -> Batch:
-    """Ends jobs that do not run, each (rowid, now, reason)."""
-    return Batch(_SQL["cancel"], rows)
+def cancel_rows(reasons: Mapping[int, str], now: int) -> Steps[None]:
+    """End jobs that do not run, each by its rowid for a reason."""
+    yield Batch(_SQL["cancel"], [(rowid, now, reason) for rowid, reason in reasons.items()])
+    yield count_canceled(list(reasons), now)
 
 
 def end_early(jobs: Iterable[TiedRow], reason: str | None, now: int, *, spared: bool = False) -> Steps[list[Departure]]:
@@ -26,5 +28,5 @@ def end_early(jobs: Iterable[TiedRow], reason: str | None, now: int, *, spared: 
     if asked:
         yield Batch(_SQL["ask"], [(job.rowid, now, reason) for job in asked])
     if ended:
-        yield cancel_rows([(job.rowid, now, reason or "canceled") for job in ended])
+        yield from cancel_rows({job.rowid: reason or "canceled" for job in ended}, now)
     return [Departure(job, "canceled", spared=spared) for job in ended]

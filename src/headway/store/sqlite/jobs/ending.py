@@ -23,6 +23,7 @@ from headway.store.sqlite.machines.turns import change_queues, requeue_last, wri
 from headway.store.sqlite.order.group_members import inherit_callbacks
 from headway.store.sqlite.order.joins import inherit_edges
 from headway.store.sqlite.order.ties import Ends, ties
+from headway.store.sqlite.stats.deltas import count_canceled, count_copies, count_endings
 
 _SQL = statements("jobs/ending")
 _BY_ITS_TRAIN = 2
@@ -41,6 +42,10 @@ class Running(msgspec.Struct, frozen=True, array_like=True):
     cancel_reason: str | None
     unique_key: str | None
     unique_scope: str
+    tenant_id: str
+    queue: str
+    kind: str
+    queued_at: int | None
     followed: int  # others may wait for its end; 2: only the next car of its train does
     machine: int  # it has a step, or signals
     announced: int  # a trigger listens to how jobs end
@@ -54,6 +59,7 @@ class Ending(msgspec.Struct, kw_only=True):
 
     job: Running
     to: Status
+    status: AttemptStatus  # of the execution
     charge: int = 0
     loss: int = 0
     delay_ms: int = 0
@@ -72,9 +78,9 @@ class Ending(msgspec.Struct, kw_only=True):
         return self.to == "failed" and (self.turn is None or self.turn.outcome != "stop")
 
 
-def ending(job: Running, to: Status, **values: Any) -> Ending:
+def ending(job: Running, to: Status, status: AttemptStatus, **values: Any) -> Ending:
     """An ending that respects a requested cancel; without a delay, the job is queued at once."""
-    end = Ending(job=job, to=to, **values)
+    end = Ending(job=job, to=to, status=status, **values)
     end.to = destination(to, canceling=bool(job.canceling), retried=end.retried, delay_ms=end.delay_ms)
     if job.canceling and end.to == "canceled":
         end.error = job.cancel_reason if end.error is None else end.error
@@ -151,6 +157,7 @@ def write_endings(endings: Sequence[Ending], now: int) -> Steps[Ends | None]:
     if heirs:
         yield from _hand_over(heirs)
         yield index_tags(list(heirs.values()))
+    yield count_endings(endings, now)
     if not (locomotives or followed or (endings and endings[0].job.announced)):
         return None
     departures = [each for end in followed if end.to != "running" for each in _departures(end, tied[end.job.rowid])]
@@ -165,13 +172,14 @@ def write_releases(jobs: Sequence[Running], delay_ms: int, now: int) -> Steps[En
     departures: list[Departure] = []
     over: list[str] = []
     for job in jobs:
-        end = ending(job, "scheduled", delay_ms=delay_ms)
+        end = ending(job, "scheduled", "released", delay_ms=delay_ms)
         if end.to != "canceled" and _asks_for_key(end):
             yield from _supersede(end)
         if end.to == "canceled":
             if job.canceling:
                 yield Statement(_SQL["unstart"], (job.rowid,))
             yield Statement(_SQL["finish"], _finish(end, now))
+            yield count_canceled([job.rowid], now)
         else:
             yield Statement(_SQL["release"], _again(end, now)[:4])
         if job.followed:
@@ -187,6 +195,7 @@ def write_fresh_copy(
     """Insert the new job that retries an at_most_once one, with a full budget; gives its id."""
     job_id = new_id()
     yield Statement(_SQL["copy"], (rowid, job_id, now, now, True, None, key, status, pending, position))
+    yield count_copies([rowid], now)
     yield index_tags([job_id])
     return job_id
 

@@ -108,7 +108,7 @@ def _enqueue_one(job: NewJob, now: int) -> Steps[list[Enqueued]]:
     if metered or fair or inactive:  # it gets another position there, and this one stays unused
         return (yield from enqueue_jobs((job,), None, now))
     yield Statement(_SQL["insert"], _plain_row(job, now, None, "queued", position))
-    if (yield Statement(_SQL["changes"]))[0][0]:
+    if (yield Statement(_SQL["count_new"], (now, job.tenant_id, job.queue, job.kind))):
         return [Enqueued(job.id, "queued", True)]
     return (yield from _answers((job,), 0, now, {}, {}))
 

@@ -28,6 +28,13 @@ select name
 from queues indexed by queues_fair
 where fair = 1;
 
+-- name: count_new
+-- counts the job that the statement before this one inserted; gives a row if it did
+insert into stat_deltas (at, tenant_id, queue, kind, enqueued)
+select ?1, ?2, ?3, ?4, 1
+where changes() > 0
+returning 1;
+
 -- name: changes
 select changes();
 

@@ -13,10 +13,12 @@ from headway.model.status import Status
 from headway.store.ops import Batch, Row, Statement, Steps
 from headway.store.sqlite.engine.statements import of_rows, statements
 from headway.store.sqlite.engine.verbs import json_list
+from headway.store.sqlite.stats.deltas import count_enqueued, count_last
 
 _SQL = statements("jobs/enqueue")
 _PRUNE = statements("jobs/prune")
 
+_CREATED_AT = 18  # its place in a row
 _AT_ONCE = 16  # rows per insert: SQLite before 3.32 takes 999 parameters
 _INSERTS = {name: of_rows(_SQL[name], _AT_ONCE) for name in ("insert", "insert_tied")}
 
@@ -80,7 +82,18 @@ def match_flag(match: Match) -> int | None:
 
 
 def insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
-    """Run this insert for all rows; gives how many of them were new."""
+    """Run this insert for all rows, and count those that were new; gives how many."""
+    new = yield from _insert_all(name, rows)
+    if not new:
+        return 0
+    if new == len(rows):
+        yield count_enqueued([(row[1], row[3], row[2]) for row in rows], rows[0][_CREATED_AT])
+    else:
+        yield count_last(new, rows[0][_CREATED_AT])
+    return new
+
+
+def _insert_all(name: str, rows: Sequence[Row]) -> Steps[int]:
     if len(rows) == 1:
         yield Statement(_SQL[name], rows[0])
         ((new,),) = yield Statement(_SQL["changes"])

@@ -89,7 +89,7 @@ def _queue_due(rows: Rows, now: int) -> Steps[int]:
         holder = (yield from holder_of_key(rowid)) if asks else None
         if holder is not None:
             tied = yield from ties([rowid])
-            yield supersede(rowid, key, holder, now)
+            yield from supersede(rowid, key, holder, now)
             ended.append(Departure(tied[rowid], "canceled"))
         elif asks:
             # at once, not in the batch: the next job with this key must find it taken

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from headway.model.retention import kept_ms
+from headway.model.stats import STAT_RETENTIONS
 from headway.model.status import Status
 from headway.store.ops import Batch, Op, Rows, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
@@ -61,6 +62,8 @@ class PruneVerbs(Verbs):
                         rows = yield Statement(_SQL["prunable_fires"], (before,))
                     case "audit":
                         rows = yield Statement(_SQL["prunable_audit"], (before,))
+                    case "stats_minutes" | "stats_hours" | "stats_days":
+                        rows = yield Statement(_SQL["prunable_stats"], (STAT_RETENTIONS[name], before))
                     case _:
                         found[name] = yield from _count_prunable(name, older_than_ms, now)
                         continue

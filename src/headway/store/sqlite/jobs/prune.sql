@@ -168,3 +168,9 @@ where (id in (select value from json_each(?1)) or callback_id in (select value f
     from jobs
     where jobs.id = groups.callback_id
   );
+
+-- name: prunable_stats
+select count(*)
+from stats indexed by stats_at
+where span = ?1
+  and at < ?2;

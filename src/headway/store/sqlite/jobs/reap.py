@@ -121,4 +121,4 @@ def _lost(row: Row) -> Ending:
         backoff_cap_ms=cap_ms,
         jitter=random.random(),
     )
-    return ending(job, loss.to, loss=loss.charge, delay_ms=loss.delay_ms, error=loss.error)
+    return ending(job, loss.to, "lost", loss=loss.charge, delay_ms=loss.delay_ms, error=loss.error)

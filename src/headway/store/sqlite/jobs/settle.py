@@ -49,6 +49,7 @@ class SettleVerbs(ClaimVerbs):
                 end = ending(
                     job,
                     settlement.to,
+                    settlement.status,
                     charge=settlement.charge,
                     delay_ms=settlement.delay_ms,
                     result=settlement.result,

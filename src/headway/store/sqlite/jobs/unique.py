@@ -11,6 +11,7 @@ from headway.model import refusals
 from headway.model.reasons import superseded
 from headway.store.ops import Statement, Steps
 from headway.store.sqlite.engine.statements import statements
+from headway.store.sqlite.stats.deltas import count_canceled
 
 _SQL = statements("jobs/unique")
 
@@ -26,9 +27,10 @@ def key_of(rowid: int) -> Steps[str | None]:
     return None if key is None else str(key)
 
 
-def supersede(rowid: int, key: str | None, holder: str, now: int) -> Statement:
-    """Cancels the job and drops its key."""
-    return Statement(_SQL["supersede"], (rowid, now, superseded(key, holder)))
+def supersede(rowid: int, key: str | None, holder: str, now: int) -> Steps[None]:
+    """Cancel the job and drop its key."""
+    yield Statement(_SQL["supersede"], (rowid, now, superseded(key, holder)))
+    yield count_canceled([rowid], now)
 
 
 def refuse_taken(job_id: str, rowid: int, key: str) -> Steps[None]:

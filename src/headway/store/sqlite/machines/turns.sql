@@ -50,6 +50,8 @@ where rowid = ?1;
 -- the next step runs at once, in the same slot
 update jobs
 set fence = fence + 1,
+  -- its next execution did not wait
+  queued_at = ?11,
   attempt_started_at = ?11,
   tries = case when ?2 then 0 else tries + ?12 end,
   losses = case when ?2 then 0 else losses + ?13 end,

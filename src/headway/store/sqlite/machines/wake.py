@@ -43,7 +43,7 @@ def wake(machines: Iterable[Waiting], woken: Woken, now: int) -> Steps[list[Depa
             yield Statement(_SQL["wake"], move)
         else:
             tied = yield from ties([machine.rowid])
-            yield supersede(machine.rowid, machine.unique_key, holder, now)
+            yield from supersede(machine.rowid, machine.unique_key, holder, now)
             ended.append(Departure(tied[machine.rowid], "canceled"))
     if going:
         yield Batch(_SQL["wake"], going)

@@ -44,7 +44,7 @@ def release_held(jobs: Iterable[Held], now: int) -> Steps[list[Departure]]:
             yield Statement(_SQL["wait_for"], (job.rowid, holder))
         else:
             tied = yield from ties([job.rowid])
-            yield supersede(job.rowid, job.unique_key, holder, now)
+            yield from supersede(job.rowid, job.unique_key, holder, now)
             ended.append(Departure(tied[job.rowid], "canceled"))
     for to, rowids in going.items():
         yield _release(rowids, to, now)

@@ -188,7 +188,6 @@ def _stop(failed: dict[int, str], now: int) -> Steps[list[Departure]]:
     """Cancel the jobs whose parent failed."""
     statuses = yield from read_statuses(failed.values())
     tied = yield from ties(failed)
-    yield cancel_rows(
-        [(rowid, now, ended_by(parent_id, statuses.get(parent_id))) for rowid, parent_id in failed.items()]
-    )
+    reasons = {rowid: ended_by(parent_id, statuses.get(parent_id)) for rowid, parent_id in failed.items()}
+    yield from cancel_rows(reasons, now)
     return [Departure(job, "canceled") for job in tied.values()]

@@ -732,6 +732,68 @@ create index events_pending on headway.events (id) where status = 'pending';
 create index events_turn on headway.events (tenant_id, id) where status = 'pending';
 create index events_prune on headway.events (status, handled_at) where handled_at is not null;
 
+-- what transactions did to the jobs of a tenant, queue and kind, not added to stats yet: only ever inserted, so that no
+-- settle waits for another one. A null is a zero.
+create table headway.stat_deltas (
+  at timestamptz not null,
+  tenant_id uuid not null,
+  enqueued integer,
+  succeeded integer,
+  failed integer,
+  retried integer,
+  dead integer,
+  canceled integer,
+  lost integer,
+  queue text collate "C" not null,
+  kind text collate "C" not null,
+  waits integer[], -- of the executions that ended: milliseconds from queued to started
+  runs integer[] -- and from started to ended
+) with (
+  toast_tuple_target = 8160,
+  autovacuum_vacuum_scale_factor = 0,
+  autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_insert_scale_factor = 0,
+  autovacuum_vacuum_insert_threshold = 100000,
+  autovacuum_vacuum_cost_delay = 0
+);
+-- compressing numbers costs more than it saves
+alter table headway.stat_deltas alter waits set storage external, alter runs set storage external;
+
+-- what happened, by minute, hour and day: model/stats.py
+create table headway.stats (
+  at timestamptz not null,
+  tenant_id uuid not null,
+  enqueued bigint not null default 0,
+  started bigint not null default 0,
+  succeeded bigint not null default 0,
+  failed bigint not null default 0,
+  retried bigint not null default 0,
+  dead bigint not null default 0,
+  canceled bigint not null default 0,
+  lost bigint not null default 0,
+  depth integer, -- the most that any sample found queued
+  oldest_ms bigint,
+  span text collate "C" not null,
+  queue text collate "C" not null,
+  kind text collate "C" not null,
+  waits jsonb not null default '{}', -- how many times by the number of their bucket
+  runs jsonb not null default '{}',
+  primary key (tenant_id, span, at, queue, kind),
+  constraint stats_span check (span in ('minute', 'hour', 'day'))
+) with (
+  fillfactor = 70,
+  autovacuum_vacuum_scale_factor = 0.02,
+  autovacuum_vacuum_insert_scale_factor = 0.05,
+  autovacuum_analyze_scale_factor = 0.02
+);
+create index stats_at on headway.stats (span, at);
+
+-- one row: when the depths of queues were sampled last
+create table headway.stat_samples (
+  only_one boolean primary key default true check (only_one),
+  at timestamptz not null
+);
+
 -- Row-level security fails closed: without a tenant there are no rows. It does not apply to the owner, and so not to
 -- security definer functions, which filter by themselves.
 create function headway.tenant() returns uuid
@@ -765,6 +827,8 @@ alter table headway.templates enable row level security;
 alter table headway.triggers enable row level security;
 alter table headway.fires enable row level security;
 alter table headway.events enable row level security;
+alter table headway.stat_deltas enable row level security;
+alter table headway.stats enable row level security;
 create policy tenant_isolation on headway.limits
   using (scope <> 'tenant' or name in ('*', (select headway.tenant())::text));
 create policy tenant_isolation on headway.tenants using (id = (select headway.tenant()));
@@ -781,6 +845,8 @@ create policy tenant_isolation on headway.templates using (tenant_id = (select h
 create policy tenant_isolation on headway.triggers using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.fires using (tenant_id = (select headway.tenant()));
 create policy tenant_isolation on headway.events using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.stat_deltas using (tenant_id = (select headway.tenant()));
+create policy tenant_isolation on headway.stats using (tenant_id = (select headway.tenant()));
 
 -- Values that a job cannot have are refused by triggers, not by checks: the server parses the text of every check anew
 -- for every statement that updates the table, but that of a trigger only if one of its columns is updated. Checks would

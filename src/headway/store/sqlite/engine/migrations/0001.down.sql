@@ -1,5 +1,9 @@
 -- Removes everything that 0001.up.sql made, with all jobs.
 
+drop table stats;
+
+drop table stat_deltas;
+
 drop table job_lists;
 
 drop table requests;

@@ -841,3 +841,44 @@ create table job_lists (
   position integer not null default 0, -- how many have been acted on
   created_at integer not null
 ) strict, without rowid;
+
+-- what transactions did to the jobs of a tenant, queue and kind, not added to stats yet
+create table stat_deltas (
+  at integer not null,
+  tenant_id text not null,
+  queue text not null,
+  kind text not null,
+  enqueued integer not null default 0,
+  succeeded integer not null default 0,
+  failed integer not null default 0,
+  retried integer not null default 0,
+  dead integer not null default 0,
+  canceled integer not null default 0,
+  lost integer not null default 0,
+  waits text not null default '[]', -- of the executions that ended: milliseconds from queued to started
+  runs text not null default '[]' -- and from started to ended
+) strict;
+
+-- what happened, by minute, hour and day: model/stats.py
+create table stats (
+  tenant_id text not null,
+  span text not null check (span in ('minute', 'hour', 'day')),
+  at integer not null,
+  queue text not null,
+  kind text not null,
+  enqueued integer not null,
+  started integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  retried integer not null,
+  dead integer not null,
+  canceled integer not null,
+  lost integer not null,
+  waits text not null, -- how many times by the number of their bucket
+  runs text not null,
+  depth integer, -- the most that any sample found queued
+  oldest_ms integer,
+  primary key (tenant_id, span, at, queue, kind)
+) strict, without rowid;
+
+create index stats_at on stats (span, at);

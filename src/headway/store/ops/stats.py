@@ -1,0 +1,41 @@
+"""Numbers of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from headway.model.stats import Depth, Span, StatRow
+from headway.store.ops.recipe import Op
+
+
+class Stats(Protocol):
+    def fold_stats(self, *, limit: int, depths: Sequence[Depth] | None = None) -> Op[int]:
+        """Add up to `limit` deltas to the numbers of their minutes, hours and days, and delete them, in one
+        transaction. With `depths`, also that sample, unless somebody has stored one of this minute. Gives how many
+        deltas: call it while there are as many as the limit. None if somebody else is at it."""
+        ...
+
+    def depths(self) -> Op[list[Depth] | None]:
+        """What is queued now, by tenant, queue and kind: of each queue no more than the first 100,000, and as many of
+        all that limits have set aside. None if this minute has its sample."""
+        ...
+
+    def stats(
+        self,
+        span: Span,
+        *,
+        since: datetime,
+        until: datetime,
+        tenant_id: str | None,
+        queue: str | None = None,
+        kind: str | None = None,
+    ) -> Op[list[StatRow]]:
+        """The numbers of the spans that began from `since` on and before `until`, in order of time, with deltas that
+        are not added to them yet. One row for each span, tenant, queue and kind to whose jobs something happened."""
+        ...
+
+    def prune_stats(self, span: Span, *, older_than_ms: int, limit: int) -> Op[int]:
+        """Delete up to `limit` rows of that span that began longer ago; gives how many."""
+        ...
