@@ -104,10 +104,9 @@ def _run(page: Path, on_postgres: bool, folder: Path, url: str | None, programs:
 class Programs:
     """What runs a page, and the `headway` that its commands find."""
 
-    def __init__(self, folder: Path) -> None:
-        self._warm = WarmProcess(folder)
-        self.runner = self._warm.program("runner", str(_RUNNER))
-        self._headway = self._warm.program("headway", HEADWAY)
+    def __init__(self, warm: WarmProcess) -> None:
+        self.runner = warm.program("runner", str(_RUNNER))
+        self._headway = warm.program("headway", HEADWAY)
 
     def environment(self, page: Path) -> dict[str, str]:
         """Where a page's commands find programs. The README runs the `headway` that pip installs, and pages that kill
@@ -117,9 +116,6 @@ class Programs:
             folders.insert(0, str(self._headway.parent))
         kills = "kill -9" in page.read_text("utf-8")
         return {"PATH": os.pathsep.join(folders), NOT_FORKED: "worker" if kills else "none"}
-
-    def close(self) -> None:
-        self._warm.close()
 
 
 class Pages:
@@ -174,11 +170,12 @@ class Pages:
 
     def close(self) -> None:
         self._threads.shutdown()
-        self._programs.close()
 
 
 @pytest.fixture(scope="module")
-def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+def pages(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, warm_process: WarmProcess
+) -> Iterator[Pages]:
     asked_for = [
         (item.callspec.params["page"], item.callspec.params["on_postgres"])
         for item in request.session.items
@@ -194,7 +191,7 @@ def pages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         made.append(server.create(request.getfixturevalue("postgres_template")))
         return str(server.url(made[-1]))
 
-    pages = Pages(asked_for, folder, database, Programs(tmp_path_factory.mktemp("programs")))
+    pages = Pages(asked_for, folder, database, Programs(warm_process))
     yield pages
     pages.close()
     for name in made:
