@@ -11,7 +11,7 @@ import psycopg
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Promoted, Queue, Reaped, Swept, Worker
 from headway.model.group import Group, NewGroup
-from headway.model.held import HeldReply
+from headway.model.heartbeat_claims import ClaimsReply
 from headway.model.ids import DEFAULT_TENANT_ID, new_id
 from headway.model.job import Attempt, AuditEntry, Change, Claim, Enqueued, Job, NewJob, Settlement
 from headway.model.limit import Limit, Usage
@@ -198,8 +198,8 @@ class Db(MachineCalls, TriggerCalls):
         op = self.ops.claim_once(worker or self.home(), claim_id, queues or ("default",), limit, tenant_id=tenant_id)
         return self.run(op)
 
-    def heartbeat_held(self, worker: str, *claims: Claim, complete: bool = True) -> HeldReply | None:
-        return self.run(self.ops.heartbeat_held(worker, [(c.id, c.fence) for c in claims], complete=complete))
+    def heartbeat_claims(self, worker: str, *claims: Claim, complete: bool = True) -> ClaimsReply | None:
+        return self.run(self.ops.heartbeat_claims(worker, [(c.id, c.fence) for c in claims], complete=complete))
 
     def take(self, worker: str | None = None, queue: str = "default") -> Claim:
         """Exactly one claim."""

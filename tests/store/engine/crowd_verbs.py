@@ -38,7 +38,7 @@ def verbs(ops: Any, make: Any, n: int, held: Any) -> dict[str, tuple[Any, int]]:
         "claim of a tenant": (ops.claim(me, "default", 20, tenant_id=tenant_id("nobody")), 1_000),
         "complete": (ops.complete(me, [Completion(i, 1, "1") for i in mine]), 10),
         "fail": (ops.fail(me, [Failure(i, 1, "boom") for i in mine]), 10),
-        "heartbeat of what is held": (ops.heartbeat_held(me, [(i, 1) for i in mine], complete=True), 100),
+        "heartbeat of what is held": (ops.heartbeat_claims(me, [(i, 1) for i in mine], complete=True), 100),
         "promote": (ops.promote(limit=50), 100),
         "reap": (ops.reap([], limit=50), 50),
         "settle": (ops.settle(me, settlements("succeeded")), 10),

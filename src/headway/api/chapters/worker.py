@@ -1,4 +1,4 @@
-"""Workers in any language: claim jobs, and say which are held."""
+"""Workers in any language: claim jobs, and name the claims that they still have."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ async def heartbeat_job(call: Call[HeartbeatIn, None]) -> Beat:
     store = call.app.store
     reply = None
     if await call.workers.check(worker_id, call.key.id):
-        reply = await store.arun(store.ops.heartbeat_held(worker_id, [claim], complete=False))
+        reply = await store.arun(store.ops.heartbeat_claims(worker_id, [claim], complete=False))
     if reply is None or claim in reply.lost:
         raise await refuse_lost(call, claim)
     await _report(call, worker_id, [held])
@@ -246,7 +246,7 @@ async def heartbeat(call: Call[HeartbeatsIn, None]) -> Beats:
     store = call.app.store
     reply = None
     if await call.workers.check(worker_id, call.key.id):
-        reply = await store.arun(store.ops.heartbeat_held(worker_id, claims, complete=True))
+        reply = await store.arun(store.ops.heartbeat_claims(worker_id, claims, complete=True))
     if reply is None:
         call.workers.forget(worker_id)
         raise not_registered(worker_id)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headway.model.fleet import HeartbeatReply, NewWorker, Queue, Tenant, Worker
-from headway.model.held import HeldReply
+from headway.model.heartbeat_claims import ClaimsReply
 from headway.model.served import ServedChange
 from headway.store.ops.recipe import Op
 
@@ -23,10 +23,10 @@ class Fleet(Protocol):
         its queues that have no free slot; `serves` are its queues and its concurrency, if they have changed."""
         ...
 
-    def heartbeat_held(
+    def heartbeat_claims(
         self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
-    ) -> Op[HeldReply | None]:
-        """Renew the lease of a worker that says which claims it holds: `complete`, all of them; else only if it runs
+    ) -> Op[ClaimsReply | None]:
+        """Renew the lease of a worker that names the claims it still has: `complete`, all of them; else only if it runs
         nothing beside these. `lost` are those that it does not run (any more); `forgotten`, of a complete list, those
         that it claimed before its last heartbeat and does not name. None if it is not registered (any more)."""
         ...

@@ -8,7 +8,7 @@ from headway.store.postgres.access.keys import KeyVerbs
 from headway.store.postgres.access.requests import RequestVerbs
 from headway.store.postgres.access.sessions import SessionVerbs
 from headway.store.postgres.engine.migrate import MigrateVerbs
-from headway.store.postgres.fleet.held import HeldVerbs
+from headway.store.postgres.fleet.heartbeat_claims import HeartbeatClaimsVerbs
 from headway.store.postgres.fleet.queues import QueueVerbs
 from headway.store.postgres.fleet.tenant_care import TenantCareVerbs
 from headway.store.postgres.fleet.tenants import TenantVerbs
@@ -91,7 +91,7 @@ class PostgresOps(
     DueVerbs,
     EventVerbs,
     WorkerVerbs,
-    HeldVerbs,
+    HeartbeatClaimsVerbs,
     QueueVerbs,
     TenantVerbs,
     TenantCareVerbs,

@@ -8,7 +8,7 @@ from headway.store.sqlite.access.keys import KeyVerbs
 from headway.store.sqlite.access.requests import RequestVerbs
 from headway.store.sqlite.access.sessions import SessionVerbs
 from headway.store.sqlite.engine.migrate import MigrateVerbs
-from headway.store.sqlite.fleet.held import HeldVerbs
+from headway.store.sqlite.fleet.heartbeat_claims import HeartbeatClaimsVerbs
 from headway.store.sqlite.fleet.queues import QueueVerbs
 from headway.store.sqlite.fleet.tenant_care import TenantCareVerbs
 from headway.store.sqlite.fleet.tenants import TenantVerbs
@@ -87,7 +87,7 @@ class SqliteOps(
     DueVerbs,
     EventVerbs,
     WorkerVerbs,
-    HeldVerbs,
+    HeartbeatClaimsVerbs,
     QueueVerbs,
     TenantVerbs,
     TenantCareVerbs,

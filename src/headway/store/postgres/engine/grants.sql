@@ -73,7 +73,7 @@ begin
       headway.set_retention,
       headway.register,
       headway.heartbeat,
-      headway.heartbeat_held,
+      headway.heartbeat_claims,
       headway.set_worker,
       headway.queue_names,
       headway.prune_requests,

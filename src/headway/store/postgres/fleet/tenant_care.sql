@@ -72,9 +72,7 @@ begin
   if exists (select from headway.tenants t where t.id = p_tenant and t.suspended_at is not null) then
     return;
   end if;
-  perform from headway.limits l where l.scope = 'tenant' and l.name = p_tenant::text for update;
-  perform pg_advisory_xact_lock(headway.limits_lock());
-  perform pg_advisory_xact_lock(headway.limit_lock('tenant', p_tenant::text));
+  perform headway.lock_limit('tenant', p_tenant::text);
   update headway.tenants t
      set suspended_at = headway.now(),
          suspended_by = p_actor,
@@ -105,9 +103,7 @@ begin
   if exists (select from headway.tenants t where t.id = p_tenant and t.suspended_at is null) then
     return;
   end if;
-  perform from headway.limits l where l.scope = 'tenant' and l.name = p_tenant::text for update;
-  perform pg_advisory_xact_lock(headway.limits_lock());
-  perform pg_advisory_xact_lock(headway.limit_lock('tenant', p_tenant::text));
+  perform headway.lock_limit('tenant', p_tenant::text);
   update headway.limits l
      set max_running = t.resumed_max_running,
          suspended = false

@@ -1,9 +1,8 @@
 -- Limits: what operators set for queues, kinds and tenants, and how much of it is used.
 
--- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim: takes alone
--- the lock that claims share, and so waits for the claims under way; and the lock of this limit, so that until its
--- transaction ends, claims start none of the jobs that the limit is about, and all others. Waits for the limit's row
--- before those locks, and under them only briefly for rows of running jobs (55P03, and nothing is written). Raises HW008.
+-- Set the limit of a queue, kind or tenant; with nothing but nulls, remove it. In force for the next claim (see
+-- lock_limit). Under those locks it waits only briefly for rows of running jobs (55P03, and nothing is written). Raises
+-- HW008.
 create function headway.set_limit(
   p_scope text,
   p_name text,
@@ -26,12 +25,10 @@ as $$
 declare
   v_now timestamptz := headway.now();
 begin
-  perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
+  perform headway.lock_limit(p_scope, p_name);
   perform headway.refuse_suspended(l.name::uuid)
      from headway.limits l
     where l.scope = p_scope and l.name = p_name and l.suspended;
-  perform pg_advisory_xact_lock(headway.limits_lock());
-  perform pg_advisory_xact_lock(headway.limit_lock(p_scope, p_name));
   perform set_config('lock_timeout', '250ms', true);
   if num_nonnulls(p_max_running, p_rate_count, p_max_pending, p_max_bytes, p_max_events, p_max_schedules, p_max_group,
                   p_max_fan_out) = 0
@@ -88,6 +85,20 @@ begin
                                 'max_bytes ' || p_max_bytes, 'max_events ' || p_max_events,
                                 'max_schedules ' || p_max_schedules, 'max_group ' || p_max_group,
                                 'max_fan_out ' || p_max_fan_out), ''), 'none'));
+end
+$$;
+
+-- Lock a limit, to change it: its row, then alone the lock that claims share, so that the claims under way end first,
+-- and the lock of this limit, so that until this transaction ends, claims start none of the jobs that the limit is about,
+-- and all others.
+create function headway.lock_limit(p_scope text, p_name text) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+  perform from headway.limits l where l.scope = p_scope and l.name = p_name for update;
+  perform pg_advisory_xact_lock(headway.limits_lock());
+  perform pg_advisory_xact_lock(headway.limit_lock(p_scope, p_name));
 end
 $$;
 

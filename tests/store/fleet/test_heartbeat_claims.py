@@ -1,4 +1,4 @@
-"""`heartbeat_held`: a worker says what it holds, and learns what is not its own and what it has forgotten."""
+"""`heartbeat_claims`: a worker names the claims that it still has, and learns what is lost or forgotten."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def test_a_complete_list(db: Any) -> None:
     one, two, three, once = db.claim(worker)
     db.cancel(two.id)
     db.advance("10s")
-    said = db.heartbeat_held(worker, one, two)
+    said = db.heartbeat_claims(worker, one, two)
     # the others were claimed after its last heartbeat: their answer may be under way
     assert (said.canceling, said.lost, said.forgotten) == (_keys([two]), [], [])
     assert from_micros(said.lease_expires_at) == db.after(60_000)
     assert db.run(db.ops.worker(worker)).running == 2
     db.advance("10s")
     db.settle(one, "succeeded", worker)
-    said = db.heartbeat_held(worker, one, two)
+    said = db.heartbeat_claims(worker, one, two)
     assert said.lost == _keys([one])
     assert sorted((each.id, each.fence, each.delivery) for each in said.forgotten) == sorted(
         [(three.id, 1, "at_least_once"), (once.id, 1, "at_most_once")]
     )
     # another worker's claims are not its own
-    assert db.heartbeat_held(db.home(), two).lost == _keys([two])
+    assert db.heartbeat_claims(db.home(), two).lost == _keys([two])
 
 
 def test_one_job_renews_the_lease_of_a_worker_that_runs_nothing_else(db: Any) -> None:
@@ -39,15 +39,15 @@ def test_one_job_renews_the_lease_of_a_worker_that_runs_nothing_else(db: Any) ->
     db.enqueue_ids(2)
     one, two = db.claim(worker)
     db.advance("10s")
-    said = db.heartbeat_held(worker, one, complete=False)
+    said = db.heartbeat_claims(worker, one, complete=False)
     assert (said.forgotten, from_micros(said.lease_expires_at)) == ([], db.after(50_000))
     db.settle(two, "succeeded", worker)
-    said = db.heartbeat_held(worker, one, complete=False)
+    said = db.heartbeat_claims(worker, one, complete=False)
     assert from_micros(said.lease_expires_at) == db.after(60_000)
 
 
 def test_a_worker_that_is_not_there(db: Any) -> None:
     worker = db.worker()
     db.unregister(worker)
-    assert db.heartbeat_held(worker) is None
+    assert db.heartbeat_claims(worker) is None
     assert db.run(db.ops.worker(worker)) is None

@@ -1,10 +1,10 @@
--- Heartbeats that say what a worker holds: for workers that may lose an answer, or forget what they had claimed.
+-- Heartbeats that name the claims which a worker still has: for workers that may lose an answer, or forget what they had claimed.
 
--- Renew the lease of a worker that says which claims it holds: with p_complete all of them; else only if it runs nothing
+-- Renew the lease of a worker that names the claims that it still has: with p_complete all of them; else only if it runs nothing
 -- beside these. Gives no row if the worker is not registered (any more). Else its lease; those of its claims that were
 -- asked to stop; those given that it does not run (any more); and, with p_complete, those that it claimed before its
 -- last heartbeat and does not name: it has forgotten them, or never learned of them.
-create function headway.heartbeat_held(p_worker uuid, p_ids uuid[], p_fences integer[], p_complete boolean)
+create function headway.heartbeat_claims(p_worker uuid, p_ids uuid[], p_fences integer[], p_complete boolean)
 returns table (
   lease_expires_at timestamptz, canceling_ids uuid[], canceling_fences integer[], lost_ids uuid[], lost_fences integer[],
   forgotten_ids uuid[], forgotten_fences integer[], forgotten_deliveries text[])
@@ -18,7 +18,7 @@ declare
   v_now timestamptz;
   v_before timestamptz;
   v_running integer;
-  v_held integer;
+  v_named integer;
 begin
   -- lock before reading the clock, as heartbeat does
   select w.heartbeat_at, w.lease_expires_at
@@ -36,7 +36,7 @@ begin
          array_agg(j.id) filter (where f.forgotten),
          array_agg(j.fence) filter (where f.forgotten),
          array_agg(j.delivery) filter (where f.forgotten)
-    into v_running, v_held, canceling_ids, canceling_fences, forgotten_ids, forgotten_fences, forgotten_deliveries
+    into v_running, v_named, canceling_ids, canceling_fences, forgotten_ids, forgotten_fences, forgotten_deliveries
     from headway.jobs j
     left join unnest(p_ids, p_fences) as u (id, fence) on u.id = j.id and u.fence = j.fence
     cross join lateral (
@@ -50,11 +50,11 @@ begin
            select
              from headway.jobs j
             where j.id = u.id and j.fence = u.fence and j.worker_id = p_worker and (j.status = 'running') is true);
-  if p_complete or v_held = v_running then
+  if p_complete or v_named = v_running then
     update headway.workers w
        set heartbeat_at = v_now,
            lease_expires_at = v_now + w.lease_ms * interval '1 millisecond',
-           running = v_held
+           running = v_named
      where w.id = p_worker
     returning w.lease_expires_at into lease_expires_at;
   end if;

@@ -1,22 +1,22 @@
-"""Heartbeats that say what a worker holds."""
+"""Heartbeats that name the claims which a worker still has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.model.held import Forgotten, HeldReply
+from headway.model.heartbeat_claims import ClaimsReply, Forgotten
 from headway.store.ops import Op, Statement, Steps
 from headway.store.sqlite.engine.statements import statements
 from headway.store.sqlite.engine.verbs import SqliteOp, Verbs
 
-_SQL = statements("fleet/held")
+_SQL = statements("fleet/heartbeat_claims")
 
 
-class HeldVerbs(Verbs):
-    def heartbeat_held(
+class HeartbeatClaimsVerbs(Verbs):
+    def heartbeat_claims(
         self, worker_id: str, claims: Sequence[tuple[str, int]], *, complete: bool
-    ) -> Op[HeldReply | None]:
-        def steps() -> Steps[HeldReply | None]:
+    ) -> Op[ClaimsReply | None]:
+        def steps() -> Steps[ClaimsReply | None]:
             rows = yield Statement(_SQL["worker"], (worker_id,))
             if not rows:
                 return None
@@ -31,7 +31,7 @@ class HeldVerbs(Verbs):
                 for job_id, fence, _, started_at, delivery, committed in running
                 if complete and (job_id, fence) not in named and (started_at or 0) < before and not committed
             ]
-            return HeldReply(
+            return ClaimsReply(
                 lease,
                 [(job_id, fence) for job_id, fence, canceling, *_ in running if canceling],
                 [claim for claim in claims if claim not in named],

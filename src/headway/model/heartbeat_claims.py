@@ -1,4 +1,4 @@
-"""What the store answers to a worker that says which claims it holds."""
+"""What the store answers to a heartbeat that names the claims which a worker still has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Forgotten(msgspec.Struct, frozen=True):
     delivery: Delivery
 
 
-class HeldReply(msgspec.Struct, frozen=True):
+class ClaimsReply(msgspec.Struct, frozen=True):
     lease_expires_at: int  # microseconds
     canceling: list[tuple[str, int]]  # those of its claims that were asked to stop
     lost: list[tuple[str, int]]  # named, but not its own (any more)
